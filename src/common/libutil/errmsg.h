@@ -1,0 +1,20 @@
+/* One clear sentence beside errno.
+ *
+ * Functions that can fail for a reason a person should read take an `errmsg_t *` (which may be
+ * NULL) and leave in it one sentence that says what failed, where, and what to do.
+ */
+#ifndef UTIL_ERRMSG_H
+#define UTIL_ERRMSG_H
+
+typedef struct errmsg {
+    char text[256];
+} errmsg_t;
+
+/* Write a sentence, cut at 255 bytes.  `e` may be NULL.  Keeps errno.  Thread-safe. */
+void errmsg_set(errmsg_t *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* errmsg_set(), then errno = errnum.  Always returns -1, so that a caller can `return` it. */
+int errmsg_fail(errmsg_t *e, int errnum, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,66 @@
+/* Intrusive doubly linked list: the node lives in the element, so that adding and removing
+ * never allocate and take constant time.  A node is in at most one list; a node that was
+ * initialised and is in no list points at itself.  Not thread-safe; no function can fail.
+ */
+#ifndef UTIL_LIST_H
+#define UTIL_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list_node {
+    struct list_node *next;
+    struct list_node *prev;
+};
+
+/* Initialise a list head or a node that is in no list. */
+static inline void list_init(struct list_node *n)
+{
+    n->next = n->prev = n;
+}
+
+static inline bool list_empty(const struct list_node *head)
+{
+    return head->next == head;
+}
+
+/* Add `n` (in no list) at the end of `head`. */
+static inline void list_append(struct list_node *head, struct list_node *n)
+{
+    n->prev = head->prev;
+    n->next = head;
+    head->prev->next = n;
+    head->prev = n;
+}
+
+/* Add `n` (in no list) at the front of `head`. */
+static inline void list_push(struct list_node *head, struct list_node *n)
+{
+    list_append(head->next, n);
+}
+
+/* Take `n` out of its list; harmless on an initialised node that is in none. */
+static inline void list_remove(struct list_node *n)
+{
+    n->prev->next = n->next;
+    n->next->prev = n->prev;
+    list_init(n);
+}
+
+/* First node, or NULL. */
+static inline struct list_node *list_first(const struct list_node *head)
+{
+    return list_empty(head) ? NULL : head->next;
+}
+
+#define list_entry(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+#define LIST_FOREACH(it, head) \
+    for (struct list_node *it = (head)->next; it != (head); it = it->next)
+
+/* Safe against removal of the current node. */
+#define LIST_FOREACH_SAFE(it, tmp, head) \
+    for (struct list_node *it = (head)->next, *tmp = it->next; it != (head); \
+         it = tmp, tmp = it->next)
+
+#endif
