@@ -1,0 +1,73 @@
+/* check_list.c - the intrusive list. */
+#include "config.h"
+#include <check.h>
+
+#include "libutil/list.h"
+
+struct item {
+    int n;
+    struct list_node node;
+};
+
+static int digits(struct list_node *head)
+{
+    int sum = 0;
+
+    LIST_FOREACH(it, head)
+    {
+        sum = sum * 10 + list_entry(it, struct item, node)->n;
+    }
+    return sum;
+}
+
+START_TEST(order)
+{
+    struct list_node head;
+    struct item item[5];
+
+    list_init(&head);
+    ck_assert(list_empty(&head));
+    ck_assert_ptr_null(list_first(&head));
+    for (int i = 0; i < 5; i++) {
+        item[i].n = i + 1;
+        list_init(&item[i].node);
+        list_remove(&item[i].node); /* in no list: harmless */
+    }
+    list_append(&head, &item[1].node);
+    list_append(&head, &item[2].node);
+    list_push(&head, &item[0].node);
+    list_append(&head, &item[3].node);
+    ck_assert_int_eq(digits(&head), 1234);
+    ck_assert_ptr_eq(list_first(&head), &item[0].node);
+    list_remove(&item[1].node);
+    list_remove(&item[1].node);
+    ck_assert_int_eq(digits(&head), 134);
+    list_append(&head, &item[1].node);
+    ck_assert_int_eq(digits(&head), 1342);
+    LIST_FOREACH_SAFE(it, tmp, &head)
+    {
+        if (list_entry(it, struct item, node)->n % 2 == 0)
+            list_remove(it);
+    }
+    ck_assert_int_eq(digits(&head), 13);
+    list_remove(&item[0].node);
+    list_remove(&item[2].node);
+    ck_assert(list_empty(&head));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("list");
+    TCase *tc = tcase_create("core");
+    SRunner *sr;
+    int failed;
+
+    tcase_add_test(tc, order);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}
