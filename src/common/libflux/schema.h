@@ -1,0 +1,86 @@
+/* Typed descriptions of JSON objects: one table says what a message holds, for encoding and for strict
+ * decoding.  Unknown, missing, doubled or ill-typed fields are errors that name the field.
+ *
+ *    struct enter { const char *name; int count; };
+ *    static const struct flux_field enter_fields[] = {
+ *        FLUX_FIELD_STR(struct enter, name, FLUX_FIELD_REQUIRED),
+ *        FLUX_FIELD_INT(struct enter, count, FLUX_FIELD_REQUIRED),
+ *        FLUX_FIELD_END,
+ *    };
+ *    static const struct flux_schema enter_schema = FLUX_SCHEMA(struct enter, enter_fields);
+ *
+ * The macros check the member's type at compile time.
+ * Thread rules: descriptions are constant; the functions may be used from any thread.
+ */
+#ifndef FLUX_SCHEMA_H
+#define FLUX_SCHEMA_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libutil/errmsg.h"
+
+enum flux_field_type {
+    FLUX_T_STR = 1, /* const char *: borrowed */
+    FLUX_T_INT,     /* int */
+    FLUX_T_I64,     /* int64_t */
+    FLUX_T_U32,     /* uint32_t */
+    FLUX_T_U64,     /* uint64_t, at most INT64_MAX in JSON */
+    FLUX_T_DOUBLE,  /* double: JSON real or integer */
+    FLUX_T_BOOL,    /* bool */
+    FLUX_T_JSON,    /* json_t *: any value, borrowed */
+    FLUX_T_OBJECT,  /* json_t *: an object, borrowed */
+    FLUX_T_ARRAY,   /* json_t *: an array, borrowed */
+};
+
+enum {
+    FLUX_FIELD_REQUIRED = 0,
+    FLUX_FIELD_OPTIONAL = 1, /* absent: the member keeps what the caller put there */
+};
+
+struct flux_field {
+    const char *name;
+    enum flux_field_type type;
+    int flags;
+    size_t offset;
+};
+
+struct flux_schema {
+    const struct flux_field *fields; /* at most 64 */
+};
+
+#define FLUX_FIELD_(S, m, T, ctype, fl) \
+    { \
+        #m, T, fl, \
+            offsetof(S, m) + \
+                0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((S *)0)->m), ctype) ? 1 : -1]) \
+    }
+#define FLUX_FIELD_STR(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_STR, const char *, fl)
+#define FLUX_FIELD_INT(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_INT, int, fl)
+#define FLUX_FIELD_I64(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_I64, int64_t, fl)
+#define FLUX_FIELD_U32(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_U32, uint32_t, fl)
+#define FLUX_FIELD_U64(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_U64, uint64_t, fl)
+#define FLUX_FIELD_DOUBLE(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_DOUBLE, double, fl)
+#define FLUX_FIELD_BOOL(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_BOOL, bool, fl)
+#define FLUX_FIELD_JSON(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_JSON, json_t *, fl)
+#define FLUX_FIELD_OBJECT(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_OBJECT, json_t *, fl)
+#define FLUX_FIELD_ARRAY(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_ARRAY, json_t *, fl)
+#define FLUX_FIELD_END {NULL, 0, 0, 0}
+#define FLUX_SCHEMA(S, f) {f}
+
+/* Decode JSON text (an object).  Returns the parsed object, which owns what `out` points at and is to be
+ * json_decref'd after use.  NULL with EPROTO and a sentence, or ENOMEM. */
+json_t *flux_schema_decode(const struct flux_schema *desc, const char *json, size_t len, void *out,
+                           errmsg_t *err);
+/* The same from a parsed object (not taken over): 0 or -1. */
+int flux_schema_decode_json(const struct flux_schema *desc, const json_t *obj, void *out,
+                            errmsg_t *err);
+/* Encode to compact JSON text, malloc'd.  An optional STR or JSON member that is NULL is left out.
+ * NULL with ENOMEM, or EINVAL for a NULL required member, a string that is not UTF-8, a number that JSON
+ * cannot carry. */
+char *flux_schema_encode(const struct flux_schema *desc, const void *in);
+json_t *flux_schema_encode_json(const struct flux_schema *desc, const void *in);
+
+#endif
