@@ -253,7 +253,7 @@ START_TEST(shrinks)
     for (uint64_t i = 0; i < 49990; i++)
         ck_assert(hmap_del_u64(m, i));
     after = mallinfo2().uordblks + mallinfo2().hblkhd;
-    ck_assert_uint_lt(after, before + 8192);
+    ck_assert_uint_lt(after, before + 16384);
     for (uint64_t i = 49990; i < 50000; i++)
         ck_assert_ptr_eq(hmap_get_u64(m, i), num(i));
     hmap_destroy(m);

@@ -1,0 +1,62 @@
+/* Ordered list of host names with numbers folded: "node[0-15],login1,rack[1-2]n[01-16]".
+ *
+ * Several brackets multiply out, the last one fastest.  Zero padding is part of a name: "n1" and
+ * "n01" are two hosts.  Names consist of letters, digits, '.', '-' and '_', begin with none of ".-"
+ * and have at most 255 characters.  A list holds at most HOSTLIST_MAX hosts; a name may occur more
+ * than once.  Not thread-safe; const functions may run side by side.
+ */
+#ifndef IDSET_HOSTLIST_H
+#define IDSET_HOSTLIST_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "libutil/errmsg.h"
+
+#define HOSTLIST_MAX (1U << 20)
+#define HOSTLIST_NAME_MAX 255
+
+typedef struct hostlist hostlist_t;
+
+/* The empty list; a copy.  NULL with ENOMEM. */
+hostlist_t *hostlist_create(void);
+hostlist_t *hostlist_copy(const hostlist_t *hl);
+void hostlist_destroy(hostlist_t *hl); /* NULL-safe, keeps errno */
+
+/* Text to list ("" is the empty one).  NULL with EINVAL (malformed), E2BIG (too many hosts or too
+ * much text once expanded) or ENOMEM, and a sentence in `err`, which may be NULL. */
+hostlist_t *hostlist_parse(const char *s, errmsg_t *err);
+
+/* List to compact text, order kept, to be freed by the caller.  NULL with ENOMEM. */
+char *hostlist_format(const hostlist_t *hl);
+
+/* Append the hosts of a text or of another list (which may be `hl` itself).  0, or -1 with the
+ * errors of hostlist_parse(); then nothing was added. */
+int hostlist_append(hostlist_t *hl, const char *hosts, errmsg_t *err);
+int hostlist_append_list(hostlist_t *hl, const hostlist_t *other);
+
+/* Number of hosts; a NULL list has none. */
+size_t hostlist_count(const hostlist_t *hl);
+
+/* Write name number n (from 0) to `name`, `size` bytes (HOSTLIST_NAME_MAX + 1 always suffice), and
+ * return it.  Logarithmic.  NULL with ENOENT (no such host) or ENOSPC (name does not fit).
+ * For-each: for (size_t i = 0; hostlist_nth(hl, i, name, sizeof(name)); i++) */
+char *hostlist_nth(const hostlist_t *hl, size_t n, char *name, size_t size);
+
+/* Position of the first host of that very name, or -1 with ENOENT.  Linear in the number of
+ * folded ranges. */
+ssize_t hostlist_find(const hostlist_t *hl, const char *name);
+
+/* Remove the first host of that name.  0, or -1 with ENOENT or ENOMEM (nothing changed). */
+int hostlist_remove(hostlist_t *hl, const char *name);
+
+/* Sort by the text before the last number, the text after it, and the number ("n2" before "n10").
+ * 0, or -1 with ENOMEM; then nothing changed. */
+int hostlist_sort(hostlist_t *hl);
+
+/* Keep only the first of hosts with equal names; the order stays.  0, or -1 with ENOMEM; then
+ * nothing changed. */
+int hostlist_unique(hostlist_t *hl);
+
+#endif
