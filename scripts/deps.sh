@@ -1,0 +1,58 @@
+# shellcheck shell=bash
+# Debian packages that the project needs, and how to get the missing ones.  To be sourced.
+#
+#     deps_install build    what ./demo needs: to build flux and to run an MPI program with it
+#     deps_install check    the same, and all that ./check and .ci/run need
+
+DEPS_BUILD=(
+    build-essential autoconf automake libtool pkg-config git xz-utils procps
+    libjansson-dev libev-dev libzmq3-dev libsodium-dev libssl-dev liblua5.3-dev
+    libhwloc-dev uuid-dev check
+    mpich libmpich-dev
+)
+DEPS_CHECK=(
+    openmpi-bin libopenmpi-dev
+    clang clang-14 clang-format libclang-rt-14-dev shellcheck valgrind libc6-dbg
+    python3-sphinx man-db bash-completion iproute2
+)
+
+# Print those of the given packages that are not installed.
+deps_missing() {
+    local installed
+    # dpkg-query complains about names that it never heard of; those are missing too.
+    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null |
+        sed -n 's/^installed //p')
+    printf '%s\n' "$@" | grep -vxF "$installed" || true
+}
+
+# Install what is missing of a set.  With nothing missing this takes a few milliseconds.
+deps_install() {
+    local set=$1 packages=("${DEPS_BUILD[@]}") missing sudo=()
+    if [ "$set" = check ]; then
+        packages+=("${DEPS_CHECK[@]}")
+    fi
+    if ! command -v dpkg-query >/dev/null; then
+        echo "This is no Debian: trusting that what ${packages[*]} hold is installed." >&2
+        return 0
+    fi
+    mapfile -t missing < <(deps_missing "${packages[@]}")
+    if [ ${#missing[@]} -eq 0 ]; then
+        return 0
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! command -v sudo >/dev/null; then
+            echo "Missing packages, and neither root nor sudo to install them. As root, do:" >&2
+            echo "    apt-get update && apt-get install ${missing[*]}" >&2
+            return 1
+        fi
+        sudo=(sudo)
+    fi
+    echo "Installing with apt: ${missing[*]}"
+    sudo+=(env DEBIAN_FRONTEND=noninteractive)
+    if ! "${sudo[@]}" apt-get update -q </dev/null >/dev/null ||
+        ! "${sudo[@]}" apt-get install -y -q --no-install-recommends "${missing[@]}" \
+            </dev/null >/dev/null; then
+        echo "apt could not install ${missing[*]}: see above." >&2
+        return 1
+    fi
+}

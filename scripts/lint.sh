@@ -1,0 +1,67 @@
+#!/bin/sh
+# Look at the form of the sources: `format`, `reformat` (C, by clang-format) or `shell` (shellcheck).
+#
+# In a git tree the files are those that git tracks, so that somebody's half-written file does not
+# fail a check; in an unpacked tarball they are all that is there.
+#
+# Usage: lint.sh format|reformat|shell [TOOL]
+set -eu
+mode=${1:?usage: lint.sh format|reformat|shell [TOOL]}
+tool=${2:-}
+cd "$(dirname "$0")/.."
+
+# Print the names of the files that match the given patterns, one a line.
+list_files() {
+    if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+        git ls-files -- "$@"
+    else
+        for pattern in "$@"; do
+            find . -name "${pattern##*/}" -type f ! -path './build/*' ! -path './config/*'
+        done | sed 's,^\./,,' | sort -u
+    fi | while read -r file; do
+        if [ -f "$file" ]; then
+            echo "$file"
+        fi
+    done
+}
+
+# Print the names of the shell scripts: by their ending, or by their first line.
+list_scripts() {
+    list_files '*.sh' '*.t' '*.bash-completion'
+    list_files '*' | while read -r file; do
+        case ${file##*/} in
+        *.*) continue ;;
+        esac
+        if head -n 1 "$file" | grep -aqE '^#!.*[/ ](ba|da)?sh( |$)'; then
+            echo "$file"
+        fi
+    done
+}
+
+case $mode in
+format | reformat)
+    tool=${tool:-clang-format}
+    if ! command -v "$tool" >/dev/null; then
+        echo "lint.sh: $tool is not installed (Debian: apt-get install clang-format)" >&2
+        exit 1
+    fi
+    if [ "$mode" = reformat ]; then
+        list_files '*.c' '*.h' | xargs -r "$tool" -i
+    else
+        list_files '*.c' '*.h' | xargs -r "$tool" --dry-run -Werror
+    fi
+    ;;
+shell)
+    tool=${tool:-shellcheck}
+    if ! command -v "$tool" >/dev/null; then
+        echo "lint.sh: $tool is not installed (Debian: apt-get install shellcheck)" >&2
+        exit 1
+    fi
+    list_scripts | sort -u | xargs -r "$tool" -x -P SCRIPTDIR
+    ;;
+*)
+    echo "lint.sh: unknown mode '$mode': say format, reformat or shell" >&2
+    exit 2
+    ;;
+esac
+echo "lint.sh: $mode: nothing to complain about"

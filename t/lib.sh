@@ -1,0 +1,380 @@
+# shellcheck shell=bash
+# What every system test begins with:   . "$(dirname "$0")/lib.sh"
+#
+# A test is a bash script that prints TAP.  It runs in a private directory, may be run by hand from
+# anywhere (t/NAME.t), beside any other test, and leaves nothing behind: when it ends, the library
+# looks for processes that still carry the test's mark in their environment, for sockets, and for
+# anything in the temporary directory, counts them as a failed test and removes them.
+#
+#     plan N                      N tests will follow; a different number is a failure
+#     finish                      instead of `plan`, as the last line: as many as there were
+#     skip_all REASON             this test cannot run here; ends it
+#     bail REASON                 nothing more can be tested; ends it with a failure
+#
+#     ok DESC COMMAND...          passes if COMMAND succeeds
+#     exits N DESC COMMAND...     passes if COMMAND's exit code is N
+#     fails DESC COMMAND...       passes if COMMAND says an error: exit code 1..123 and a sentence on
+#                                 standard error (so not when it is killed, crashes or times out)
+#     is GOT WANT DESC            strings are equal             isnt GOT UNWANTED DESC
+#     like GOT REGEX DESC         bash regex matches            unlike GOT REGEX DESC
+#     pass DESC    fail DESC      a test that you decided yourself
+#     skip N REASON               N tests that cannot be done here
+#     note TEXT                   a line of explanation in the log
+#
+#     run COMMAND...              run it; leaves $status, $out, $err (all trailing newlines cut)
+#     run_with_timeout S CMD...   run it for at most S seconds (times FLUX_TEST_TIME_SCALE), 124
+#     wait_until S COMMAND...     try COMMAND until it succeeds, for at most S seconds
+#     start_bg COMMAND...         start it in the background; its id is left in $bg
+#     session N [OPT...] -- CMD   run CMD in a session of N brokers, at most SESSION_LIMIT seconds
+#     need COMMAND...             skip_all unless all these commands exist
+#     need_flux [SUBCOMMAND...]   skip_all unless flux (and these subcommands) have been built
+#     allow_left GLOB...          names in $TMPDIR that somebody else's program may leave there
+#
+# Each of ok/exits/fails leaves $status, $out and $err as `run` does, and shows them on failure.
+# Set for the test: $SRCDIR, $BUILDDIR, $FLUX (the built command), $TEST_DIR (its current directory),
+# $TMPDIR (where sessions put their sockets; short, since a socket's path has at most 107 bytes).
+
+set -u
+set -o pipefail
+TEST_NAME=$(basename "$0" .t)
+SRCDIR=${FLUX_TEST_SRCDIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
+
+# The build directory, when nobody said it: the current one or one above it, else build/.
+_find_builddir() {
+    local dir=$PWD
+    while [ "$dir" != / ]; do
+        if [ -x "$dir/config.status" ]; then
+            echo "$dir"
+            return
+        fi
+        dir=$(dirname "$dir")
+    done
+    echo "$SRCDIR/build"
+}
+BUILDDIR=${FLUX_TEST_BUILDDIR:-$(_find_builddir)}
+FLUX=$BUILDDIR/src/cmd/flux
+TIME_SCALE=${FLUX_TEST_TIME_SCALE:-1}
+SESSION_LIMIT=${SESSION_LIMIT:-60}
+
+# A session or launcher around the test must not be taken for the test's own.
+unset FLUX_URI XDG_RUNTIME_DIR
+for _name in $(compgen -v); do
+    case $_name in
+    PMI_* | PMIX_* | OMPI_* | SLURM_* | FLUX_JOB_* | FLUX_PMI_*) unset "$_name" ;;
+    esac
+done
+
+_base=${TMPDIR:-/tmp}
+if [ ${#_base} -gt 40 ] || [ ! -w "$_base" ]; then
+    _base=/tmp
+fi
+_root=$(mktemp -d "$_base/ft.XXXXXX") || {
+    echo "Bail out! cannot make a directory in $_base"
+    exit 1
+}
+mkdir "$_root/w" "$_root/t" "$_root/.io"
+TEST_DIR=$_root/w
+export TMPDIR=$_root/t
+export FLUX_TEST_ID=$TEST_NAME-${_root##*/}-$$
+export LC_ALL=C.UTF-8
+cd "$TEST_DIR" || exit 1
+
+_planned='' _count=0 _failed=0 _finished='' _allowed=()
+# shellcheck disable=SC2034 # these are for the test to read
+status=0 out='' err='' bg=''
+
+# --- results ---------------------------------------------------------------------------------
+
+note() {
+    printf '%s\n' "$*" | sed 's/^/# /'
+}
+
+# Print one result line.  A '#' in a description would begin a TAP directive.
+_result() {
+    local verdict=$1
+    shift
+    _count=$((_count + 1))
+    if [ "$verdict" = "not ok" ]; then
+        _failed=$((_failed + 1))
+    fi
+    printf '%s %d - %s\n' "$verdict" "$_count" "$(printf '%s' "$*" | tr '#\n' '. ')"
+}
+
+pass() {
+    _result ok "$@"
+}
+
+fail() {
+    _result "not ok" "$@"
+    return 1
+}
+
+plan() {
+    _planned=$1
+}
+
+finish() {
+    _finished=1
+}
+
+skip_all() {
+    _planned=skip
+    note "skip: $*"
+    echo "1..0 # SKIP $*"
+    exit 0
+}
+
+bail() {
+    echo "Bail out! $*"
+    _planned=bail
+    exit 1
+}
+
+skip() {
+    local n=$1
+    shift
+    while [ "$n" -gt 0 ]; do
+        _count=$((_count + 1)) n=$((n - 1))
+        echo "ok $_count # SKIP $*"
+    done
+}
+
+is() {
+    if [ "$1" = "$2" ]; then
+        pass "$3"
+    else
+        note "got:  '$1'" >&2
+        note "want: '$2'" >&2
+        fail "$3"
+    fi
+}
+
+isnt() {
+    if [ "$1" != "$2" ]; then
+        pass "$3"
+    else
+        note "got what it must not be: '$1'" >&2
+        fail "$3"
+    fi
+}
+
+like() {
+    if [[ $1 =~ $2 ]]; then
+        pass "$3"
+    else
+        note "got: '$1'" >&2
+        note "does not match: '$2'" >&2
+        fail "$3"
+    fi
+}
+
+unlike() {
+    if [[ ! $1 =~ $2 ]]; then
+        pass "$3"
+    else
+        note "got: '$1'" >&2
+        note "matches: '$2'" >&2
+        fail "$3"
+    fi
+}
+
+# --- running things --------------------------------------------------------------------------
+
+run() {
+    local io
+    io=$(mktemp -d "$_root/.io/XXXXXX")
+    "$@" >"$io/out" 2>"$io/err"
+    status=$?
+    out=$(tr -d '\0' <"$io/out")
+    err=$(tr -d '\0' <"$io/err")
+    rm -rf "$io"
+    return "$status"
+}
+
+# What to read when a command did not do what was expected of it.
+_show() {
+    note "$1: exit code $status" >&2
+    note "standard output: $(head -c 4000 <<<"$out")" >&2
+    note "standard error: $(head -c 4000 <<<"$err")" >&2
+}
+
+ok() {
+    local desc=$1
+    shift
+    if run "$@"; then
+        pass "$desc"
+    else
+        _show "$*"
+        fail "$desc"
+    fi
+}
+
+exits() {
+    local want=$1 desc=$2
+    shift 2
+    run "$@"
+    if [ "$status" -eq "$want" ]; then
+        pass "$desc"
+    else
+        _show "$*"
+        fail "$desc (want exit code $want)"
+    fi
+}
+
+fails() {
+    local desc=$1
+    shift
+    run "$@"
+    if [ "$status" -ge 1 ] && [ "$status" -le 123 ] && [ -n "$err" ]; then
+        pass "$desc"
+    else
+        _show "$*"
+        fail "$desc (want an error, said on standard error)"
+    fi
+}
+
+run_with_timeout() {
+    local seconds=$1
+    shift
+    if [ "$(type -t "$1")" = function ]; then
+        echo "run_with_timeout: $1 is a shell function: a command is needed" >&2
+        return 125
+    fi
+    timeout -k 5 "$((seconds * TIME_SCALE))" "$@"
+}
+
+wait_until() {
+    local end=$((SECONDS + $1 * TIME_SCALE))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        if [ "$SECONDS" -gt "$end" ]; then
+            note "waited in vain for: $*" >&2
+            return 1
+        fi
+        sleep 0.05
+    done
+}
+
+start_bg() {
+    "$@" &
+    # shellcheck disable=SC2034 # for the test to read
+    bg=$!
+}
+
+session() {
+    local size=$1 opts=()
+    shift
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        opts+=("$1")
+        shift
+    done
+    if [ $# -lt 2 ]; then
+        echo "session: usage: session N [OPTION...] -- COMMAND..." >&2
+        return 125
+    fi
+    shift
+    run_with_timeout "$SESSION_LIMIT" "$FLUX" start --size="$size" "${opts[@]}" "$@"
+}
+
+need() {
+    local name
+    for name in "$@"; do
+        command -v "$name" >/dev/null || skip_all "$name is not installed"
+    done
+}
+
+need_flux() {
+    local name
+    [ -x "$FLUX" ] || skip_all "flux has not been built in $BUILDDIR"
+    for name in "$@"; do
+        "$FLUX" help 2>/dev/null | grep -qE "(^|[[:space:]])$name([[:space:]]|\$)" ||
+            skip_all "this flux has no '$name'"
+    done
+}
+
+allow_left() {
+    _allowed+=("$@")
+}
+
+# --- the end ---------------------------------------------------------------------------------
+
+# Print the ids of the processes that carry this test's mark.  The script itself is not among them:
+# its environment as the kernel shows it is from before the mark was set.  grep is started without.
+test_processes() {
+    local environ pid
+    for environ in $(env -u FLUX_TEST_ID grep -lazxsF "FLUX_TEST_ID=$FLUX_TEST_ID" \
+        /proc/[0-9]*/environ); do
+        pid=${environ#/proc/}
+        pid=${pid%/environ}
+        [ "$pid" = "$$" ] || echo "$pid"
+    done
+}
+
+# Print what is left in the file system: any socket, and anything in $TMPDIR.
+_left_files() {
+    local path glob
+    find "$_root" -type s
+    for path in "$TMPDIR"/* "$TMPDIR"/.[!.]*; do
+        [ -e "$path" ] || [ -L "$path" ] || continue
+        for glob in ${_allowed[@]+"${_allowed[@]}"}; do
+            # shellcheck disable=SC2053 # a glob is meant
+            [[ ${path##*/} == $glob ]] && continue 2
+        done
+        echo "$path"
+    done
+}
+
+_nothing_left() {
+    [ -z "$(test_processes)" ] && [ -z "$(_left_files)" ]
+}
+
+_close() {
+    local code=$? pid left
+    trap - EXIT
+    trap '' INT TERM HUP
+    if [ "$_planned" != skip ] && [ "$_planned" != bail ]; then
+        if [ -z "$_planned" ] && [ -z "$_finished" ]; then
+            note "the script ended (status $code) before it came to its last line" >&2
+            _result "not ok" "runs to its end"
+        elif [ -n "$_planned" ] && [ "$_planned" -ne "$_count" ]; then
+            note "planned $_planned tests, saw $_count (status $code)" >&2
+            _result "not ok" "does all its $_planned tests"
+        fi
+    fi
+    # What was killed or is shutting down may need a moment; only then is it left behind.
+    for ((i = 0; i < ${FLUX_TEST_GRACE:-60} * TIME_SCALE; i++)); do
+        _nothing_left && break
+        sleep 0.05
+    done
+    left=$(test_processes)
+    for pid in $left; do
+        note "left behind: process $pid: $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)" >&2
+    done
+    left=$left$(_left_files | while read -r path; do
+        echo "$path"
+        note "left behind: $path" >&2
+    done)
+    for pid in $(test_processes); do
+        kill -KILL "$pid" 2>/dev/null
+    done
+    cd / || exit 1
+    chmod -R u+rwx "$_root" 2>/dev/null
+    rm -rf "$_root"
+    if [ "$_planned" = bail ]; then
+        exit 1
+    fi
+    if [ "$_planned" = skip ]; then
+        exit 0
+    fi
+    if [ -n "$left" ]; then
+        _result "not ok" "leaves nothing behind"
+    else
+        _result ok "leaves nothing behind"
+    fi
+    echo "1..$_count"
+    exit $((_failed > 0))
+}
+trap _close EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
