@@ -1,0 +1,67 @@
+/* A PMI-1 client: for brokers that another launcher started, and for libpmi.so.
+ *
+ * All calls block until the server has answered.  They are meant for program start, before a
+ * reactor runs.  A client is to be used by one thread at a time.
+ *
+ * Every call returns 0 or -1 with errno and one sentence in `err` (which may be NULL).  Common
+ * errors: EPROTO (the server said something else than PMI-1), ECONNRESET (it closed the
+ * connection), EIO and those of send(2) and recv(2), EREMOTEIO (it answered with failure).  After
+ * any of them but the last the connection is unusable and every call fails.
+ */
+#ifndef PMI_CLIENT_H
+#define PMI_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "libutil/errmsg.h"
+
+struct pmi_client;
+
+/* From the environment: PMI_FD, PMI_RANK and PMI_SIZE, or PMI_PORT ("host:port") and PMI_ID; with
+ * neither a singleton.  The init dialog is done here.  NULL with errno: EINVAL (variables missing
+ * or malformed), those of connect(2), or the common ones. */
+struct pmi_client *pmi_client_create_env(errmsg_t *err);
+
+/* A connected stream socket that is now owned by the client. */
+struct pmi_client *pmi_client_create_fd(int fd, int rank, int size, errmsg_t *err);
+
+/* Rank 0 of 1, without any server: what is put can be got. */
+struct pmi_client *pmi_client_create_singleton(errmsg_t *err);
+
+/* Closes the connection without finalize, which servers take for a failure of this process unless
+ * pmi_client_finalize() went before.  NULL-safe, keeps errno. */
+void pmi_client_destroy(struct pmi_client *c);
+
+/* No calls but destroy after this. */
+int pmi_client_finalize(struct pmi_client *c, errmsg_t *err);
+
+int pmi_client_rank(const struct pmi_client *c);
+int pmi_client_size(const struct pmi_client *c);
+bool pmi_client_is_singleton(const struct pmi_client *c);
+const char *pmi_client_kvsname(const struct pmi_client *c);
+size_t pmi_client_name_max(const struct pmi_client *c);  /* bytes without NUL */
+size_t pmi_client_key_max(const struct pmi_client *c);   /* of a key */
+size_t pmi_client_value_max(const struct pmi_client *c); /* of a value, the most the server takes */
+
+int pmi_client_universe_size(struct pmi_client *c, int *size, errmsg_t *err);
+int pmi_client_appnum(struct pmi_client *c, int *appnum, errmsg_t *err);
+
+/* EINVAL: key or value have bytes that cannot go over the wire, or too many. */
+int pmi_client_put(struct pmi_client *c, const char *key, const char *value, errmsg_t *err);
+
+/* ENOENT: no such key (yet).  ERANGE: `cap` is too small for the value and its NUL. */
+int pmi_client_get(struct pmi_client *c, const char *key, char *value, size_t cap, errmsg_t *err);
+
+int pmi_client_barrier(struct pmi_client *c, errmsg_t *err);
+
+/* Ask for the end of the job; does not wait.  `text` may be NULL. */
+int pmi_client_abort(struct pmi_client *c, int exitcode, const char *text, errmsg_t *err);
+
+int pmi_client_publish(struct pmi_client *c, const char *service, const char *port, errmsg_t *err);
+int pmi_client_unpublish(struct pmi_client *c, const char *service, errmsg_t *err);
+/* ERANGE as in get. */
+int pmi_client_lookup(struct pmi_client *c, const char *service, char *port, size_t cap,
+                      errmsg_t *err);
+
+#endif
