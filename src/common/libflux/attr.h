@@ -8,12 +8,13 @@
 
 #include "future.h"
 
-/* Value of an attribute of the local broker, malloc'd; blocking, for programs.  NULL with ENOENT and a
- * sentence. */
+/* Value of an attribute of the local broker, malloc'd; blocking, for programs.  NULL with ENOENT
+ * and a sentence. */
 char *flux_attr_get(flux_t *h, const char *name, errmsg_t *err);
 /* Set it: -1 with EPERM for one that is fixed. */
 int flux_attr_set(flux_t *h, const char *name, const char *value, errmsg_t *err);
-/* Asynchronous, for modules: flux_attr_future_get() yields a pointer that lives as long as the future. */
+/* Asynchronous, for modules: flux_attr_future_get() yields a pointer that lives as long as the
+ * future. */
 flux_future_t *flux_attr_get_async(flux_t *h, const char *name);
 int flux_attr_future_get(flux_future_t *f, const char **value, errmsg_t *err);
 

@@ -1,4 +1,5 @@
-/* Events: published at any rank, numbered at the root, seen once and in that order by every subscriber.
+/* Events: published at any rank, numbered at the root, seen once and in that order by every
+ * subscriber.
  *
  * Thread rules: those of the handle.
  */
@@ -17,8 +18,8 @@ int flux_event_get_seq(flux_future_t *f, uint64_t *seq, errmsg_t *err);
 int flux_event_send(flux_t *h, const char *topic, const char *json);
 int flux_event_send_raw(flux_t *h, const char *topic, const void *data, size_t len);
 
-/* Subscribe this handle to topics that begin with `prefix` ("" for all).  Ready when confirmed: every
- * event that gets its number at the root after that reaches the handlers of this handle.
+/* Subscribe this handle to topics that begin with `prefix` ("" for all).  Ready when confirmed:
+ * every event that gets its number at the root after that reaches the handlers of this handle.
  * Subscriptions are counted; unsubscribe takes one back. */
 flux_future_t *flux_event_subscribe(flux_t *h, const char *prefix);
 flux_future_t *flux_event_unsubscribe(flux_t *h, const char *prefix);

@@ -7,9 +7,9 @@
  *    flux_future_destroy(f);
  *
  * A future is ready when a response is there or the time is up.  One RPC to many ranks is a future
- * that is ready once per rank (flux_mrpc).  A streaming RPC is ready for each response in turn: after
- * having looked at one, flux_future_next() moves to the following.  The stream ends with ENODATA.
- * Destroying a future forgets the answer; for a streaming request it tells the service so.
+ * that is ready once per rank (flux_mrpc).  A streaming RPC is ready for each response in turn:
+ * after having looked at one, flux_future_next() moves to the following.  The stream ends with
+ * ENODATA. Destroying a future forgets the answer; for a streaming request it tells the service so.
  *
  * A request in flight to a rank that goes away ends with EHOSTUNREACH and a sentence.
  *
@@ -25,9 +25,9 @@
 typedef struct flux_future flux_future_t;
 typedef void (*flux_future_f)(flux_future_t *f, void *arg);
 
-/* Send a request.  `flags`: FLUX_MSGF_*.  `json` may be NULL (no payload).  NULL with errno only when
- * memory is out or an argument is bad; a failed send makes a future that is ready with the error.
- * With FLUX_MSGF_NORESPONSE the future is ready at once, and need not be looked at. */
+/* Send a request.  `flags`: FLUX_MSGF_*.  `json` may be NULL (no payload).  NULL with errno only
+ * when memory is out or an argument is bad; a failed send makes a future that is ready with the
+ * error. With FLUX_MSGF_NORESPONSE the future is ready at once, and need not be looked at. */
 flux_future_t *flux_rpc(flux_t *h, const char *topic, const char *json, uint32_t nodeid,
                         unsigned flags);
 flux_future_t *flux_rpc_raw(flux_t *h, const char *topic, const void *data, size_t len,
@@ -38,21 +38,23 @@ flux_future_t *flux_rpc_struct(flux_t *h, const char *topic, const struct flux_s
 /* Send a request message prepared by the caller (taken over); its match tag is set here. */
 flux_future_t *flux_rpc_msg(flux_t *h, flux_msg_t *req);
 
-/* The same request to each of `nranks` ranks (array copied): ready once for every rank, in the order in
- * which they answer; flux_future_next() moves to the following result and fails with ENODATA after the
- * last.  flux_mrpc_rank() is the rank of the result at hand.  At most 4096 are outstanding at a time. */
+/* The same request to each of `nranks` ranks (array copied): ready once for every rank, in the
+ * order in which they answer; flux_future_next() moves to the following result and fails with
+ * ENODATA after the last.  flux_mrpc_rank() is the rank of the result at hand.  At most 4096 are
+ * outstanding at a time. */
 flux_future_t *flux_mrpc(flux_t *h, const char *topic, const char *json, const uint32_t *ranks,
                          size_t nranks, unsigned flags);
 uint32_t flux_mrpc_rank(const flux_future_t *f);
 
-void flux_future_destroy(flux_future_t *f); /* NULL-safe, keeps errno; allowed in its own callback */
+void flux_future_destroy(
+    flux_future_t *f); /* NULL-safe, keeps errno; allowed in its own callback */
 
 /* Call back (from the reactor) each time the future is ready.  `timeout` seconds without a response
  * make it ready with ETIMEDOUT (<= 0: wait for ever).  -1 with ENOMEM. */
 int flux_future_then(flux_future_t *f, double timeout, flux_future_f cb, void *arg);
 
-/* Wait until ready, handling other messages meanwhile.  0 when ready (look at the result for success);
- * -1 with ETIMEDOUT, EPIPE, or EDEADLK inside a module. */
+/* Wait until ready, handling other messages meanwhile.  0 when ready (look at the result for
+ * success); -1 with ETIMEDOUT, EPIPE, or EDEADLK inside a module. */
 int flux_future_wait(flux_future_t *f, double timeout);
 bool flux_future_ready(const flux_future_t *f);
 /* Forget the result at hand, so that the next one can come.  0; -1 with ENODATA when none will. */

@@ -32,16 +32,17 @@ uint64_t flux_random(flux_t *h);
 uint32_t flux_rank(flux_t *h);
 uint32_t flux_size(flux_t *h);
 
-/* Send; takes the message over, on success and on failure.  0, or -1 with EPIPE (broker gone), ENOMEM,
- * ENOBUFS (more than the bound waits to be written).  Does not block: what the socket does not take
- * waits in a bounded queue. */
+/* Send; takes the message over, on success and on failure.  0, or -1 with EPIPE (broker gone),
+ * ENOMEM, ENOBUFS (more than the bound waits to be written).  Does not block: what the socket does
+ * not take waits in a bounded queue. */
 int flux_send(flux_t *h, flux_msg_t *msg);
 
-/* Run the reactor: returns what flux_reactor_run() returns; -1 with EPIPE when the connection was lost
- * (unless flux_set_lost_handler was used). */
+/* Run the reactor: returns what flux_reactor_run() returns; -1 with EPIPE when the connection was
+ * lost (unless flux_set_lost_handler was used). */
 int flux_run(flux_t *h);
 
-/* Called once when the connection to the broker is gone; futures were already answered with EPIPE. */
+/* Called once when the connection to the broker is gone; futures were already answered with EPIPE.
+ */
 typedef void (*flux_lost_f)(flux_t *h, void *arg);
 void flux_set_lost_handler(flux_t *h, flux_lost_f cb, void *arg);
 
@@ -54,8 +55,10 @@ void *flux_aux_get(flux_t *h, const char *name); /* NULL when absent */
 struct flux_handle_ops {
     /* Take the message over, as flux_send(). */
     int (*send)(void *impl, flux_msg_t *msg);
-    /* Wait (real time) until something may be delivered, at most `timeout` seconds (<0: for ever), for
-     * flux_future_wait(); NULL where waiting is not allowed (modules): wait then fails with EDEADLK. */
+    /* Wait (real time) until a message can be read or `timeout` seconds have passed (<0: for ever),
+     * and deliver what has come; write what waits to be written.  0, also when the time is up or
+     * after a signal; -1 with EPIPE when the connection is gone.  For flux_future_wait(); NULL
+     * where waiting is not allowed (modules): it then fails with EDEADLK. */
     int (*wait)(void *impl, double timeout);
     void (*destroy)(void *impl); /* may be NULL */
 };

@@ -8,10 +8,11 @@
 #include <syslog.h> /* LOG_EMERG .. LOG_DEBUG: the levels of RFC 5424 */
 #include "handle.h"
 
-/* Who speaks ("kvs", "ping"); at most 31 bytes are kept.  Default: the module's or program's name. */
+/* Who speaks ("kvs", "ping"); at most 31 bytes are kept.  Default: the module's or program's name.
+ */
 void flux_log_set_source(flux_t *h, const char *name);
-/* One line.  Never fails visibly and never blocks: sent as "log.append" without response to the local
- * log service. */
+/* One line.  Never fails visibly and never blocks: sent as "log.append" without response to the
+ * local log service. */
 void flux_log(flux_t *h, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* "err" <-> LOG_ERR.  -1 with EINVAL; "?" for an unknown level. */

@@ -1,15 +1,16 @@
-/* Comms modules: services that a broker loads as shared objects, each with a thread, a reactor and a
- * handle of its own.
+/* Comms modules: services that a broker loads as shared objects, each with a thread, a reactor and
+ * a handle of its own.
  *
  * A module named NAME is a file NAME.so that defines, with FLUX_MODULE(NAME, init, fini), its
- * description.  The host calls init in the module's thread, then runs the reactor, and calls fini when
- * the module is unloaded or its reactor was stopped.  Requests for topics "NAME.*" come to its handlers.
+ * description.  The host calls init in the module's thread, then runs the reactor, and calls fini
+ * when the module is unloaded or its reactor was stopped.  Requests for topics "NAME.*" come to its
+ * handlers.
  *
  * A module never blocks and does no input or output of its own except through its handle: the same
  * code runs in the simulator, many instances in one thread.  It has no mutable globals.
  *
- * A module ends itself with flux_reactor_stop(r, rc); rc < 0 is reported as a failure with the sentence
- * given to flux_module_fail().
+ * A module ends itself with flux_reactor_stop(r, rc); rc < 0 is reported as a failure with the
+ * sentence given to flux_module_fail().
  */
 #ifndef FLUX_MODULE_H
 #define FLUX_MODULE_H
@@ -31,7 +32,7 @@ struct flux_module {
     void (*fini)(flux_t *h, void *ctx);
 };
 
-#define FLUX_MODULE(NAME, INIT, FINI) \
+#define FLUX_MODULE(NAME, INIT, FINI)                   \
     extern const struct flux_module flux_module_##NAME; \
     const struct flux_module flux_module_##NAME = {FLUX_MODULE_ABI, #NAME, INIT, FINI}
 

@@ -79,8 +79,9 @@ const char *flux_msg_topic(const flux_msg_t *msg); /* never NULL; valid while ms
 unsigned flux_msg_flags(const flux_msg_t *msg);
 void flux_msg_set_flags(flux_msg_t *msg, unsigned flags);
 bool flux_msg_has_flag(const flux_msg_t *msg, unsigned flag);
-uint32_t flux_msg_nodeid(const flux_msg_t *msg); /* request: target rank or FLUX_NODEID_ANY; response: rank
-                                                    that answered; event: publisher's rank */
+uint32_t
+flux_msg_nodeid(const flux_msg_t *msg); /* request: target rank or FLUX_NODEID_ANY; response: rank
+                                           that answered; event: publisher's rank */
 void flux_msg_set_nodeid(flux_msg_t *msg, uint32_t nodeid);
 uint32_t flux_msg_matchtag(const flux_msg_t *msg);
 void flux_msg_set_matchtag(flux_msg_t *msg, uint32_t tag);
@@ -94,7 +95,8 @@ void flux_msg_set_cred(flux_msg_t *msg, uint32_t userid, uint32_t rolemask);
 
 /* Payload.  Getters return pointers into the message, valid while it lives and is not changed;
  * the bytes are followed by a NUL that does not count. */
-const void *flux_msg_payload(const flux_msg_t *msg, size_t *len); /* NULL and 0 when there is none */
+const void *flux_msg_payload(const flux_msg_t *msg,
+                             size_t *len); /* NULL and 0 when there is none */
 /* Payload as JSON text, NUL-terminated.  NULL with EPROTO when there is none, or it is raw. */
 const char *flux_msg_json(const flux_msg_t *msg);
 /* Replace the payload with a copy.  len 0 removes it.  -1 with ENOMEM or EMSGSIZE. */
@@ -105,7 +107,8 @@ int flux_msg_set_raw(flux_msg_t *msg, const void *data, size_t len);
 int flux_msg_take_raw(flux_msg_t *msg, void *data, size_t len);
 
 /* Route stack of a request (pushed at each hop) or response (popped).  Ids are the business of the
- * broker.  push: -1 with ENOMEM or EOVERFLOW (1024 hops).  pop and top: -1 with ENOENT when empty. */
+ * broker.  push: -1 with ENOMEM or EOVERFLOW (1024 hops).  pop and top: -1 with ENOENT when empty.
+ */
 int flux_msg_route_push(flux_msg_t *msg, uint32_t id);
 int flux_msg_route_pop(flux_msg_t *msg, uint32_t *id);
 int flux_msg_route_top(const flux_msg_t *msg, uint32_t *id);

@@ -69,8 +69,8 @@ struct flux_reactor_ops {
     void (*defer_clear)(void *impl, flux_watcher_t *w);
     void (*destroy)(void *impl); /* may be NULL */
 };
-/* fd, signal and child watchers give ENOTSUP on such a reactor, and run/stop do nothing (stop records
- * that it was called, see flux_reactor_stopped()). */
+/* fd, signal and child watchers give ENOTSUP on such a reactor, and run/stop do nothing (stop
+ * records that it was called, see flux_reactor_stopped()). */
 flux_reactor_t *flux_reactor_create_ops(const struct flux_reactor_ops *ops, void *impl);
 /* For engines: call back.  Re-arms a repeating timer. */
 void flux_watcher_fire(flux_watcher_t *w);

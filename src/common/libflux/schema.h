@@ -1,5 +1,5 @@
-/* Typed descriptions of JSON objects: one table says what a message holds, for encoding and for strict
- * decoding.  Unknown, missing, doubled or ill-typed fields are errors that name the field.
+/* Typed descriptions of JSON objects: one table says what a message holds, for encoding and for
+ * strict decoding.  Unknown, missing, doubled or ill-typed fields are errors that name the field.
  *
  *    struct enter { const char *name; int count; };
  *    static const struct flux_field enter_fields[] = {
@@ -51,11 +51,13 @@ struct flux_schema {
     const struct flux_field *fields; /* at most 64 */
 };
 
-#define FLUX_FIELD_(S, m, T, ctype, fl) \
-    { \
-        #m, T, fl, \
-            offsetof(S, m) + \
-                0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((S *)0)->m), ctype) ? 1 : -1]) \
+#define FLUX_FIELD_(S, m, T, ctype, fl)                                                          \
+    {                                                                                            \
+#m, T, fl,                                                                               \
+            offsetof(S, m) +                                                                     \
+                0 * sizeof(                                                                      \
+                        char[__builtin_types_compatible_p(__typeof__(((S *)0)->m), ctype) ? 1    \
+                                                                                          : -1]) \
     }
 #define FLUX_FIELD_STR(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_STR, const char *, fl)
 #define FLUX_FIELD_INT(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_INT, int, fl)
@@ -67,19 +69,25 @@ struct flux_schema {
 #define FLUX_FIELD_JSON(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_JSON, json_t *, fl)
 #define FLUX_FIELD_OBJECT(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_OBJECT, json_t *, fl)
 #define FLUX_FIELD_ARRAY(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_ARRAY, json_t *, fl)
-#define FLUX_FIELD_END {NULL, 0, 0, 0}
-#define FLUX_SCHEMA(S, f) {f}
+#define FLUX_FIELD_END \
+    {                  \
+        NULL, 0, 0, 0  \
+    }
+#define FLUX_SCHEMA(S, f) \
+    {                     \
+        f                 \
+    }
 
-/* Decode JSON text (an object).  Returns the parsed object, which owns what `out` points at and is to be
- * json_decref'd after use.  NULL with EPROTO and a sentence, or ENOMEM. */
+/* Decode JSON text (an object).  Returns the parsed object, which owns what `out` points at and is
+ * to be json_decref'd after use.  NULL with EPROTO and a sentence, or ENOMEM. */
 json_t *flux_schema_decode(const struct flux_schema *desc, const char *json, size_t len, void *out,
                            errmsg_t *err);
 /* The same from a parsed object (not taken over): 0 or -1. */
 int flux_schema_decode_json(const struct flux_schema *desc, const json_t *obj, void *out,
                             errmsg_t *err);
 /* Encode to compact JSON text, malloc'd.  An optional STR or JSON member that is NULL is left out.
- * NULL with ENOMEM, or EINVAL for a NULL required member, a string that is not UTF-8, a number that JSON
- * cannot carry. */
+ * NULL with ENOMEM, or EINVAL for a NULL required member, a string that is not UTF-8, a number that
+ * JSON cannot carry. */
 char *flux_schema_encode(const struct flux_schema *desc, const void *in);
 json_t *flux_schema_encode_json(const struct flux_schema *desc, const void *in);
 

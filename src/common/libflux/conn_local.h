@@ -1,0 +1,16 @@
+/* The transport of clients: a UNIX stream socket to the local broker.
+ *
+ * Frames (msg.c) travel back to back in both directions.  The broker speaks first: a control
+ * message with its protocol version, rank and size.
+ *
+ * Thread rules: those of the handle.
+ */
+#ifndef FLUX_CONN_LOCAL_H
+#define FLUX_CONN_LOCAL_H
+
+#include "handle.h"
+
+/* Open `uri`: "local:///path/to/socket" or "fd://N".  NULL with errno and a sentence. */
+flux_t *flux_local_open(const char *uri, flux_reactor_t *r, errmsg_t *err);
+
+#endif

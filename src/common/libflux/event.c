@@ -1,0 +1,128 @@
+/* event.c - the client's side of events.
+ *
+ * Publishing is a request "event.publish" to rank 0, whose raw payload is the encoded event
+ * message; the root stamps the credential of the request and the next sequence number into it,
+ * sends it down the tree, and answers {"seq":N}.  Subscribing is a request to the local broker,
+ * which filters.
+ *
+ * Failure: as for any request.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event.h"
+
+struct published {
+    uint64_t seq;
+};
+static const struct flux_field published_fields[] = {
+    FLUX_FIELD_U64(struct published, seq, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema published_schema = FLUX_SCHEMA(struct published, published_fields);
+
+struct subscribe {
+    const char *prefix;
+};
+static const struct flux_field subscribe_fields[] = {
+    FLUX_FIELD_STR(struct subscribe, prefix, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema subscribe_schema = FLUX_SCHEMA(struct subscribe, subscribe_fields);
+
+/* The "event.publish" request around event `ev`, which is freed. */
+static flux_msg_t *wrap(flux_t *h, flux_msg_t *ev, unsigned flags)
+{
+    size_t size = flux_msg_encoded_size(ev);
+    flux_msg_t *req = NULL;
+    char *buf = NULL;
+
+    flux_msg_set_nodeid(ev, flux_rank(h));
+    if (!(buf = malloc(size + 1)) || !(req = flux_msg_create(FLUX_MSG_REQUEST, "event.publish")))
+        goto error;
+    flux_msg_encode(ev, buf);
+    flux_msg_destroy(ev);
+    flux_msg_set_nodeid(req, 0);
+    flux_msg_set_flags(req, flags);
+    if (flux_msg_take_raw(req, buf, size) < 0) {
+        flux_msg_destroy(req);
+        return NULL;
+    }
+    return req;
+error:
+    free(buf);
+    flux_msg_destroy(ev);
+    flux_msg_destroy(req);
+    errno = ENOMEM;
+    return NULL;
+}
+
+static flux_msg_t *make_publish(flux_t *h, const char *topic, const char *json, const void *data,
+                                size_t len, unsigned flags)
+{
+    flux_msg_t *ev = flux_msg_create(FLUX_MSG_EVENT, topic);
+
+    if (!ev)
+        return NULL;
+    if ((json && flux_msg_set_json(ev, json) < 0) ||
+        (data && flux_msg_set_raw(ev, data, len) < 0)) {
+        flux_msg_destroy(ev);
+        return NULL;
+    }
+    return wrap(h, ev, flags);
+}
+
+flux_future_t *flux_event_publish(flux_t *h, const char *topic, const char *json)
+{
+    flux_msg_t *req = make_publish(h, topic, json, NULL, 0, 0);
+
+    return req ? flux_rpc_msg(h, req) : NULL;
+}
+
+flux_future_t *flux_event_publish_raw(flux_t *h, const char *topic, const void *data, size_t len)
+{
+    flux_msg_t *req = make_publish(h, topic, NULL, data, len, 0);
+
+    return req ? flux_rpc_msg(h, req) : NULL;
+}
+
+int flux_event_get_seq(flux_future_t *f, uint64_t *seq, errmsg_t *err)
+{
+    struct published p;
+
+    if (flux_rpc_get_struct(f, &published_schema, &p, err) < 0)
+        return -1;
+    *seq = p.seq;
+    return 0;
+}
+
+int flux_event_send(flux_t *h, const char *topic, const char *json)
+{
+    flux_msg_t *req = make_publish(h, topic, json, NULL, 0, FLUX_MSGF_NORESPONSE);
+
+    return req ? flux_send(h, req) : -1;
+}
+
+int flux_event_send_raw(flux_t *h, const char *topic, const void *data, size_t len)
+{
+    flux_msg_t *req = make_publish(h, topic, NULL, data, len, FLUX_MSGF_NORESPONSE);
+
+    return req ? flux_send(h, req) : -1;
+}
+
+/* Subscriptions concern the sender's own broker, so they name its rank. */
+flux_future_t *flux_event_subscribe(flux_t *h, const char *prefix)
+{
+    struct subscribe s = {prefix};
+
+    return flux_rpc_struct(h, "event.subscribe", &subscribe_schema, &s, flux_rank(h), 0);
+}
+
+flux_future_t *flux_event_unsubscribe(flux_t *h, const char *prefix)
+{
+    struct subscribe s = {prefix};
+
+    return flux_rpc_struct(h, "event.unsubscribe", &subscribe_schema, &s, flux_rank(h), 0);
+}

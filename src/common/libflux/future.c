@@ -1,0 +1,707 @@
+/* future.c - requests in flight and what comes back for them.
+ *
+ * Every request that wants an answer has a match tag, and a `pending` in the handle's table under
+ * that tag.  A future owns one pending (plain or streaming RPC) or a window of them (one per rank
+ * asked). What comes back is a queue of results; the head is the result at hand.
+ *
+ *    kind        results                                       over when
+ *    plain       one                                           it is there
+ *    streaming   any number with the streaming flag            one without the flag (an error, or
+ * ENODATA) many-rank   one per rank, in the order of arrival         all ranks answered
+ *
+ * Invariants:
+ *  1. A pending is in the table exactly as long as an answer is wanted; a late answer finds none
+ * and is dropped.
+ *  2. Results reach the caller in the order of arrival; a time-out is a result like any other.
+ *  3. The callback is called once per result; it may destroy the future.
+ *  4. At most MRPC_WINDOW requests of one many-rank future are outstanding.
+ *
+ * Failure: a request that cannot be sent becomes a result with the error; only memory exhaustion
+ * and bad arguments return NULL.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "future.h"
+#include "event.h"
+#include "handle_private.h"
+
+#define MRPC_WINDOW 4096
+#define TAG_MAX 0x7fffffffu
+
+struct pending {
+    flux_future_t *f;
+    uint32_t tag;
+    uint32_t rank;
+    struct list_node node; /* in future.pendings */
+};
+
+struct result {
+    struct list_node node;
+    flux_msg_t *msg;  /* NULL for an error made here */
+    int errnum;       /* made here */
+    const char *text; /* constant, made here */
+    uint32_t rank;
+    bool embedded;
+};
+
+struct flux_future {
+    flux_t *h;
+    struct list_node node; /* in pending_table.futures */
+    struct list_node pendings;
+    struct list_node results;
+    struct pending pending0; /* saves an allocation for the usual case */
+    struct result result0;
+    bool pending0_used;
+    bool result0_used;
+    bool streaming;
+    bool in_callback;
+    bool destroyed;
+    flux_future_f cb;
+    void *arg;
+    double timeout;
+    flux_watcher_t *timer;
+    flux_watcher_t *defer; /* calls back for results that were there before */
+    json_t *decoded;
+    char *topic; /* streaming: for the cancel request; many-rank: to send the rest */
+    uint32_t nodeid;
+    /* many-rank */
+    char *json;
+    unsigned flags;
+    uint32_t *ranks;
+    size_t nranks;
+    size_t next_rank;
+    size_t outstanding;
+};
+
+struct pending_table {
+    hmap_t *by_tag;
+    struct list_node futures;
+    uint32_t last_tag;
+};
+
+struct pending_table *pending_table_create(void)
+{
+    struct pending_table *t = calloc(1, sizeof(*t));
+
+    if (!t)
+        return NULL;
+    list_init(&t->futures);
+    if (!(t->by_tag = hmap_create_u64(NULL))) {
+        free(t);
+        return NULL;
+    }
+    return t;
+}
+
+void pending_table_destroy(struct pending_table *t)
+{
+    if (t) {
+        struct list_node *n;
+        while ((n = list_first(&t->futures)))
+            flux_future_destroy(list_entry(n, struct flux_future, node));
+        hmap_destroy(t->by_tag);
+        free(t);
+    }
+}
+
+static struct pending *pending_add(flux_future_t *f, uint32_t rank)
+{
+    struct pending_table *t = flux_handle_pending(f->h);
+    struct pending *p;
+
+    if (!f->pending0_used) {
+        p = &f->pending0;
+        f->pending0_used = true;
+    } else if (!(p = malloc(sizeof(*p))))
+        return NULL;
+    do {
+        t->last_tag = t->last_tag >= TAG_MAX ? 1 : t->last_tag + 1;
+    } while (hmap_get_u64(t->by_tag, t->last_tag));
+    p->f = f;
+    p->rank = rank;
+    p->tag = t->last_tag;
+    if (hmap_put_u64(t->by_tag, p->tag, p) < 0) {
+        if (p == &f->pending0)
+            f->pending0_used = false;
+        else
+            free(p);
+        return NULL;
+    }
+    list_append(&f->pendings, &p->node);
+    return p;
+}
+
+static void pending_drop(struct pending *p)
+{
+    flux_future_t *f = p->f;
+
+    hmap_del_u64(flux_handle_pending(f->h)->by_tag, p->tag);
+    list_remove(&p->node);
+    if (p == &f->pending0)
+        f->pending0_used = false;
+    else
+        free(p);
+}
+
+static void result_free(flux_future_t *f, struct result *res)
+{
+    list_remove(&res->node);
+    flux_msg_destroy(res->msg);
+    res->msg = NULL;
+    if (res->embedded)
+        f->result0_used = false;
+    else
+        free(res);
+}
+
+static struct result *result_head(const flux_future_t *f)
+{
+    struct list_node *n = list_first(&f->results);
+
+    return n ? list_entry(n, struct result, node) : NULL;
+}
+
+static bool more_to_come(const flux_future_t *f)
+{
+    return !list_empty(&f->pendings) || f->next_rank < f->nranks;
+}
+
+static void arm_timer(flux_future_t *f)
+{
+    if (f->timer && f->timeout > 0. && !result_head(f) && more_to_come(f))
+        flux_timer_start(f->timer, f->timeout, 0.);
+}
+
+/* Call back for every result, for as long as the callback asks for the next one. */
+static void run_callback(flux_future_t *f)
+{
+    if (!f->cb || f->in_callback)
+        return;
+    f->in_callback = true;
+    for (struct result *res = result_head(f); res && !f->destroyed; res = result_head(f)) {
+        flux_watcher_stop(f->timer);
+        f->cb(f, f->arg);
+        if (f->destroyed || result_head(f) == res)
+            break;
+    }
+    f->in_callback = false;
+    if (f->destroyed)
+        flux_future_destroy(f);
+    else
+        arm_timer(f);
+}
+
+/* Queue a result.  `msg` is taken over. */
+static void add_result(flux_future_t *f, uint32_t rank, flux_msg_t *msg, int errnum,
+                       const char *text)
+{
+    struct result *res;
+
+    if (!f->result0_used) {
+        res = &f->result0;
+        f->result0_used = true;
+        res->embedded = true;
+    } else if ((res = malloc(sizeof(*res))))
+        res->embedded = false;
+    else {
+        /* The one result that cannot be recorded must not be the one that says it is over: put the
+         * failure where a result already is. */
+        struct result *last = list_entry(f->results.prev, struct result, node);
+        flux_msg_destroy(msg);
+        flux_msg_destroy(last->msg);
+        last->msg = NULL;
+        last->errnum = ENOMEM;
+        last->text = "out of memory for a response";
+        return;
+    }
+    res->msg = msg;
+    res->errnum = errnum;
+    res->text = text;
+    res->rank = rank;
+    list_append(&f->results, &res->node);
+}
+
+static void mrpc_fill(flux_future_t *f);
+
+void pending_deliver(struct pending_table *t, flux_msg_t *msg)
+{
+    struct pending *p = hmap_get_u64(t->by_tag, flux_msg_matchtag(msg));
+    flux_future_t *f;
+    uint32_t rank;
+
+    if (!p) {
+        flux_msg_destroy(msg);
+        return;
+    }
+    f = p->f;
+    rank = p->rank;
+    if (!f->streaming || !flux_msg_has_flag(msg, FLUX_MSGF_STREAMING)) {
+        pending_drop(p);
+        if (f->ranks) {
+            f->outstanding--;
+            mrpc_fill(f);
+        }
+    }
+    add_result(f, rank, msg, 0, NULL);
+    run_callback(f);
+}
+
+void pending_fail_all(struct pending_table *t, int errnum)
+{
+    struct list_node all;
+
+    /* Callbacks may start or destroy futures: work off a list of our own. */
+    list_init(&all);
+    while (!list_empty(&t->futures)) {
+        struct list_node *n = list_first(&t->futures);
+        list_remove(n);
+        list_append(&all, n);
+    }
+    while (!list_empty(&all)) {
+        struct list_node *n = list_first(&all);
+        flux_future_t *f = list_entry(n, struct flux_future, node);
+        bool any = more_to_come(f);
+
+        list_remove(n);
+        list_append(&t->futures, n);
+        f->next_rank = f->nranks;
+        LIST_FOREACH_SAFE(it, tmp, &f->pendings)
+        pending_drop(list_entry(it, struct pending, node));
+        if (any) {
+            add_result(f, f->nodeid, NULL, errnum, "the connection to the broker was lost");
+            run_callback(f);
+        }
+    }
+}
+
+static flux_future_t *future_create(flux_t *h)
+{
+    flux_future_t *f = calloc(1, sizeof(*f));
+
+    if (!f)
+        return NULL;
+    f->h = h;
+    list_init(&f->pendings);
+    list_init(&f->results);
+    f->nodeid = FLUX_NODEID_ANY;
+    list_append(&flux_handle_pending(h)->futures, &f->node);
+    return f;
+}
+
+/* A streaming request nobody listens to any more: tell the service. */
+static void send_cancel(flux_future_t *f)
+{
+    struct list_node *n = list_first(&f->pendings);
+    const char *dot = strchr(f->topic, '.');
+    char topic[FLUX_MSG_TOPIC_MAX + 8];
+    char json[40];
+    flux_msg_t *msg;
+
+    if (!n || flux_handle_is_lost(f->h))
+        return;
+    snprintf(topic, sizeof(topic), "%.*s.cancel",
+             dot ? (int)(dot - f->topic) : (int)strlen(f->topic), f->topic);
+    snprintf(json, sizeof(json), "{\"matchtag\":%u}", list_entry(n, struct pending, node)->tag);
+    if (!(msg = flux_msg_create(FLUX_MSG_REQUEST, topic)))
+        return;
+    flux_msg_set_flags(msg,
+                       FLUX_MSGF_NORESPONSE | (f->flags & (FLUX_MSGF_UPSTREAM | FLUX_MSGF_RING)));
+    flux_msg_set_nodeid(msg, f->nodeid);
+    if (flux_msg_set_json(msg, json) < 0)
+        flux_msg_destroy(msg);
+    else
+        (void)flux_send(f->h, msg);
+}
+
+void flux_future_destroy(flux_future_t *f)
+{
+    if (f) {
+        int saved = errno;
+        if (f->in_callback) {
+            f->destroyed = true;
+            return;
+        }
+        if (f->streaming && f->topic)
+            send_cancel(f);
+        LIST_FOREACH_SAFE(it, tmp, &f->pendings)
+        pending_drop(list_entry(it, struct pending, node));
+        LIST_FOREACH_SAFE(it, tmp, &f->results)
+        result_free(f, list_entry(it, struct result, node));
+        list_remove(&f->node);
+        flux_watcher_destroy(f->timer);
+        flux_watcher_destroy(f->defer);
+        json_decref(f->decoded);
+        free(f->topic);
+        free(f->json);
+        free(f->ranks);
+        free(f);
+        errno = saved;
+    }
+}
+
+static const char *send_error_text(int errnum)
+{
+    switch (errnum) {
+    case EPIPE:
+        return "the connection to the broker was lost";
+    case ENOBUFS:
+        return "too much waits to be sent to the broker: read responses first";
+    case ENOMEM:
+        return "out of memory for a request";
+    default:
+        return "the request could not be sent";
+    }
+}
+
+/* Send `req` (taken over) as one of the future's requests. */
+static void send_request(flux_future_t *f, flux_msg_t *req, uint32_t rank)
+{
+    struct pending *p;
+
+    if (flux_msg_has_flag(req, FLUX_MSGF_NORESPONSE)) {
+        if (flux_send(f->h, req) < 0)
+            add_result(f, rank, NULL, errno, send_error_text(errno));
+        else
+            add_result(f, rank, NULL, 0, "");
+        return;
+    }
+    if (!(p = pending_add(f, rank))) {
+        flux_msg_destroy(req);
+        add_result(f, rank, NULL, ENOMEM, send_error_text(ENOMEM));
+        return;
+    }
+    f->outstanding++;
+    flux_msg_set_matchtag(req, p->tag);
+    if (flux_send(f->h, req) < 0) {
+        int errnum = errno;
+        if (f->pending0_used || !list_empty(&f->pendings)) {
+            /* A transport that failed everything has dropped the pending already. */
+            LIST_FOREACH_SAFE(it, tmp, &f->pendings)
+            {
+                if (list_entry(it, struct pending, node) == p) {
+                    pending_drop(p);
+                    f->outstanding--;
+                    add_result(f, rank, NULL, errnum, send_error_text(errnum));
+                    break;
+                }
+            }
+        }
+    }
+}
+
+flux_future_t *flux_rpc_msg(flux_t *h, flux_msg_t *req)
+{
+    flux_future_t *f = future_create(h);
+
+    if (!f)
+        goto error;
+    f->nodeid = flux_msg_nodeid(req);
+    if (flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
+        f->streaming = true;
+        f->flags = flux_msg_flags(req);
+        if (!(f->topic = strdup(flux_msg_topic(req))))
+            goto error;
+    }
+    send_request(f, req, f->nodeid);
+    return f;
+error:
+    flux_msg_destroy(req);
+    flux_future_destroy(f);
+    errno = ENOMEM;
+    return NULL;
+}
+
+static flux_msg_t *make_request(const char *topic, uint32_t nodeid, unsigned flags)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
+
+    if (msg) {
+        flux_msg_set_nodeid(msg, nodeid);
+        flux_msg_set_flags(msg, flags);
+    }
+    return msg;
+}
+
+flux_future_t *flux_rpc(flux_t *h, const char *topic, const char *json, uint32_t nodeid,
+                        unsigned flags)
+{
+    flux_msg_t *msg = make_request(topic, nodeid, flags);
+
+    if (!msg)
+        return NULL;
+    if (json && flux_msg_set_json(msg, json) < 0) {
+        flux_msg_destroy(msg);
+        return NULL;
+    }
+    return flux_rpc_msg(h, msg);
+}
+
+flux_future_t *flux_rpc_raw(flux_t *h, const char *topic, const void *data, size_t len,
+                            uint32_t nodeid, unsigned flags)
+{
+    flux_msg_t *msg = make_request(topic, nodeid, flags);
+
+    if (!msg)
+        return NULL;
+    if (flux_msg_set_raw(msg, data, len) < 0) {
+        flux_msg_destroy(msg);
+        return NULL;
+    }
+    return flux_rpc_msg(h, msg);
+}
+
+flux_future_t *flux_rpc_struct(flux_t *h, const char *topic, const struct flux_schema *desc,
+                               const void *in, uint32_t nodeid, unsigned flags)
+{
+    char *json = flux_schema_encode(desc, in);
+    flux_future_t *f = json ? flux_rpc(h, topic, json, nodeid, flags) : NULL;
+
+    free(json);
+    return f;
+}
+
+static void mrpc_fill(flux_future_t *f)
+{
+    while (f->next_rank < f->nranks && f->outstanding < MRPC_WINDOW) {
+        uint32_t rank = f->ranks[f->next_rank++];
+        flux_msg_t *msg = make_request(f->topic, rank, f->flags);
+
+        if (!msg || (f->json && flux_msg_set_json(msg, f->json) < 0)) {
+            flux_msg_destroy(msg);
+            add_result(f, rank, NULL, ENOMEM, send_error_text(ENOMEM));
+        } else
+            send_request(f, msg, rank);
+    }
+}
+
+flux_future_t *flux_mrpc(flux_t *h, const char *topic, const char *json, const uint32_t *ranks,
+                         size_t nranks, unsigned flags)
+{
+    flux_future_t *f;
+
+    if (nranks == 0 || (flags & FLUX_MSGF_STREAMING)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (!(f = future_create(h)))
+        return NULL;
+    f->flags = flags;
+    if (!(f->topic = strdup(topic)) || (json && !(f->json = strdup(json))) ||
+        !(f->ranks = malloc(nranks * sizeof(*ranks)))) {
+        flux_future_destroy(f);
+        errno = ENOMEM;
+        return NULL;
+    }
+    memcpy(f->ranks, ranks, nranks * sizeof(*ranks));
+    f->nranks = nranks;
+    mrpc_fill(f);
+    return f;
+}
+
+uint32_t flux_mrpc_rank(const flux_future_t *f)
+{
+    struct result *res = result_head(f);
+
+    return res ? res->rank : FLUX_NODEID_ANY;
+}
+
+static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    flux_future_t *f = arg;
+
+    if (f->streaming && f->topic)
+        send_cancel(f);
+    f->next_rank = f->nranks;
+    LIST_FOREACH_SAFE(it, tmp, &f->pendings)
+    pending_drop(list_entry(it, struct pending, node));
+    add_result(f, f->nodeid, NULL, ETIMEDOUT, "no response came in time");
+    run_callback(f);
+}
+
+static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    run_callback(arg);
+}
+
+int flux_future_then(flux_future_t *f, double timeout, flux_future_f cb, void *arg)
+{
+    flux_reactor_t *r = flux_get_reactor(f->h);
+
+    if (timeout > 0. && !f->timer && !(f->timer = flux_timer_create(r, timer_cb, f)))
+        return -1;
+    f->cb = cb;
+    f->arg = arg;
+    f->timeout = timeout;
+    if (!result_head(f)) {
+        arm_timer(f);
+        return 0;
+    }
+    if (!f->defer && !(f->defer = flux_defer_create(r, defer_cb, f)))
+        return -1;
+    flux_watcher_start(f->defer);
+    return 0;
+}
+
+static double monotonic(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+int flux_future_wait(flux_future_t *f, double timeout)
+{
+    double left = timeout > 0. ? timeout : -1.;
+    double end = timeout > 0. ? monotonic() + timeout : 0.;
+
+    while (!result_head(f)) {
+        if (!more_to_come(f)) {
+            errno = ENODATA;
+            return -1;
+        }
+        if (flux_handle_wait(f->h, left) < 0) {
+            if (result_head(f))
+                break;
+            return -1;
+        }
+        if (timeout > 0. && !result_head(f) && (left = end - monotonic()) <= 0.) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+bool flux_future_ready(const flux_future_t *f)
+{
+    return result_head(f) != NULL;
+}
+
+int flux_future_next(flux_future_t *f)
+{
+    struct result *res = result_head(f);
+
+    if (res)
+        result_free(f, res);
+    json_decref(f->decoded);
+    f->decoded = NULL;
+    if (result_head(f)) {
+        if (f->cb && !f->in_callback) {
+            if (!f->defer && !(f->defer = flux_defer_create(flux_get_reactor(f->h), defer_cb, f)))
+                return -1;
+            flux_watcher_start(f->defer);
+        }
+        return 0;
+    }
+    if (!more_to_come(f)) {
+        errno = ENODATA;
+        return -1;
+    }
+    if (!f->in_callback)
+        arm_timer(f);
+    return 0;
+}
+
+flux_t *flux_future_handle(const flux_future_t *f)
+{
+    return f->h;
+}
+
+int flux_future_errnum(const flux_future_t *f)
+{
+    struct result *res = result_head(f);
+
+    if (!res)
+        return EAGAIN;
+    return res->msg ? flux_msg_errnum(res->msg) : res->errnum;
+}
+
+const char *flux_future_error(const flux_future_t *f)
+{
+    struct result *res = result_head(f);
+    const char *text;
+
+    if (!res)
+        return "no response has come yet";
+    if (!res->msg)
+        return res->text;
+    if (flux_msg_errnum(res->msg) == 0)
+        return "";
+    text = flux_msg_json(res->msg);
+    return text ? text : strerror(flux_msg_errnum(res->msg));
+}
+
+int flux_rpc_get(flux_future_t *f, errmsg_t *err)
+{
+    int errnum = flux_future_errnum(f);
+
+    return errnum ? errmsg_fail(err, errnum, "%s", flux_future_error(f)) : 0;
+}
+
+const flux_msg_t *flux_rpc_get_msg(flux_future_t *f)
+{
+    struct result *res = result_head(f);
+
+    return res ? res->msg : NULL;
+}
+
+int flux_rpc_get_json(flux_future_t *f, const char **json, errmsg_t *err)
+{
+    const flux_msg_t *msg = flux_rpc_get_msg(f);
+
+    if (flux_rpc_get(f, err) < 0)
+        return -1;
+    if (!msg || !(*json = flux_msg_json(msg)))
+        return errmsg_fail(err, EPROTO, "the response to %s has no JSON payload",
+                           msg ? flux_msg_topic(msg) : "the request");
+    return 0;
+}
+
+int flux_rpc_get_raw(flux_future_t *f, const void **data, size_t *len, errmsg_t *err)
+{
+    const flux_msg_t *msg = flux_rpc_get_msg(f);
+
+    if (flux_rpc_get(f, err) < 0)
+        return -1;
+    *data = NULL;
+    *len = 0;
+    if (msg) {
+        *data = flux_msg_payload(msg, len);
+        if (*data && !flux_msg_has_flag(msg, FLUX_MSGF_RAW))
+            return errmsg_fail(err, EPROTO,
+                               "the response to %s has a JSON payload, raw bytes expected",
+                               flux_msg_topic(msg));
+    }
+    return 0;
+}
+
+int flux_rpc_get_struct(flux_future_t *f, const struct flux_schema *desc, void *out, errmsg_t *err)
+{
+    const char *json;
+    json_t *obj;
+    errmsg_t why;
+
+    if (flux_rpc_get_json(f, &json, err) < 0)
+        return -1;
+    if (!(obj = flux_schema_decode(desc, json, strlen(json), out, &why)))
+        return errmsg_fail(err, errno, "the response to %s is bad: %s",
+                           flux_msg_topic(flux_rpc_get_msg(f)), why.text);
+    json_decref(f->decoded);
+    f->decoded = obj;
+    return 0;
+}
+
+int flux_rpc_wait_struct(flux_future_t *f, double timeout, const struct flux_schema *desc,
+                         void *out, errmsg_t *err)
+{
+    if (flux_future_wait(f, timeout) < 0)
+        return errmsg_fail(err, errno, "%s",
+                           errno == ETIMEDOUT ? "no response came in time" : strerror(errno));
+    return desc ? flux_rpc_get_struct(f, desc, out, err) : flux_rpc_get(f, err);
+}

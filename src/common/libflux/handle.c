@@ -1,0 +1,268 @@
+/* handle.c - the end of a connection: what a program or module holds.
+ *
+ * The handle ties together a transport (flux_handle_ops), a reactor, the table of requests in
+ * flight (future.c), and the table of handlers (dispatch.c).  An incoming message goes to one of
+ * the two.
+ *
+ * Invariants:
+ *  1. A message given to flux_send() or flux_handle_deliver() is freed exactly once, by them.
+ *  2. After flux_handle_lost() every request in flight was answered with EPIPE, new ones are so at
+ * once, and the lost handler was called once.
+ *  3. The handle's random numbers depend on its seed alone.
+ *
+ * Failure: flux_open() returns NULL with errno and a sentence, leaving nothing open.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conn_local.h"
+#include "handle_private.h"
+
+struct aux {
+    struct list_node node;
+    char *name;
+    void *val;
+    void (*free_fn)(void *);
+};
+
+struct flux_handle {
+    const struct flux_handle_ops *ops;
+    void *impl;
+    flux_reactor_t *r;
+    bool own_reactor;
+    uint32_t rank;
+    uint32_t size;
+    uint64_t rng;
+    struct dispatch *dispatch;
+    struct pending_table *pending;
+    struct list_node aux;
+    bool lost;
+    flux_lost_f lost_cb;
+    void *lost_arg;
+};
+
+flux_t *flux_handle_create(const struct flux_handle_ops *ops, void *impl, flux_reactor_t *r,
+                           uint32_t rank, uint32_t size, uint64_t seed)
+{
+    flux_t *h = calloc(1, sizeof(*h));
+
+    if (!h)
+        return NULL;
+    list_init(&h->aux);
+    h->ops = ops;
+    h->impl = impl;
+    h->r = r;
+    h->rank = rank;
+    h->size = size;
+    h->rng = seed;
+    if (!(h->dispatch = dispatch_create()) || !(h->pending = pending_table_create())) {
+        h->ops = NULL; /* the transport stays the caller's */
+        flux_close(h);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return h;
+}
+
+flux_t *flux_open(const char *uri, flux_reactor_t *r, errmsg_t *err)
+{
+    flux_reactor_t *own = NULL;
+    flux_t *h;
+
+    if (!uri && !(uri = getenv("FLUX_URI"))) {
+        errmsg_fail(err, ENOENT, "not inside a session: FLUX_URI is not set; try 'flux start'");
+        return NULL;
+    }
+    if (!r && !(own = r = flux_reactor_create(false))) {
+        errmsg_set(err, "cannot create an event loop: %s", strerror(errno));
+        return NULL;
+    }
+    if (!(h = flux_local_open(uri, r, err))) {
+        flux_reactor_destroy(own);
+        return NULL;
+    }
+    h->own_reactor = own != NULL;
+    return h;
+}
+
+void flux_close(flux_t *h)
+{
+    if (h) {
+        int saved = errno;
+        LIST_FOREACH_SAFE(it, tmp, &h->aux)
+        {
+            struct aux *a = list_entry(it, struct aux, node);
+            list_remove(&a->node);
+            if (a->free_fn)
+                a->free_fn(a->val);
+            free(a->name);
+            free(a);
+        }
+        pending_table_destroy(h->pending);
+        dispatch_destroy(h->dispatch);
+        if (h->ops && h->ops->destroy)
+            h->ops->destroy(h->impl);
+        if (h->own_reactor)
+            flux_reactor_destroy(h->r);
+        free(h);
+        errno = saved;
+    }
+}
+
+flux_reactor_t *flux_get_reactor(flux_t *h)
+{
+    return h->r;
+}
+
+double flux_now(flux_t *h)
+{
+    return flux_reactor_now(h->r);
+}
+
+/* splitmix64: one add and three xor-shift-multiply steps; a full period over the 64-bit state. */
+uint64_t flux_random(flux_t *h)
+{
+    uint64_t z = (h->rng += 0x9e3779b97f4a7c15u);
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+uint32_t flux_rank(flux_t *h)
+{
+    return h->rank;
+}
+
+uint32_t flux_size(flux_t *h)
+{
+    return h->size;
+}
+
+int flux_send(flux_t *h, flux_msg_t *msg)
+{
+    if (h->lost) {
+        flux_msg_destroy(msg);
+        errno = EPIPE;
+        return -1;
+    }
+    return h->ops->send(h->impl, msg);
+}
+
+int flux_run(flux_t *h)
+{
+    int rc = flux_reactor_run(h->r);
+
+    if (h->lost && !h->lost_cb) {
+        errno = EPIPE;
+        return -1;
+    }
+    return rc;
+}
+
+void flux_set_lost_handler(flux_t *h, flux_lost_f cb, void *arg)
+{
+    h->lost_cb = cb;
+    h->lost_arg = arg;
+}
+
+static struct aux *aux_find(flux_t *h, const char *name)
+{
+    LIST_FOREACH(it, &h->aux)
+    {
+        struct aux *a = list_entry(it, struct aux, node);
+        if (strcmp(a->name, name) == 0)
+            return a;
+    }
+    return NULL;
+}
+
+int flux_aux_set(flux_t *h, const char *name, void *val, void (*free_fn)(void *))
+{
+    struct aux *a = aux_find(h, name);
+
+    if (a) {
+        if (a->free_fn)
+            a->free_fn(a->val);
+    } else {
+        if (!(a = calloc(1, sizeof(*a))) || !(a->name = strdup(name))) {
+            free(a);
+            errno = ENOMEM;
+            return -1;
+        }
+        list_push(&h->aux, &a->node);
+    }
+    a->val = val;
+    a->free_fn = free_fn;
+    return 0;
+}
+
+void *flux_aux_get(flux_t *h, const char *name)
+{
+    struct aux *a = aux_find(h, name);
+
+    return a ? a->val : NULL;
+}
+
+void flux_handle_deliver(flux_t *h, flux_msg_t *msg)
+{
+    switch (flux_msg_type(msg)) {
+    case FLUX_MSG_RESPONSE:
+        pending_deliver(h->pending, msg);
+        return;
+    case FLUX_MSG_REQUEST:
+    case FLUX_MSG_EVENT:
+        dispatch_deliver(h->dispatch, h, msg);
+        break;
+    case FLUX_MSG_CONTROL: /* the transport's own business; nothing of it comes this far */
+        break;
+    }
+    flux_msg_destroy(msg);
+}
+
+void flux_handle_lost(flux_t *h, const char *why)
+{
+    if (h->lost)
+        return;
+    h->lost = true;
+    pending_fail_all(h->pending, EPIPE);
+    if (h->lost_cb)
+        h->lost_cb(h, h->lost_arg);
+    else
+        flux_reactor_stop(h->r, -1);
+}
+
+void *flux_handle_impl(flux_t *h)
+{
+    return h->impl;
+}
+
+struct dispatch *flux_handle_dispatch(flux_t *h)
+{
+    return h->dispatch;
+}
+
+struct pending_table *flux_handle_pending(flux_t *h)
+{
+    return h->pending;
+}
+
+bool flux_handle_is_lost(flux_t *h)
+{
+    return h->lost;
+}
+
+int flux_handle_wait(flux_t *h, double timeout)
+{
+    if (h->lost) {
+        errno = EPIPE;
+        return -1;
+    }
+    if (!h->ops->wait) {
+        errno = EDEADLK;
+        return -1;
+    }
+    return h->ops->wait(h->impl, timeout);
+}

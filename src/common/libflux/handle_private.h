@@ -1,0 +1,28 @@
+/* What handle.c, dispatch.c and future.c share about a handle.  Not installed. */
+#ifndef FLUX_HANDLE_PRIVATE_H
+#define FLUX_HANDLE_PRIVATE_H
+
+#include "handle.h"
+#include "libutil/hmap.h"
+#include "libutil/list.h"
+
+struct dispatch;
+struct pending_table;
+
+struct dispatch *dispatch_create(void);
+void dispatch_destroy(struct dispatch *d);
+void dispatch_deliver(struct dispatch *d, flux_t *h, const flux_msg_t *msg);
+
+/* Requests in flight and the futures they belong to. */
+struct pending_table *pending_table_create(void);
+void pending_table_destroy(struct pending_table *t);
+void pending_deliver(struct pending_table *t, flux_msg_t *response); /* takes over */
+void pending_fail_all(struct pending_table *t, int errnum);
+
+struct dispatch *flux_handle_dispatch(flux_t *h);
+struct pending_table *flux_handle_pending(flux_t *h);
+/* 0 when delivered something or timed out; as flux_handle_ops.wait. */
+int flux_handle_wait(flux_t *h, double timeout);
+bool flux_handle_is_lost(flux_t *h);
+
+#endif

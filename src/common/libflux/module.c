@@ -1,0 +1,27 @@
+/* module.c - what a module says about itself to its host.
+ *
+ * The reason of a failure is kept with the handle, where the host reads it after the reactor
+ * stopped.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "module.h"
+
+void flux_module_fail(flux_t *h, int errnum, const char *fmt, ...)
+{
+    errmsg_t *e = malloc(sizeof(*e));
+    va_list ap;
+
+    if (!e)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(e->text, sizeof(e->text), fmt, ap);
+    va_end(ap);
+    if (flux_aux_set(h, "module::fail", e, free) < 0)
+        free(e);
+    errno = errnum;
+}

@@ -1,0 +1,419 @@
+/* reactor.c - one loop per thread, on libev or on another engine.
+ *
+ * A watcher is one struct whatever its kind; on libev it embeds the ev_* watcher, on another engine
+ * it is handed to struct flux_reactor_ops.
+ *
+ *    kind     libev                              other engine
+ *    timer    ev_timer                           timer_set / timer_clear
+ *    defer    ev_prepare + ev_idle               defer / defer_clear
+ *    fd       ev_io                              ENOTSUP
+ *    signal   ev_signal (default loop)           ENOTSUP
+ *    child    ev_child (default loop)            ENOTSUP
+ *
+ * Invariants:
+ *  1. A callback may destroy its own or any other watcher of the same reactor.
+ *  2. A deferral fires once per start, before the loop sleeps, after what was ready was handled.
+ *  3. A watcher made with flux_watcher_unref() never keeps flux_reactor_run() from returning.
+ *
+ * Failure: creation returns NULL with errno; starting cannot fail on libev.  Where libev itself
+ * runs out of memory it would abort the process, so the size of its tables is forced only by
+ * watchers started here.
+ */
+#include "config.h"
+#include <errno.h>
+#include <ev.h>
+#include <stdlib.h>
+
+#include "reactor.h"
+
+enum kind { KIND_TIMER, KIND_FD, KIND_SIGNAL, KIND_CHILD, KIND_DEFER };
+
+struct flux_reactor {
+    struct ev_loop *loop; /* NULL on another engine */
+    bool signals;
+    const struct flux_reactor_ops *ops;
+    void *impl;
+    bool stopped;
+    int rc;
+};
+
+struct flux_watcher {
+    flux_reactor_t *r;
+    enum kind kind;
+    bool active;
+    bool unref;
+    flux_watcher_f cb;
+    void *arg;
+    void *engine_data;
+    double repeat;
+    union {
+        ev_timer timer;
+        ev_io io;
+        ev_signal sig;
+        ev_child child;
+        ev_prepare prepare;
+    } ev;
+    ev_idle idle; /* a started deferral keeps the loop from sleeping */
+};
+
+flux_reactor_t *flux_reactor_create(bool signals)
+{
+    flux_reactor_t *r = calloc(1, sizeof(*r));
+
+    if (!r)
+        return NULL;
+    r->signals = signals;
+    r->loop = signals ? ev_default_loop(EVFLAG_SIGNALFD | EVFLAG_NOENV) : ev_loop_new(EVFLAG_NOENV);
+    if (!r->loop) {
+        free(r);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return r;
+}
+
+flux_reactor_t *flux_reactor_create_ops(const struct flux_reactor_ops *ops, void *impl)
+{
+    flux_reactor_t *r = calloc(1, sizeof(*r));
+
+    if (!r)
+        return NULL;
+    r->ops = ops;
+    r->impl = impl;
+    return r;
+}
+
+void flux_reactor_destroy(flux_reactor_t *r)
+{
+    if (r) {
+        int saved = errno;
+        if (r->loop)
+            ev_loop_destroy(r->loop);
+        else if (r->ops->destroy)
+            r->ops->destroy(r->impl);
+        free(r);
+        errno = saved;
+    }
+}
+
+int flux_reactor_run(flux_reactor_t *r)
+{
+    if (!r->loop)
+        return 0;
+    r->stopped = false;
+    r->rc = 0;
+    ev_run(r->loop, 0);
+    return r->rc;
+}
+
+void flux_reactor_stop(flux_reactor_t *r, int rc)
+{
+    r->stopped = true;
+    r->rc = rc;
+    if (r->loop)
+        ev_break(r->loop, EVBREAK_ALL);
+}
+
+bool flux_reactor_stopped(const flux_reactor_t *r, int *rc)
+{
+    if (rc)
+        *rc = r->rc;
+    return r->stopped;
+}
+
+double flux_reactor_now(flux_reactor_t *r)
+{
+    return r->loop ? ev_now(r->loop) : r->ops->now(r->impl);
+}
+
+void flux_reactor_update(flux_reactor_t *r)
+{
+    if (r->loop)
+        ev_now_update(r->loop);
+}
+
+static flux_watcher_t *watcher_create(flux_reactor_t *r, enum kind kind, flux_watcher_f cb,
+                                      void *arg)
+{
+    flux_watcher_t *w;
+
+    if (!r->loop && kind != KIND_TIMER && kind != KIND_DEFER) {
+        errno = ENOTSUP;
+        return NULL;
+    }
+    if (!(w = calloc(1, sizeof(*w))))
+        return NULL;
+    w->r = r;
+    w->kind = kind;
+    w->cb = cb;
+    w->arg = arg;
+    return w;
+}
+
+static void call(flux_watcher_t *w, int revents)
+{
+    w->cb(w->r, w, revents, w->arg);
+}
+
+static void timer_cb(struct ev_loop *loop, ev_timer *t, int revents)
+{
+    flux_watcher_t *w = t->data;
+
+    if (!ev_is_active(t)) {
+        w->active = false;
+        if (w->unref)
+            ev_ref(loop);
+    }
+    call(w, 0);
+}
+
+static void io_cb(struct ev_loop *loop, ev_io *io, int revents)
+{
+    int ready = 0;
+
+    if (revents & EV_READ)
+        ready |= FLUX_POLLIN;
+    if (revents & EV_WRITE)
+        ready |= FLUX_POLLOUT;
+    if (revents & EV_ERROR)
+        ready |= FLUX_POLLERR;
+    call(io->data, ready);
+}
+
+static void signal_cb(struct ev_loop *loop, ev_signal *s, int revents)
+{
+    call(s->data, s->signum);
+}
+
+static void child_cb(struct ev_loop *loop, ev_child *c, int revents)
+{
+    flux_watcher_t *w = c->data;
+    int status = c->rstatus;
+
+    flux_watcher_stop(w);
+    call(w, status);
+}
+
+static void defer_cb(struct ev_loop *loop, ev_prepare *p, int revents)
+{
+    flux_watcher_t *w = p->data;
+
+    flux_watcher_stop(w);
+    call(w, 0);
+}
+
+static void idle_cb(struct ev_loop *loop, ev_idle *i, int revents)
+{
+}
+
+flux_watcher_t *flux_timer_create(flux_reactor_t *r, flux_watcher_f cb, void *arg)
+{
+    flux_watcher_t *w = watcher_create(r, KIND_TIMER, cb, arg);
+
+    if (w && r->loop) {
+        ev_timer_init(&w->ev.timer, timer_cb, 0., 0.);
+        w->ev.timer.data = w;
+    }
+    return w;
+}
+
+flux_watcher_t *flux_fd_watcher_create(flux_reactor_t *r, int fd, int events, flux_watcher_f cb,
+                                       void *arg)
+{
+    flux_watcher_t *w = watcher_create(r, KIND_FD, cb, arg);
+
+    if (w) {
+        ev_io_init(&w->ev.io, io_cb, fd,
+                   (events & FLUX_POLLIN ? EV_READ : 0) | (events & FLUX_POLLOUT ? EV_WRITE : 0));
+        w->ev.io.data = w;
+    }
+    return w;
+}
+
+flux_watcher_t *flux_signal_watcher_create(flux_reactor_t *r, int signum, flux_watcher_f cb,
+                                           void *arg)
+{
+    flux_watcher_t *w;
+
+    if (r->loop && !r->signals) {
+        errno = ENOTSUP;
+        return NULL;
+    }
+    if ((w = watcher_create(r, KIND_SIGNAL, cb, arg))) {
+        ev_signal_init(&w->ev.sig, signal_cb, signum);
+        w->ev.sig.data = w;
+    }
+    return w;
+}
+
+flux_watcher_t *flux_child_watcher_create(flux_reactor_t *r, int pid, flux_watcher_f cb, void *arg)
+{
+    flux_watcher_t *w;
+
+    if (r->loop && !r->signals) {
+        errno = ENOTSUP;
+        return NULL;
+    }
+    if ((w = watcher_create(r, KIND_CHILD, cb, arg))) {
+        ev_child_init(&w->ev.child, child_cb, pid, 0);
+        w->ev.child.data = w;
+    }
+    return w;
+}
+
+flux_watcher_t *flux_defer_create(flux_reactor_t *r, flux_watcher_f cb, void *arg)
+{
+    flux_watcher_t *w = watcher_create(r, KIND_DEFER, cb, arg);
+
+    if (w && r->loop) {
+        ev_prepare_init(&w->ev.prepare, defer_cb);
+        ev_idle_init(&w->idle, idle_cb);
+        w->ev.prepare.data = w;
+    }
+    return w;
+}
+
+void flux_watcher_start(flux_watcher_t *w)
+{
+    struct ev_loop *loop = w->r->loop;
+
+    if (w->active)
+        return;
+    w->active = true;
+    if (!loop) {
+        if (w->kind == KIND_DEFER)
+            w->r->ops->defer(w->r->impl, w);
+        return;
+    }
+    switch (w->kind) {
+    case KIND_TIMER:
+        ev_timer_start(loop, &w->ev.timer);
+        break;
+    case KIND_FD:
+        ev_io_start(loop, &w->ev.io);
+        break;
+    case KIND_SIGNAL:
+        ev_signal_start(loop, &w->ev.sig);
+        break;
+    case KIND_CHILD:
+        ev_child_start(loop, &w->ev.child);
+        break;
+    case KIND_DEFER:
+        ev_prepare_start(loop, &w->ev.prepare);
+        ev_idle_start(loop, &w->idle);
+        return; /* fires in this very iteration: whether it is counted makes no difference */
+    }
+    if (w->unref)
+        ev_unref(loop);
+}
+
+void flux_watcher_stop(flux_watcher_t *w)
+{
+    struct ev_loop *loop;
+
+    if (!w || !w->active)
+        return;
+    loop = w->r->loop;
+    w->active = false;
+    if (!loop) {
+        if (w->kind == KIND_TIMER)
+            w->r->ops->timer_clear(w->r->impl, w);
+        else
+            w->r->ops->defer_clear(w->r->impl, w);
+        return;
+    }
+    if (w->unref && w->kind != KIND_DEFER)
+        ev_ref(loop);
+    switch (w->kind) {
+    case KIND_TIMER:
+        ev_timer_stop(loop, &w->ev.timer);
+        break;
+    case KIND_FD:
+        ev_io_stop(loop, &w->ev.io);
+        break;
+    case KIND_SIGNAL:
+        ev_signal_stop(loop, &w->ev.sig);
+        break;
+    case KIND_CHILD:
+        ev_child_stop(loop, &w->ev.child);
+        break;
+    case KIND_DEFER:
+        ev_prepare_stop(loop, &w->ev.prepare);
+        ev_idle_stop(loop, &w->idle);
+        break;
+    }
+}
+
+bool flux_watcher_active(const flux_watcher_t *w)
+{
+    return w && w->active;
+}
+
+void flux_watcher_destroy(flux_watcher_t *w)
+{
+    if (w) {
+        int saved = errno;
+        flux_watcher_stop(w);
+        free(w);
+        errno = saved;
+    }
+}
+
+void flux_watcher_unref(flux_watcher_t *w)
+{
+    if (w->unref)
+        return;
+    w->unref = true;
+    if (w->active && w->r->loop && w->kind != KIND_DEFER)
+        ev_unref(w->r->loop);
+}
+
+void flux_timer_start(flux_watcher_t *w, double after, double repeat)
+{
+    if (after < 0.)
+        after = 0.;
+    flux_watcher_stop(w);
+    w->repeat = repeat;
+    if (w->r->loop) {
+        ev_timer_set(&w->ev.timer, after, repeat);
+        flux_watcher_start(w);
+        return;
+    }
+    w->active = true;
+    w->r->ops->timer_set(w->r->impl, w, w->r->ops->now(w->r->impl) + after);
+}
+
+void flux_fd_watcher_set(flux_watcher_t *w, int events)
+{
+    bool active = w->active;
+    int ev = (events & FLUX_POLLIN ? EV_READ : 0) | (events & FLUX_POLLOUT ? EV_WRITE : 0);
+
+    if ((w->ev.io.events & (EV_READ | EV_WRITE)) == ev)
+        return;
+    if (active)
+        flux_watcher_stop(w);
+    ev_io_set(&w->ev.io, w->ev.io.fd, ev);
+    if (active)
+        flux_watcher_start(w);
+}
+
+void flux_watcher_fire(flux_watcher_t *w)
+{
+    if (!w->active)
+        return;
+    if (w->kind == KIND_TIMER && w->repeat > 0.)
+        w->r->ops->timer_set(w->r->impl, w, w->r->ops->now(w->r->impl) + w->repeat);
+    else
+        w->active = false;
+    call(w, 0);
+}
+
+void flux_watcher_set_engine_data(flux_watcher_t *w, void *data)
+{
+    w->engine_data = data;
+}
+
+void *flux_watcher_engine_data(const flux_watcher_t *w)
+{
+    return w->engine_data;
+}
