@@ -1,0 +1,351 @@
+/* fdutil.c - loops over descriptors, files and directories.
+ *
+ * Invariants:
+ *  1. EINTR and short counts never reach the caller; a non-blocking descriptor is waited for with
+ *     poll(2), never spun on.
+ *  2. Every descriptor opened here is close-on-exec and closed again before return.
+ *  3. Removal of a tree works with directory descriptors and O_NOFOLLOW: somebody who swaps a
+ *     directory for a symbolic link meanwhile cannot lead it outside the tree.
+ *
+ * Failure: -1 or NULL with the errno of the system call; nothing half-made is left behind.
+ */
+#include "config.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "fdutil.h"
+
+#define MAX_LEVELS 128
+#define SOCKET_NAME_ROOM 24 /* what a caller may add to a runtime directory: "/local-16777215" */
+
+static int wait_for(int fd, short events)
+{
+    struct pollfd pfd = {.fd = fd, .events = events};
+
+    while (poll(&pfd, 1, -1) < 0) {
+        if (errno != EINTR)
+            return -1;
+    }
+    return 0;
+}
+
+static void close_keep_errno(int fd)
+{
+    int saved = errno;
+
+    (void)close(fd);
+    errno = saved;
+}
+
+/* read(2) that waits; 0 at the end of file. */
+static ssize_t read_some(int fd, void *data, size_t len)
+{
+    for (;;) {
+        ssize_t n = read(fd, data, len);
+
+        if (n >= 0)
+            return n;
+        if (errno == EAGAIN) {
+            if (wait_for(fd, POLLIN) < 0)
+                return -1;
+        } else if (errno != EINTR) {
+            return -1;
+        }
+    }
+}
+
+int fd_read_all(int fd, size_t max, char **data, size_t *len)
+{
+    size_t cap = 4096;
+    size_t used = 0;
+    char *block = malloc(cap);
+    int saved;
+
+    if (!block)
+        return -1;
+    for (;;) {
+        ssize_t n;
+
+        if (used + 1 == cap) {
+            char *p = cap <= SIZE_MAX / 2 ? realloc(block, cap * 2) : NULL;
+
+            if (!p) {
+                errno = ENOMEM;
+                break;
+            }
+            block = p;
+            cap *= 2;
+        }
+        n = read_some(fd, block + used, cap - used - 1);
+        if (n < 0)
+            break;
+        if (n == 0) {
+            block[used] = '\0';
+            *data = block;
+            *len = used;
+            return 0;
+        }
+        used += (size_t)n;
+        if (used > max) {
+            errno = EFBIG;
+            break;
+        }
+    }
+    saved = errno;
+    free(block);
+    errno = saved;
+    return -1;
+}
+
+int fd_write_all(int fd, const void *data, size_t len)
+{
+    const char *p = data;
+
+    while (len > 0) {
+        ssize_t n = write(fd, p, len);
+
+        if (n >= 0) {
+            p += n;
+            len -= (size_t)n;
+        } else if (errno == EAGAIN) {
+            if (wait_for(fd, POLLOUT) < 0)
+                return -1;
+        } else if (errno != EINTR) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int change_flag(int fd, int get, int set, int flag, int on)
+{
+    int flags = fcntl(fd, get);
+    int want = on ? flags | flag : flags & ~flag;
+
+    if (flags < 0)
+        return -1;
+    return want == flags || fcntl(fd, set, want) >= 0 ? 0 : -1;
+}
+
+int fd_set_cloexec(int fd, int on)
+{
+    return change_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC, on);
+}
+
+int fd_set_nonblock(int fd, int on)
+{
+    return change_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on);
+}
+
+int file_read_all(const char *path, size_t max, char **data, size_t *len)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int rc;
+
+    if (fd < 0)
+        return -1;
+    rc = fd_read_all(fd, max, data, len);
+    close_keep_errno(fd);
+    return rc;
+}
+
+int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode)
+{
+    char *tmp;
+    int fd;
+    int rc = -1;
+    int saved;
+
+    if (asprintf(&tmp, "%s.XXXXXX", path) < 0) {
+        errno = ENOMEM;
+        return -1;
+    }
+    fd = mkostemp(tmp, O_CLOEXEC);
+    if (fd >= 0) {
+        rc = fd_write_all(fd, data, len);
+        if (rc == 0)
+            rc = fchmod(fd, mode);
+        if (rc == 0)
+            rc = fsync(fd); /* the content before the name, also over a power failure */
+        if (rc == 0) {
+            rc = close(fd); /* a network file system reports a full disk only here */
+        } else {
+            close_keep_errno(fd);
+        }
+        if (rc == 0)
+            rc = rename(tmp, path);
+        saved = errno;
+        if (rc < 0)
+            (void)unlink(tmp);
+        errno = saved;
+    }
+    saved = errno;
+    free(tmp);
+    errno = saved;
+    return rc;
+}
+
+/* May the runtime directory stand below `base`?  0, or an errno that says why not. */
+static int check_base(const char *base, const char *prefix)
+{
+    struct sockaddr_un sun;
+    struct stat st;
+
+    if (base[0] != '/')
+        return EINVAL;
+    if (strlen(base) + strlen(prefix) + 8 + SOCKET_NAME_ROOM >= sizeof(sun.sun_path))
+        return ENAMETOOLONG;
+    if (stat(base, &st) < 0)
+        return errno;
+    if (!S_ISDIR(st.st_mode))
+        return ENOTDIR;
+    return access(base, W_OK | X_OK) == 0 ? 0 : errno;
+}
+
+char *dir_create_runtime(const char *prefix, errmsg_t *err)
+{
+    const char *bases[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
+    int why = ENOENT;
+
+    if (!prefix || !*prefix || strchr(prefix, '/')) {
+        errmsg_fail(err, EINVAL, "a runtime directory needs a name without '/'");
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++) {
+        char *path;
+
+        if (!bases[i] || !*bases[i])
+            continue;
+        why = check_base(bases[i], prefix);
+        if (why)
+            continue;
+        if (asprintf(&path, "%s/%s-XXXXXX", bases[i], prefix) < 0) {
+            why = ENOMEM;
+            break;
+        }
+        if (mkdtemp(path))
+            return path;
+        why = errno;
+        free(path);
+    }
+    errmsg_fail(err, why,
+                "cannot create a private directory in $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s; set "
+                "TMPDIR to a writable directory with a short name",
+                strerror(why));
+    return NULL;
+}
+
+int dir_create_parents(const char *path, mode_t mode)
+{
+    char *copy = strdup(path);
+    int rc = 0;
+    int saved;
+
+    if (!copy)
+        return -1;
+    for (char *p = copy + (*copy == '/'); rc == 0 && *p; p++) {
+        if (*p != '/')
+            continue;
+        *p = '\0';
+        if (mkdir(copy, 0755) < 0 && errno != EEXIST)
+            rc = -1;
+        *p = '/';
+    }
+    if (rc == 0 && mkdir(copy, mode) < 0) {
+        struct stat st;
+
+        if (errno != EEXIST) {
+            rc = -1;
+        } else if (stat(copy, &st) < 0) {
+            rc = -1;
+        } else if (!S_ISDIR(st.st_mode)) {
+            errno = ENOTDIR;
+            rc = -1;
+        }
+    }
+    saved = errno;
+    free(copy);
+    errno = saved;
+    return rc;
+}
+
+static void note(int *first_error)
+{
+    if (*first_error == 0)
+        *first_error = errno;
+}
+
+static void remove_at(int dirfd, const char *name, dev_t dev, int level, int *first_error);
+
+/* Remove what is in the directory open as `fd`, which is closed. */
+static void remove_content(int fd, dev_t dev, int level, int *first_error)
+{
+    DIR *dir = fdopendir(fd);
+    struct dirent *d;
+
+    if (!dir) {
+        note(first_error);
+        (void)close(fd);
+        return;
+    }
+    while ((errno = 0, d = readdir(dir))) {
+        if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
+            remove_at(fd, d->d_name, dev, level + 1, first_error);
+    }
+    if (errno)
+        note(first_error);
+    (void)closedir(dir);
+}
+
+static void remove_at(int dirfd, const char *name, dev_t dev, int level, int *first_error)
+{
+    struct stat st;
+    int fd;
+
+    if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
+        return;
+    if (errno != EISDIR && errno != EPERM) {
+        note(first_error);
+        return;
+    }
+    fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        note(first_error);
+        return;
+    }
+    errno = 0;
+    if (fstat(fd, &st) == 0) {
+        if (level > 0 && st.st_dev != dev)
+            errno = EBUSY;
+        else if (level >= MAX_LEVELS)
+            errno = ELOOP;
+    }
+    if (errno) {
+        note(first_error);
+        (void)close(fd);
+        return;
+    }
+    remove_content(fd, st.st_dev, level, first_error);
+    if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+        note(first_error);
+}
+
+int dir_remove_tree(const char *path)
+{
+    int first_error = 0;
+
+    remove_at(AT_FDCWD, path, 0, 0, &first_error);
+    if (first_error == 0)
+        return 0;
+    errno = first_error;
+    return -1;
+}
