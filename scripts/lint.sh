@@ -48,7 +48,16 @@ format | reformat)
     if [ "$mode" = reformat ]; then
         list_files '*.c' '*.h' | xargs -r "$tool" -i
     else
-        list_files '*.c' '*.h' | xargs -r "$tool" --dry-run -Werror
+        bad=$(list_files '*.c' '*.h' | while read -r file; do
+            if ! "$tool" --dry-run -Werror "$file" >/dev/null 2>&1; then
+                echo "$file"
+            fi
+        done)
+        for file in $bad; do
+            echo "lint.sh: $file is not in the form of .clang-format: \`make format' would do"
+            "$tool" "$file" | diff -u "$file" - | sed -n '3,14p'
+        done
+        [ -z "$bad" ] || exit 1
     fi
     ;;
 shell)

@@ -4,7 +4,7 @@
 # shellcheck source=t/lib.sh disable=SC2016
 . "$(dirname "$0")/lib.sh"
 
-plan 44
+plan 46
 
 # Run the script on standard input as a system test of its own.
 inner() {
@@ -110,6 +110,10 @@ is "$status" 1 "a process left behind fails the test"
 like "$err" 'left behind: process [0-9]+: tail' "and is named"
 pid=$(sed -n 's/^pid //p' <<<"$out")
 ok "and is gone" sh -c '! kill -0 "$1" 2>/dev/null' sh "$pid"
+
+inner <<<'plan 1; pass one; kill -TERM $$'
+is "$status" 1 "a test that is ended by a signal has failed, even when all its parts passed"
+like "$out" 'not ok 2 - ends by itself' "and says so"
 
 inner <<<'plan 1; mkdir "$TMPDIR/flux-left"; echo "dir $TMPDIR"; pass one'
 is "$status" 1 "a directory left behind fails the test"

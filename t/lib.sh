@@ -79,7 +79,7 @@ export FLUX_TEST_ID=$TEST_NAME-${_root##*/}-$$
 export LC_ALL=C.UTF-8
 cd "$TEST_DIR" || exit 1
 
-_planned='' _count=0 _failed=0 _finished='' _allowed=()
+_planned='' _count=0 _failed=0 _finished='' _signal='' _allowed=()
 # shellcheck disable=SC2034 # these are for the test to read
 status=0 out='' err='' bg=''
 
@@ -333,7 +333,9 @@ _close() {
     trap - EXIT
     trap '' INT TERM HUP
     if [ "$_planned" != skip ] && [ "$_planned" != bail ]; then
-        if [ -z "$_planned" ] && [ -z "$_finished" ]; then
+        if [ -n "$_signal" ]; then
+            _result "not ok" "ends by itself (it was ended by SIG$_signal)"
+        elif [ -z "$_planned" ] && [ -z "$_finished" ]; then
             note "the script ended (status $code) before it came to its last line" >&2
             _result "not ok" "runs to its end"
         elif [ -n "$_planned" ] && [ "$_planned" -ne "$_count" ]; then
@@ -375,6 +377,6 @@ _close() {
     exit $((_failed > 0))
 }
 trap _close EXIT
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 143' TERM
+trap '_signal=HUP; exit 129' HUP
+trap '_signal=INT; exit 130' INT
+trap '_signal=TERM; exit 143' TERM
