@@ -1,0 +1,348 @@
+/* schema.c - JSON objects to C structs and back, by a table.
+ *
+ * Decoding goes through jansson, which checks syntax, UTF-8 and nesting; the table then says what
+ * may be in the object.  Encoding writes the text directly: the usual message has a handful of
+ * members, and building a tree only to print it costs several times more than the printing.
+ *
+ *    type      JSON                              refused
+ *    STR       string                            escaped NUL (jansson), bytes that are not UTF-8
+ *    INT I64   integer                           outside of the C type
+ *    U32 U64   integer >= 0                      outside of the C type; U64 above 2^63-1 to encode
+ *    DOUBLE    real or integer                   NaN and infinities to encode
+ *    BOOL      true, false
+ *    JSON      any value, null included
+ *    OBJECT    object        ARRAY    array
+ *
+ * Invariants:
+ *  1. A decoding that succeeds has set every required member and every optional one that was there;
+ *     no member is set when the value was refused.
+ *  2. What is encoded from a struct decodes to an equal struct.
+ *
+ * Failure: a decoding that fails returns EPROTO with a sentence that names the field.  `out` may
+ * then be partly filled, and nothing that it points at is owned by anybody.
+ */
+#include "config.h"
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/strbuf.h"
+#include "libutil/strutil.h"
+#include "schema.h"
+
+#define FIELDS_MAX 64
+
+static const char *const type_names[] = {
+    [FLUX_T_STR] = "a string",
+    [FLUX_T_INT] = "an integer",
+    [FLUX_T_I64] = "an integer",
+    [FLUX_T_U32] = "a non-negative integer",
+    [FLUX_T_U64] = "a non-negative integer",
+    [FLUX_T_DOUBLE] = "a number",
+    [FLUX_T_BOOL] = "true or false",
+    [FLUX_T_JSON] = "a value",
+    [FLUX_T_OBJECT] = "an object",
+    [FLUX_T_ARRAY] = "an array",
+};
+
+static int wrong_type(const struct flux_field *f, errmsg_t *err)
+{
+    return errmsg_fail(err, EPROTO, "field '%s' must be %s", f->name, type_names[f->type]);
+}
+
+static int out_of_range(const struct flux_field *f, json_int_t v, errmsg_t *err)
+{
+    return errmsg_fail(err, EPROTO, "field '%s' must be %s in its range, not %" JSON_INTEGER_FORMAT,
+                       f->name, type_names[f->type], v);
+}
+
+static int decode_integer(const struct flux_field *f, const json_t *val, void *p, errmsg_t *err)
+{
+    json_int_t v;
+
+    if (!json_is_integer(val))
+        return wrong_type(f, err);
+    v = json_integer_value(val);
+    switch (f->type) {
+    case FLUX_T_INT:
+        if (v < INT_MIN || v > INT_MAX)
+            return out_of_range(f, v, err);
+        *(int *)p = (int)v;
+        break;
+    case FLUX_T_U32:
+        if (v < 0 || v > (json_int_t)UINT32_MAX)
+            return out_of_range(f, v, err);
+        *(uint32_t *)p = (uint32_t)v;
+        break;
+    case FLUX_T_U64:
+        if (v < 0)
+            return out_of_range(f, v, err);
+        *(uint64_t *)p = (uint64_t)v;
+        break;
+    default:
+        *(int64_t *)p = v;
+        break;
+    }
+    return 0;
+}
+
+static int decode_field(const struct flux_field *f, const json_t *val, void *out, errmsg_t *err)
+{
+    void *p = (char *)out + f->offset;
+
+    switch (f->type) {
+    case FLUX_T_STR:
+        if (!json_is_string(val))
+            return wrong_type(f, err);
+        *(const char **)p = json_string_value(val);
+        return 0;
+    case FLUX_T_INT:
+    case FLUX_T_I64:
+    case FLUX_T_U32:
+    case FLUX_T_U64:
+        return decode_integer(f, val, p, err);
+    case FLUX_T_DOUBLE:
+        if (!json_is_number(val))
+            return wrong_type(f, err);
+        *(double *)p = json_number_value(val);
+        return 0;
+    case FLUX_T_BOOL:
+        if (!json_is_boolean(val))
+            return wrong_type(f, err);
+        *(bool *)p = json_is_true(val);
+        return 0;
+    case FLUX_T_OBJECT:
+        if (!json_is_object(val))
+            return wrong_type(f, err);
+        break;
+    case FLUX_T_ARRAY:
+        if (!json_is_array(val))
+            return wrong_type(f, err);
+        break;
+    case FLUX_T_JSON:
+        break;
+    }
+    *(json_t **)p = (json_t *)val;
+    return 0;
+}
+
+static size_t count_fields(const struct flux_schema *desc)
+{
+    size_t n = 0;
+
+    while (desc->fields[n].name)
+        n++;
+    assert(n <= FIELDS_MAX);
+    return n;
+}
+
+int flux_schema_decode_json(const struct flux_schema *desc, const json_t *obj, void *out,
+                            errmsg_t *err)
+{
+    const struct flux_field *fields = desc->fields;
+    size_t n = count_fields(desc);
+    uint64_t seen = 0;
+    size_t next = 0; /* senders write the members in the table's order: look there first */
+
+    if (!json_is_object(obj))
+        return errmsg_fail(err, EPROTO, "a JSON object is expected");
+    for (void *it = json_object_iter((json_t *)obj); it;
+         it = json_object_iter_next((json_t *)obj, it)) {
+        const char *key = json_object_iter_key(it);
+        size_t tried = 0;
+
+        while (tried < n && strcmp(fields[next % n].name, key) != 0) {
+            next++;
+            tried++;
+        }
+        if (tried == n)
+            return errmsg_fail(err, EPROTO, "field '%.64s' is unknown", key);
+        next %= n;
+        if (decode_field(&fields[next], json_object_iter_value(it), out, err) < 0)
+            return -1;
+        seen |= UINT64_C(1) << next;
+        next++;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!(seen >> i & 1) && !(fields[i].flags & FLUX_FIELD_OPTIONAL))
+            return errmsg_fail(err, EPROTO, "field '%s' is missing", fields[i].name);
+    }
+    return 0;
+}
+
+json_t *flux_schema_decode(const struct flux_schema *desc, const char *json, size_t len, void *out,
+                           errmsg_t *err)
+{
+    json_error_t jerr;
+    json_t *obj;
+
+    errno = 0;
+    if (!(obj = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &jerr))) {
+        if (errno == ENOMEM)
+            errmsg_set(err, "out of memory for %zu bytes of JSON", len);
+        else
+            errmsg_fail(err, EPROTO, "not JSON: %s", jerr.text);
+        return NULL;
+    }
+    if (flux_schema_decode_json(desc, obj, out, err) < 0) {
+        json_decref(obj);
+        errno = EPROTO;
+        return NULL;
+    }
+    return obj;
+}
+
+/* An optional pointer that is NULL is left out. */
+static bool is_absent(const struct flux_field *f, const void *p)
+{
+    switch (f->type) {
+    case FLUX_T_STR:
+    case FLUX_T_JSON:
+    case FLUX_T_OBJECT:
+    case FLUX_T_ARRAY:
+        return !*(void *const *)p;
+    default:
+        return false;
+    }
+}
+
+static void add_string(strbuf_t *sb, const char *s, size_t len)
+{
+    size_t start = 0;
+
+    strbuf_addc(sb, '"');
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c >= 0x20 && c != '"' && c != '\\')
+            continue;
+        strbuf_addn(sb, s + start, i - start);
+        if (c == '"' || c == '\\')
+            strbuf_addf(sb, "\\%c", c);
+        else if (c == '\n')
+            strbuf_add(sb, "\\n");
+        else
+            strbuf_addf(sb, "\\u%04x", c);
+        start = i + 1;
+    }
+    strbuf_addn(sb, s + start, len - start);
+    strbuf_addc(sb, '"');
+}
+
+static int add_double(strbuf_t *sb, double v)
+{
+    char buf[40];
+    char *comma;
+
+    if (!isfinite(v)) {
+        errno = EINVAL;
+        return -1;
+    }
+    snprintf(buf, sizeof(buf), "%.17g", v);
+    if ((comma = strchr(buf, ','))) /* a program that has set a locale */
+        *comma = '.';
+    if (!strpbrk(buf, ".e"))
+        strcat(buf, ".0");
+    return strbuf_add(sb, buf);
+}
+
+static int dump_to_strbuf(const char *data, size_t len, void *sb)
+{
+    return strbuf_addn(sb, data, len);
+}
+
+static int add_json(strbuf_t *sb, const struct flux_field *f, const json_t *val)
+{
+    if ((f->type == FLUX_T_OBJECT && !json_is_object(val)) ||
+        (f->type == FLUX_T_ARRAY && !json_is_array(val))) {
+        errno = EINVAL;
+        return -1;
+    }
+    errno = ENOMEM;
+    return json_dump_callback(val, dump_to_strbuf, sb, JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
+/* Append the value; -1 with EINVAL.  Running out of memory is remembered by `sb`. */
+static int add_value(strbuf_t *sb, const struct flux_field *f, const void *p)
+{
+    switch (f->type) {
+    case FLUX_T_STR: {
+        const char *s = *(const char *const *)p;
+        size_t len = strlen(s);
+        if (str_utf8_span(s, len) != len) {
+            errno = EINVAL;
+            return -1;
+        }
+        add_string(sb, s, len);
+        return 0;
+    }
+    case FLUX_T_INT:
+        return strbuf_addf(sb, "%d", *(const int *)p);
+    case FLUX_T_I64:
+        return strbuf_addf(sb, "%" PRId64, *(const int64_t *)p);
+    case FLUX_T_U32:
+        return strbuf_addf(sb, "%" PRIu32, *(const uint32_t *)p);
+    case FLUX_T_U64:
+        if (*(const uint64_t *)p > INT64_MAX) {
+            errno = EINVAL;
+            return -1;
+        }
+        return strbuf_addf(sb, "%" PRIu64, *(const uint64_t *)p);
+    case FLUX_T_DOUBLE:
+        return add_double(sb, *(const double *)p);
+    case FLUX_T_BOOL:
+        return strbuf_add(sb, *(const bool *)p ? "true" : "false");
+    default:
+        return add_json(sb, f, *(json_t *const *)p);
+    }
+}
+
+char *flux_schema_encode(const struct flux_schema *desc, const void *in)
+{
+    size_t n = count_fields(desc);
+    strbuf_t *sb = strbuf_create(0);
+    char sep = '{';
+
+    for (size_t i = 0; i < n; i++) {
+        const struct flux_field *f = &desc->fields[i];
+        const void *p = (const char *)in + f->offset;
+
+        if (is_absent(f, p)) {
+            if (f->flags & FLUX_FIELD_OPTIONAL)
+                continue;
+            errno = EINVAL;
+            goto error;
+        }
+        strbuf_addc(sb, sep);
+        add_string(sb, f->name, strlen(f->name));
+        strbuf_addc(sb, ':');
+        if (add_value(sb, f, p) < 0)
+            goto error;
+        sep = ',';
+    }
+    strbuf_add(sb, sep == '{' ? "{}" : "}");
+    return strbuf_take(sb);
+error:
+    if (errno != EINVAL)
+        errno = ENOMEM;
+    strbuf_destroy(sb);
+    return NULL;
+}
+
+json_t *flux_schema_encode_json(const struct flux_schema *desc, const void *in)
+{
+    char *text = flux_schema_encode(desc, in);
+    json_t *obj;
+
+    if (!text)
+        return NULL;
+    obj = json_loads(text, 0, NULL);
+    free(text);
+    if (!obj)
+        errno = ENOMEM;
+    return obj;
+}
