@@ -1,0 +1,27 @@
+/* The commands of `flux`, in the order of the alphabet.  Included by flux.c several times.
+ *
+ *    CMD(name, function, summary)     built in, when src/cmd/cmd_<...>.c is among the sources
+ *    EXTERNAL(name, summary)          a program flux-<name> in the exec directory
+ *
+ * The summary is that of the man page.
+ */
+CMD("barrier", cmd_barrier, "wait until a number of processes have come to the same point")
+EXTERNAL("broker", "the daemon of one node; started by flux start")
+CMD("dmesg", cmd_dmesg, "print the log of the session")
+CMD("env", cmd_env, "print or apply the environment that programs of the session need")
+CMD("event", cmd_event, "publish events, or subscribe to them and print them")
+CMD("exec", cmd_exec, "run a process beside the brokers of chosen ranks")
+CMD("getattr", cmd_getattr, "print an attribute of the broker")
+CMD("help", cmd_help, "print the list of commands, or the manual page of one")
+EXTERNAL("keygen", "make the keys with which brokers prove themselves to each other")
+CMD("kvs", cmd_kvs, "use the key-value store of the session")
+CMD("logger", cmd_logger, "add a line to the log of the session")
+CMD("lsattr", cmd_lsattr, "print all attributes of the broker")
+CMD("module", cmd_module, "load, unload, reload and list the services of brokers")
+CMD("ping", cmd_ping, "measure the way to a rank or a service")
+CMD("setattr", cmd_setattr, "set an attribute of the broker")
+CMD("start", cmd_start, "start a session")
+CMD("topo", cmd_topo, "print the shape of the session's tree")
+CMD("up", cmd_up, "print which ranks of the session are there")
+CMD("version", cmd_version, "print the version")
+CMD("wreckrun", cmd_wreckrun, "run a parallel program in the session")
