@@ -512,8 +512,9 @@ static void one_line(struct pmi_server *s, struct task *t, const char *line, siz
         give_up(s, t, "sent abort after finalize");
     else
         refuse(s, t, msg.cmd,
-               t->state == NEW ? "init has to come first"
-                               : "not after init (for init) or after finalize");
+               t->state == NEW    ? "init has to come first"
+               : t->state == DONE ? "this task has finalized already"
+                                  : "init was done already");
 }
 
 /* Bytes that do not end with a newline wait in t->in. */

@@ -1,0 +1,390 @@
+/* check_pmi_server.c - whole dialogs against the state machine, byte for byte, and all the ways in
+ * which a client can misbehave. */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libpmi/pmi_pack.h"
+#include "libpmi/pmi_server.h"
+#include "libpmi/pmi_wire.h"
+#include "suite.h"
+
+#define NTASKS 3
+
+static struct {
+    struct pmi_server *server;
+    char out[NTASKS][1 << 16];
+    size_t len[NTASKS];
+    int sends;
+    int barriers;
+    size_t npairs;
+    char blob[4096];
+    size_t bloblen;
+    int aborted; /* exit code */
+    char text[256];
+    int errors, finals;
+    char name[600];
+    bool answer_now; /* names and barriers are completed within the callback */
+    bool broken;     /* sends fail */
+} w;
+
+static int on_send(void *arg, size_t i, const void *data, size_t len)
+{
+    w.sends++;
+    if (w.broken)
+        return -1;
+    ck_assert_uint_lt(w.len[i] + len, sizeof(w.out[i]));
+    memcpy(w.out[i] + w.len[i], data, len);
+    w.len[i] += len;
+    w.out[i][w.len[i]] = '\0';
+    return 0;
+}
+
+static void on_barrier(void *arg, const void *blob, size_t len, size_t n)
+{
+    w.barriers++;
+    w.npairs = n;
+    ck_assert_uint_le(len, sizeof(w.blob));
+    memcpy(w.blob, blob, len);
+    w.bloblen = len;
+    if (w.answer_now)
+        ck_assert_int_eq(pmi_server_barrier_done(w.server, 0, NULL), 0);
+}
+
+static void on_abort(void *arg, size_t i, int code, const char *msg)
+{
+    w.aborted = code;
+    snprintf(w.text, sizeof(w.text), "%s", msg);
+}
+
+static void on_final(void *arg, size_t i)
+{
+    w.finals++;
+}
+
+static void on_error(void *arg, size_t i, const char *text)
+{
+    w.errors++;
+    snprintf(w.text, sizeof(w.text), "%s", text);
+}
+
+static int on_publish(void *arg, size_t i, const char *service, const char *port)
+{
+    snprintf(w.name, sizeof(w.name), "%s=%s", service, port);
+    return 0;
+}
+
+static int on_lookup(void *arg, size_t i, const char *service)
+{
+    if (w.answer_now)
+        ck_assert_int_eq(pmi_server_name_done(w.server, i, 0, "tag#0 host", NULL), 0);
+    return 0;
+}
+
+static const struct pmi_server_ops all_ops = {on_send,  on_barrier, on_abort,  on_final,
+                                              on_error, on_publish, on_lookup, NULL};
+
+static void start(void)
+{
+    static const uint32_t ranks[NTASKS] = {4, 5, 6};
+    struct pmi_server_params p = {.kvsname = "kvs_7",
+                                  .size = 8,
+                                  .universe_size = 16,
+                                  .appnum = 2,
+                                  .nlocal = NTASKS,
+                                  .ranks = ranks};
+
+    memset(&w, 0, sizeof(w));
+    w.server = pmi_server_create(&all_ops, &w, &p, NULL);
+    ck_assert_ptr_nonnull(w.server);
+}
+
+static int say(size_t i, const char *text)
+{
+    return pmi_server_input(w.server, i, text, strlen(text));
+}
+
+/* Say and compare all that came back. */
+static void talk(size_t i, const char *text, const char *want)
+{
+    w.len[i] = 0;
+    w.out[i][0] = '\0';
+    ck_assert_int_eq(say(i, text), 0);
+    ck_assert_str_eq(w.out[i], want);
+}
+
+static void init_all(void)
+{
+    for (size_t i = 0; i < NTASKS; i++)
+        talk(i, "cmd=init pmi_version=1 pmi_subversion=1\n",
+             "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
+}
+
+static void expect_lost(size_t i, const char *text)
+{
+    int before = w.errors;
+
+    ck_assert_int_eq(say(i, text), -1);
+    ck_assert_int_eq(errno, EPROTO);
+    ck_assert_int_eq(w.errors, before + 1);
+    ck_assert_int_eq(say(i, "cmd=get_appnum\n"), -1);
+    ck_assert_int_eq(w.errors, before + 1);
+}
+
+START_TEST(dialog)
+{
+    start();
+    ck_assert_int_eq(pmi_server_preset(w.server, "PMI_process_mapping", "(vector,(0,4,2))"), 0);
+    ck_assert(!pmi_server_initialized(w.server, 0));
+    init_all();
+    ck_assert(pmi_server_initialized(w.server, 0));
+    talk(0, "cmd=get_maxes\n",
+         "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 wide_vallen_max=8192\n");
+    talk(0, "cmd=get_appnum\n", "cmd=appnum appnum=2\n");
+    talk(0, "cmd=get_universe_size\n", "cmd=universe_size size=16\n");
+    talk(0, "cmd=get_my_kvsname\n", "cmd=my_kvsname kvsname=kvs_7\n");
+    talk(0, "cmd=get kvsname=kvs_7 key=PMI_process_mapping\n",
+         "cmd=get_result rc=0 msg=success value=(vector,(0,4,2))\n");
+    talk(0, "cmd=get kvsname=kvs_7 key=none\n",
+         "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
+    talk(1, "cmd=put kvsname=kvs_7 key=-a/[1] value=b c\n", "cmd=put_result rc=0 msg=success\n");
+    talk(2, "cmd=put kvsname=kvs_7 key=k2 value=\n", "cmd=put_result rc=0 msg=success\n");
+    talk(0, "cmd=barrier_in\n", "");
+    talk(1, "cmd=barrier_in\n", "");
+    ck_assert_int_eq(pmi_server_barrier_done(w.server, 0, NULL), -1);
+    ck_assert_int_eq(w.barriers, 0);
+    talk(2, "cmd=barrier_in\n", "");
+    ck_assert_int_eq(w.barriers, 1);
+    ck_assert_uint_eq(w.npairs, 2);
+    ck_assert_int_eq(pmi_server_merge(w.server, w.blob, w.bloblen), 0);
+    ck_assert_int_eq(pmi_server_merge(w.server, w.blob, w.bloblen - 1), -1);
+    ck_assert_int_eq(pmi_server_barrier_done(w.server, 0, NULL), 0);
+    for (int i = 0; i < NTASKS; i++) {
+        ck_assert_str_eq(w.out[i], "cmd=barrier_out\n");
+        talk(i, "cmd=get kvsname=kvs_7 key=-a/[1]\n",
+             "cmd=get_result rc=0 msg=success value=b c\n");
+    }
+    w.answer_now = true;
+    for (int i = 0; i < NTASKS; i++)
+        talk(i, "cmd=barrier_in\n", i == NTASKS - 1 ? "cmd=barrier_out\n" : "");
+    ck_assert_uint_eq(w.npairs, 0);
+    ck_assert_uint_eq(pmi_server_count(w.server), 3);
+    for (int i = 0; i < NTASKS; i++) {
+        talk(i, "cmd=finalize\n", "cmd=finalize_ack\n");
+        pmi_server_eof(w.server, i);
+        ck_assert(pmi_server_finalized(w.server, i));
+    }
+    ck_assert_int_eq(w.finals, NTASKS);
+    ck_assert_int_eq(w.errors, 0);
+    pmi_server_destroy(w.server);
+    pmi_server_destroy(NULL);
+}
+END_TEST
+
+START_TEST(chunks)
+{
+    static const char all[] = "cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_appnum\n"
+                              "cmd=put kvsname=kvs_7 key=a value=b c\n"
+                              "cmd=get kvsname=kvs_7 key=a\ncmd=finalize\n";
+    static const char want[] = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
+                               "cmd=appnum appnum=2\ncmd=put_result rc=0 msg=success\n"
+                               "cmd=get_result rc=0 msg=success value=b c\ncmd=finalize_ack\n";
+
+    for (size_t step = 1; step <= sizeof(all); step++) {
+        start();
+        for (size_t at = 0; at < sizeof(all) - 1; at += step) {
+            size_t n = sizeof(all) - 1 - at < step ? sizeof(all) - 1 - at : step;
+
+            ck_assert_int_eq(pmi_server_input(w.server, 0, all + at, n), 0);
+        }
+        ck_assert_str_eq(w.out[0], want);
+        if (step >= sizeof(all) - 1)
+            ck_assert_int_eq(w.sends, 1);
+        pmi_server_destroy(w.server);
+    }
+}
+END_TEST
+
+START_TEST(port_dialog)
+{
+    uint32_t id = 0;
+
+    start();
+    ck_assert_int_eq(pmi_server_identify("cmd=initack pmi", 15, &id), 0);
+    ck_assert_int_eq(pmi_server_identify("cmd=initack pmiid=5\n", 20, &id), 1);
+    ck_assert_uint_eq(id, 5);
+    ck_assert_int_eq(pmi_server_identify("GET / HTTP/1.0\n", 15, &id), -1);
+    talk(1, "cmd=initack pmiid=6\n", "cmd=initack rc=-1 msg=pmiid_is_not_the_rank_of_this_task\n");
+    talk(1, "cmd=initack pmiid=5\n",
+         "cmd=initack rc=0\ncmd=set size=8\ncmd=set rank=5\ncmd=set debug=0\n");
+    init_all();
+    pmi_server_destroy(w.server);
+}
+END_TEST
+
+START_TEST(refused)
+{
+    char line[10000];
+
+    start();
+    talk(0, "cmd=barrier_in\n", "cmd=barrier_out rc=-1 msg=init_has_to_come_first\n");
+    talk(0, "cmd=init pmi_version=2 pmi_subversion=0\n",
+         "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1 "
+         "msg=only_pmi_version=1_is_served_here\n");
+    init_all();
+    talk(0, "cmd=init pmi_version=1 pmi_subversion=1\n",
+         "cmd=response_to_init rc=-1 msg=init_was_done_already\n");
+    talk(0, "cmd=put kvsname=other key=a value=b\n",
+         "cmd=put_result rc=-1 msg=kvsname_is_not_the_one_of_this_job\n");
+    talk(0, "cmd=put kvsname=kvs_7 value=b\n", "cmd=put_result rc=-1 msg=no_key\n");
+    talk(0, "cmd=put kvsname=kvs_7 key=b\n", "cmd=put_result rc=-1 msg=no_value\n");
+    talk(0, "cmd=get key=b\n",
+         "cmd=get_result rc=-1 msg=kvsname_is_not_the_one_of_this_job value=unknown\n");
+    snprintf(line, sizeof(line), "cmd=get kvsname=kvs_7 key=%065d\n", 0);
+    talk(0, line, "cmd=get_result rc=-1 msg=key_is_longer_than_keylen_max value=unknown\n");
+    snprintf(line, sizeof(line), "cmd=put kvsname=kvs_7 key=big value=%08193d\n", 0);
+    talk(0, line, "cmd=put_result rc=-1 msg=value_is_longer_than_vallen_max\n");
+    talk(0, "cmd=put kvsname=kvs_7 key=a value=b\n", "cmd=put_result rc=0 msg=success\n");
+    talk(1, "cmd=put kvsname=kvs_7 key=a value=b\n", "cmd=put_result rc=0 msg=success\n");
+    talk(1, "cmd=put kvsname=kvs_7 key=a value=c\n",
+         "cmd=put_result rc=-1 msg=duplicate_key:_it_has_another_value_already\n");
+    talk(0, "cmd=getbyidx kvsname=kvs_7 idx=0\n",
+         "cmd=getbyidx_results rc=-1 msg=iteration_is_not_supported;_get_by_key "
+         "reason=iteration_is_not_supported;_get_by_key\n");
+    talk(0, "cmd=create_kvs\n", "cmd=newkvs rc=-1 msg=a_job_has_one_kvs;_see_get_my_kvsname\n");
+    talk(0, "mcmd=spawn\nnprocs=2\nexecname=a\ntotspawns=2\nspawnssofar=1\nendcmd\n", "");
+    talk(0, "mcmd=spawn\nnprocs=2\nexecname=a b\ntotspawns=2\nspawnssofar=2\nendcmd\n",
+         "cmd=spawn_result rc=-1 msg=spawn_is_not_supported;_submit_another_job\n");
+    talk(0, "cmd=unpublish_name service=s\n",
+         "cmd=unpublish_result info=failed rc=-1 msg=no_name_service_for_this_job\n");
+    talk(0, "cmd=finalize\n", "cmd=finalize_ack\n");
+    talk(0, "cmd=put kvsname=kvs_7 key=z value=b\n",
+         "cmd=put_result rc=-1 msg=this_task_has_finalized_already\n");
+    talk(1, "cmd=barrier_in\n",
+         "cmd=barrier_out rc=-1 msg=a_task_of_this_node_has_left;_the_barrier_cannot_complete\n");
+    ck_assert_int_eq(w.errors, 0);
+    pmi_server_destroy(w.server);
+}
+END_TEST
+
+START_TEST(lost)
+{
+    static char big[PMI_WIRE_LINE_MAX + 100];
+
+    start();
+    expect_lost(0, "cmd=nonesuch\n");
+    ck_assert_ptr_nonnull(strstr(w.text, "rank 4"));
+    expect_lost(1, "GET / HTTP/1.0\r\n");
+    memset(big, 'x', sizeof(big) - 1);
+    expect_lost(2, big);
+    pmi_server_destroy(w.server);
+    start();
+    init_all();
+    expect_lost(0, "cmd=get_result rc=0\n");
+    expect_lost(1, "mcmd=spawn\nno field\n");
+    ck_assert_int_eq(say(3, "x"), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    pmi_server_destroy(w.server);
+    start();
+    init_all();
+    talk(1, "cmd=barrier_in\n", "");
+    expect_lost(1, "cmd=get_appnum\n");
+    pmi_server_eof(w.server, 0);
+    ck_assert_int_eq(w.errors, 2);
+    ck_assert_ptr_nonnull(strstr(w.text, "without finalize"));
+    pmi_server_destroy(w.server);
+    start();
+    talk(0, "cmd=init pmi_version=1 pmi_subversion=1\n",
+         "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
+    talk(0, "cmd=barrier_in\n", "");
+    pmi_server_eof(w.server, 1);
+    ck_assert_ptr_nonnull(strstr(w.text, "others wait"));
+    pmi_server_destroy(w.server);
+}
+END_TEST
+
+START_TEST(aborts)
+{
+    start();
+    init_all();
+    ck_assert_int_eq(say(0, "cmd=abort exitcode=42 error_msg=out of cheese\ncmd=get_appnum\n"), 0);
+    ck_assert_int_eq(w.aborted, 42);
+    ck_assert_str_eq(w.text, "out of cheese");
+    talk(1, "cmd=barrier_in\n",
+         "cmd=barrier_out rc=-1 msg=a_task_of_this_node_has_left;_the_barrier_cannot_complete\n");
+    pmi_server_eof(w.server, 0);
+    ck_assert_int_eq(w.errors, 0);
+    w.broken = true;
+    ck_assert_int_eq(say(2, "cmd=get_appnum\n"), 0);
+    w.sends = 0;
+    ck_assert_int_eq(say(2, "cmd=get_appnum\n"), 0);
+    ck_assert_int_eq(w.sends, 0);
+    pmi_server_destroy(w.server);
+}
+END_TEST
+
+START_TEST(barrier_fails)
+{
+    start();
+    init_all();
+    for (int i = 0; i < NTASKS; i++)
+        talk(i, "cmd=barrier_in\n", "");
+    ck_assert_int_eq(pmi_server_barrier_done(w.server, -1, "node 3 is down"), 0);
+    ck_assert_str_eq(w.out[1], "cmd=barrier_out rc=-1 msg=node_3_is_down\n");
+    pmi_server_destroy(w.server);
+}
+END_TEST
+
+START_TEST(names)
+{
+    start();
+    init_all();
+    talk(0, "cmd=publish_name service=sv port=tag#0$host x\n", "");
+    ck_assert_str_eq(w.name, "sv=tag#0$host x");
+    ck_assert_int_eq(pmi_server_name_done(w.server, 1, 0, NULL, NULL), -1);
+    ck_assert_int_eq(pmi_server_name_done(w.server, 0, 0, NULL, NULL), 0);
+    ck_assert_str_eq(w.out[0], "cmd=publish_result info=ok rc=0 msg=success\n");
+    talk(1, "cmd=lookup_name service=sv\n", "");
+    ck_assert_int_eq(pmi_server_name_done(w.server, 1, -1, NULL, "no such service"), 0);
+    ck_assert_str_eq(w.out[1], "cmd=lookup_result info=failed rc=-1 msg=no_such_service\n");
+    w.answer_now = true;
+    talk(1, "cmd=lookup_name service=sv\ncmd=get_appnum\n",
+         "cmd=lookup_result info=ok rc=0 msg=success port=tag#0 host\ncmd=appnum appnum=2\n");
+    talk(1, "cmd=publish_name service=sv\n",
+         "cmd=publish_result info=failed rc=-1 msg=service_or_port_is_missing_or_too_long\n");
+    w.answer_now = false;
+    talk(2, "cmd=lookup_name service=sv\n", "");
+    expect_lost(2, "cmd=get_appnum\n");
+    pmi_server_destroy(w.server);
+}
+END_TEST
+
+START_TEST(params)
+{
+    static const uint32_t ranks[1] = {0};
+    struct pmi_server_params p = {.kvsname = "k", .size = 1, .nlocal = 1, .ranks = ranks};
+    struct pmi_server_params q = p;
+    errmsg_t e;
+
+    q.kvsname = "a b";
+    ck_assert_ptr_null(pmi_server_create(&all_ops, NULL, &q, &e));
+    ck_assert_int_eq(errno, EINVAL);
+    q = p;
+    q.nlocal = 2;
+    ck_assert_ptr_null(pmi_server_create(&all_ops, NULL, &q, &e));
+    q = p;
+    q.ranks = (uint32_t[]){1};
+    ck_assert_ptr_null(pmi_server_create(&all_ops, NULL, &q, &e));
+    q = p;
+    q.wide_value_max = PMI_WIRE_LINE_MAX;
+    ck_assert_ptr_null(pmi_server_create(&all_ops, NULL, &q, NULL));
+}
+END_TEST
+
+int main(void)
+{
+    RUN_SUITE("pmi_server", dialog, chunks, port_dialog, refused, lost, aborts, barrier_fails,
+              names, params);
+}
