@@ -1,10 +1,10 @@
-/* The broker core: routing, event order, and the life of a session, with no thread, socket or clock of
- * its own.
+/* The broker core: routing, event order, and the life of a session, with no thread, socket or clock
+ * of its own.
  *
  * What is outside is plugged in: a link carries messages to neighbour brokers (link.h: ZeroMQ in
  * production, memory in a simulation), endpoints are local clients and modules, the reactor gives
- * time.  Everything enters through the core_*_input() and core_peer_*() calls and leaves through the
- * ops, so that a thousand cores can run in one thread.
+ * time.  Everything enters through the core_*_input() and core_peer_*() calls and leaves through
+ * the ops, so that a thousand cores can run in one thread.
  *
  * Thread rules: a core and all that is plugged into it belong to one thread.
  */
@@ -27,14 +27,15 @@ enum core_plane {
 };
 
 struct core_link_ops {
-    /* Send to neighbour `rank`.  Takes the message over when it returns 0.  -1 with EHOSTUNREACH (no such
-     * neighbour now) or EAGAIN (its queue is full); then the message is still the caller's.
-     * `force`: a response or control message, which may exceed the bound of the queue. */
+    /* Send to neighbour `rank`.  Takes the message over when it returns 0.  -1 with EHOSTUNREACH
+     * (no such neighbour now) or EAGAIN (its queue is full); then the message is still the
+     * caller's. `force`: a response or control message, which may exceed the bound of the queue. */
     int (*send)(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force);
     /* Send an event to all children whose event link is up.  Does not take the message over: takes
      * a reference if it must.  Events are not changed after this. */
     int (*publish)(void *arg, const flux_msg_t *event);
-    /* Orderly end: cut the connection to this neighbour (a child that said goodbye, was refused...). */
+    /* Orderly end: cut the connection to this neighbour (a child that said goodbye, was
+     * refused...). */
     void (*drop)(void *arg, enum core_plane plane, uint32_t rank);
 };
 
@@ -45,9 +46,9 @@ struct core_link_ops {
  * CORE_WIRED    waiting for core_local_ready() and all children  whole subtree ready
  * CORE_READY    subtree reported upwards                         root says run
  * CORE_RUN      serving                                          shutdown from root, or orphaned
- * CORE_DOWN     children first, then modules, then goodbye       children gone, core_local_down_done()
- * CORE_EXIT     over; the owner ends the process
- * Clients and modules are served from CORE_JOIN on; requests upstream are held until CORE_WIRED.
+ * CORE_DOWN     children first, then modules, then goodbye       children gone,
+ * core_local_down_done() CORE_EXIT     over; the owner ends the process Clients and modules are
+ * served from CORE_JOIN on; requests upstream are held until CORE_WIRED.
  */
 enum core_state { CORE_JOIN, CORE_WIRED, CORE_READY, CORE_RUN, CORE_DOWN, CORE_EXIT };
 
@@ -63,18 +64,18 @@ struct core_config {
     const char *topology; /* libtopology's spec */
     uint32_t userid;      /* owner of the session */
     uint64_t seed;
-    double join_timeout;    /* seconds until a broker that is not welcomed gives up; root: until it
-                               reports who is missing (and goes on waiting) */
-    double orphan_timeout;  /* seconds a broker without a parent stays */
-    double shutdown_grace;  /* seconds to wait for children when going down */
-    size_t event_buffer;    /* bytes of past events kept for children that missed some */
-    unsigned inflight_max;  /* outstanding requests per endpoint */
+    double join_timeout;   /* seconds until a broker that is not welcomed gives up; root: until it
+                              reports who is missing (and goes on waiting) */
+    double orphan_timeout; /* seconds a broker without a parent stays */
+    double shutdown_grace; /* seconds to wait for children when going down */
+    size_t event_buffer;   /* bytes of past events kept for children that missed some */
+    unsigned inflight_max; /* outstanding requests per endpoint */
 };
 void core_config_init(struct core_config *cfg); /* defaults */
 
 /* NULL with errno and a sentence.  `r` is not taken over. */
-core_t *core_create(const struct core_config *cfg, flux_reactor_t *r, const struct core_callbacks *cbs,
-                    void *arg, errmsg_t *err);
+core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
+                    const struct core_callbacks *cbs, void *arg, errmsg_t *err);
 void core_destroy(core_t *c); /* NULL-safe, keeps errno */
 
 /* Plug in the link, before core_start(). */
@@ -83,10 +84,11 @@ void core_set_link(core_t *c, const struct core_link_ops *ops, void *arg);
 int core_start(core_t *c);
 /* Local modules are loaded: this rank is ready. */
 void core_local_ready(core_t *c);
-/* Begin an orderly shutdown of the whole session (any rank; passed on to the root) with exit code `rc`. */
+/* Begin an orderly shutdown of the whole session (any rank; passed on to the root) with exit code
+ * `rc`. */
 void core_shutdown(core_t *c, int rc, const char *reason);
-/* In CORE_DOWN with children gone, the state callback comes with CORE_DOWN a second time when it is the
- * owner's turn to unload modules; then it calls this. */
+/* In CORE_DOWN with children gone, the state callback comes with CORE_DOWN a second time when it is
+ * the owner's turn to unload modules; then it calls this. */
 void core_local_down_done(core_t *c);
 
 /* --- input from the link --- */
@@ -96,7 +98,8 @@ void core_local_down_done(core_t *c);
 void core_link_input(core_t *c, enum core_plane plane, uint32_t from, flux_msg_t *msg);
 /* The event link of child `rank` is in place: events published from now on reach it. */
 void core_child_event_up(core_t *c, uint32_t rank);
-/* A neighbour is gone for good.  Requests in flight to it end with EHOSTUNREACH, its own are cancelled. */
+/* A neighbour is gone for good.  Requests in flight to it end with EHOSTUNREACH, its own are
+ * cancelled. */
 void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char *why);
 /* The queue towards a neighbour that gave EAGAIN has room again. */
 void core_peer_writable(core_t *c, uint32_t rank);
@@ -104,23 +107,24 @@ void core_peer_writable(core_t *c, uint32_t rank);
 /* --- local endpoints: clients and modules --- */
 
 struct endpoint_ops {
-    /* Deliver; takes the message over.  Must not fail for responses: an endpoint whose reader is too
-     * slow gets rid of itself.  */
+    /* Deliver; takes the message over.  Must not fail for responses: an endpoint whose reader is
+     * too slow gets rid of itself.  */
     void (*send)(void *arg, flux_msg_t *msg);
 };
 enum endpoint_kind { ENDPOINT_CLIENT, ENDPOINT_MODULE, ENDPOINT_BROKER };
 
-/* Messages that come from this endpoint are stamped with `userid` and `rolemask`.  `name` is for logs.
- * NULL with ENOMEM. */
+/* Messages that come from this endpoint are stamped with `userid` and `rolemask`.  `name` is for
+ * logs. NULL with ENOMEM. */
 endpoint_t *core_endpoint_add(core_t *c, enum endpoint_kind kind, const char *name, uint32_t userid,
                               uint32_t rolemask, const struct endpoint_ops *ops, void *arg);
-/* A message from the endpoint (taken over).  Bad ones are answered with an error where they can be. */
+/* A message from the endpoint (taken over).  Bad ones are answered with an error where they can be.
+ */
 void core_endpoint_input(endpoint_t *ep, flux_msg_t *msg);
-/* The endpoint is gone: its services end, requests it had not answered end with `errnum`, services it
- * used get disconnect notices.  NULL-safe. */
+/* The endpoint is gone: its services end, requests it had not answered end with `errnum`, services
+ * it used get disconnect notices.  NULL-safe. */
 void core_endpoint_remove(endpoint_t *ep, int errnum, const char *why);
-/* For a reload: requests that `old` had not answered are delivered again, to `fresh`, which also takes over
- * its service names. */
+/* For a reload: requests that `old` had not answered are delivered again, to `fresh`, which also
+ * takes over its service names. */
 void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh);
 uint32_t core_endpoint_id(const endpoint_t *ep);
 /* Requests this endpoint sent which are not yet answered. */
@@ -141,9 +145,9 @@ uint32_t core_size(const core_t *c);
 uint32_t core_userid(const core_t *c);
 const topology_t *core_topology(const core_t *c);
 flux_reactor_t *core_reactor(core_t *c);
-uint64_t core_event_seq(const core_t *c);    /* last event accepted */
+uint64_t core_event_seq(const core_t *c); /* last event accepted */
 int core_exit_code(const core_t *c);
-const idset_t *core_ranks_up(const core_t *c);   /* ready ranks as known here; complete at the root */
+const idset_t *core_ranks_up(const core_t *c); /* ready ranks as known here; complete at the root */
 const idset_t *core_ranks_lost(const core_t *c);
 
 /* Counters, for `flux module stats broker` and for the simulator's messages per operation. */

@@ -1,0 +1,519 @@
+/* core.c - a broker without its outside: life, endpoints, and the doors through which everything
+ * enters.
+ *
+ * See core.h for the states.  The other rooms of the core: core_route.c, core_inflight.c,
+ * core_event.c, core_overlay.c, core_service.c.
+ *
+ * Invariants:
+ *  1. Everything happens in the calls of core.h and in timers: no thread, no socket, no clock.
+ *  2. The credential and the route of a message from an endpoint are set here, whatever it says.
+ *  3. An endpoint's number is not given again until 2^28 others were.
+ *
+ * Failure: what comes in bad is answered where there is somebody to answer, else logged and
+ * dropped.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_private.h"
+
+#define USED_MAX 65536
+
+void core_config_init(struct core_config *cfg)
+{
+    *cfg = (struct core_config){
+        .size = 1,
+        .topology = "kary:16",
+        .join_timeout = 60.,
+        .orphan_timeout = 30.,
+        .shutdown_grace = 5.,
+        .event_buffer = 4 * 1024 * 1024,
+        .inflight_max = 65536,
+    };
+}
+
+void core_log(core_t *c, int level, const char *fmt, ...)
+{
+    char text[320];
+    va_list ap;
+
+    if (!c->cbs.log)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    c->cbs.log(c, level, text, c->cbs_arg);
+}
+
+void core_set_state(core_t *c, enum core_state state)
+{
+    c->state = state;
+    if (c->cbs.state)
+        c->cbs.state(c, state, c->cbs_arg);
+}
+
+const char *core_state_name(enum core_state s)
+{
+    static const char *const names[] = {"join", "wired", "ready", "run", "down", "exit"};
+
+    return (size_t)s < sizeof(names) / sizeof(names[0]) ? names[s] : "?";
+}
+
+bool core_is_root(const core_t *c)
+{
+    return c->cfg.rank == 0;
+}
+
+/* The core's own handle: a loop without a queue. */
+static int self_send(void *impl, flux_msg_t *msg)
+{
+    core_t *c = impl;
+
+    core_endpoint_input(c->self, msg);
+    return 0;
+}
+
+static const struct flux_handle_ops self_handle_ops = {.send = self_send};
+
+static void self_deliver(void *arg, flux_msg_t *msg)
+{
+    core_t *c = arg;
+
+    flux_handle_deliver(c->h, msg);
+}
+
+static const struct endpoint_ops self_endpoint_ops = {.send = self_deliver};
+
+core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
+                    const struct core_callbacks *cbs, void *arg, errmsg_t *err)
+{
+    core_t *c;
+
+    if (cfg->size < 1 || cfg->size > FLUX_RANK_MAX || cfg->rank >= cfg->size) {
+        errmsg_fail(err, EINVAL, "rank %u of %u is no rank of a session", cfg->rank, cfg->size);
+        return NULL;
+    }
+    if (!(c = calloc(1, sizeof(*c))))
+        goto nomem;
+    c->cfg = *cfg;
+    c->r = r;
+    if (cbs)
+        c->cbs = *cbs;
+    c->cbs_arg = arg;
+    c->hash_seed = cfg->seed ^ 0x5bd1e9955bd1e995u;
+    list_init(&c->held);
+    list_init(&c->subscribers);
+    if (!(c->topo = topology_create(cfg->topology, cfg->size, err))) {
+        core_destroy(c);
+        return NULL;
+    }
+    c->cfg.topology = topology_spec(c->topo);
+    if (!(c->endpoints = hmap_create_u64(NULL)) || !(c->services = hmap_create_str(NULL)) ||
+        !(c->inflight = hmap_create_u64(NULL)) || overlay_init(c) < 0 || event_init(c) < 0 ||
+        !(c->h = flux_handle_create(&self_handle_ops, c, r, cfg->rank, cfg->size,
+                                    cfg->seed + cfg->rank)) ||
+        !(c->self = core_endpoint_add(c, ENDPOINT_BROKER, "broker", cfg->userid,
+                                      FLUX_ROLE_OWNER | FLUX_ROLE_BROKER, &self_endpoint_ops, c)) ||
+        service_init(c) < 0) {
+        core_destroy(c);
+        goto nomem;
+    }
+    return c;
+nomem:
+    errmsg_fail(err, ENOMEM, "out of memory for a broker of rank %u", cfg->rank);
+    return NULL;
+}
+
+static void endpoint_free(endpoint_t *ep)
+{
+    event_unsubscribe_all(ep);
+    hmap_destroy(ep->used);
+    free(ep->name);
+    free(ep);
+}
+
+void core_destroy(core_t *c)
+{
+    if (c) {
+        int saved = errno;
+        size_t pos = 0;
+        void *val;
+
+        service_destroy(c);
+        flux_close(c->h);
+        c->h = NULL;
+        route_held_destroy(c);
+        pos = 0;
+        while (c->inflight && hmap_next(c->inflight, &pos, NULL, NULL, &val)) {
+            struct inflight *f = val;
+            inflight_remove(c, f);
+        }
+        inflight_pool_destroy(c);
+        pos = 0;
+        while (c->endpoints && hmap_next(c->endpoints, &pos, NULL, NULL, &val))
+            endpoint_free(val);
+        event_destroy(c);
+        overlay_destroy(c);
+        hmap_destroy(c->inflight);
+        hmap_destroy(c->services);
+        hmap_destroy(c->endpoints);
+        topology_destroy(c->topo);
+        free(c);
+        errno = saved;
+    }
+}
+
+void core_set_link(core_t *c, const struct core_link_ops *ops, void *arg)
+{
+    c->link = ops;
+    c->link_arg = arg;
+}
+
+void core_shutdown(core_t *c, int rc, const char *reason)
+{
+    flux_msg_t *msg;
+    flux_future_t *f;
+
+    if (core_is_root(c) || !c->parent->up || c->parent->lost) {
+        overlay_shutdown(c, rc, reason);
+        return;
+    }
+    /* The root takes the whole session down, and so this rank. */
+    if (!(msg = flux_msg_create(FLUX_MSG_REQUEST, "broker.shutdown")))
+        return;
+    json_t *obj = json_object();
+    char *text = NULL;
+    if (obj && json_object_set_new(obj, "rc", json_integer(rc)) == 0 &&
+        json_object_set_new(obj, "reason", json_string(reason)) == 0)
+        text = json_dumps(obj, JSON_COMPACT);
+    json_decref(obj);
+    flux_msg_set_nodeid(msg, 0);
+    flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
+    if (!text || flux_msg_set_json(msg, text) < 0)
+        flux_msg_destroy(msg);
+    else if ((f = flux_rpc_msg(c->h, msg)))
+        flux_future_destroy(f);
+    free(text);
+}
+
+/* --- input from the link --- */
+
+void core_link_input(core_t *c, enum core_plane plane, uint32_t from, flux_msg_t *msg)
+{
+    struct peer *p;
+
+    if (plane == CORE_EVENT || flux_msg_type(msg) == FLUX_MSG_EVENT) {
+        if (flux_msg_type(msg) == FLUX_MSG_EVENT && c->parent && from == c->parent->rank) {
+            event_input(c, msg);
+            return;
+        }
+        goto drop;
+    }
+    if (plane == CORE_RING)
+        p = flux_msg_type(msg) == FLUX_MSG_RESPONSE ? &c->ring_next : &c->ring_prev;
+    else
+        p = overlay_tree_peer(c, from);
+    if (!p || p->rank != from || p->lost)
+        goto drop;
+    switch (flux_msg_type(msg)) {
+    case FLUX_MSG_REQUEST:
+        route_request(c, msg, NULL, p);
+        return;
+    case FLUX_MSG_RESPONSE:
+        route_response(c, msg);
+        return;
+    case FLUX_MSG_CONTROL:
+        if (plane != CORE_TREE)
+            goto drop;
+        overlay_control(c, p, msg);
+        flux_msg_destroy(msg);
+        return;
+    default:
+        break;
+    }
+drop:
+    c->stats.dropped++;
+    flux_msg_destroy(msg);
+}
+
+void core_peer_writable(core_t *c, uint32_t rank)
+{
+    (void)rank;
+    route_held(c);
+}
+
+/* --- endpoints --- */
+
+endpoint_t *core_endpoint_add(core_t *c, enum endpoint_kind kind, const char *name, uint32_t userid,
+                              uint32_t rolemask, const struct endpoint_ops *ops, void *arg)
+{
+    endpoint_t *ep = calloc(1, sizeof(*ep));
+
+    if (!ep)
+        return NULL;
+    list_init(&ep->to);
+    list_init(&ep->from);
+    list_init(&ep->subs);
+    list_init(&ep->sub_node);
+    ep->core = c;
+    ep->kind = kind;
+    ep->userid = userid;
+    ep->rolemask = rolemask;
+    ep->ops = ops;
+    ep->arg = arg;
+    do {
+        c->last_endpoint = (c->last_endpoint + 1) & 0x0fffffff;
+    } while (c->last_endpoint == 0 || hmap_get_u64(c->endpoints, c->last_endpoint));
+    ep->id = c->last_endpoint;
+    if (!(ep->name = strdup(name)) || hmap_put_u64(c->endpoints, ep->id, ep) < 0) {
+        endpoint_free(ep);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return ep;
+}
+
+static uint64_t used_key(const char *name, size_t len, uint32_t nodeid, unsigned flags)
+{
+    uint64_t k = 0xcbf29ce484222325u ^ nodeid ^ (uint64_t)flags << 40;
+
+    for (size_t i = 0; i < len; i++)
+        k = (k ^ (unsigned char)name[i]) * 0x100000001b3u;
+    return k;
+}
+
+/* Remember the services a sender uses: they are told when it is gone. */
+static void note_used(endpoint_t *ep, const flux_msg_t *msg)
+{
+    const char *topic = flux_msg_topic(msg);
+    size_t len = topic_service_len(topic);
+    unsigned flags = flux_msg_flags(msg) & (FLUX_MSGF_UPSTREAM | FLUX_MSGF_RING);
+    uint64_t key = used_key(topic, len, flux_msg_nodeid(msg), flags);
+    struct used_service *u;
+
+    if (!ep->used && !(ep->used = hmap_create_u64(free)))
+        return;
+    if (hmap_get_u64(ep->used, key) || hmap_count(ep->used) >= USED_MAX)
+        return;
+    if (!(u = malloc(sizeof(*u) + len + 1)))
+        return;
+    u->nodeid = flux_msg_nodeid(msg);
+    u->flags = flags;
+    memcpy(u->name, topic, len);
+    u->name[len] = '\0';
+    if (hmap_put_u64(ep->used, key, u) < 0)
+        free(u);
+}
+
+static void endpoint_request(endpoint_t *ep, flux_msg_t *msg)
+{
+    core_t *c = ep->core;
+    unsigned flags = flux_msg_flags(msg);
+    uint32_t id = flux_route_make(FLUX_ROUTE_ENDPOINT, ep->id);
+
+    flux_msg_route_clear(msg);
+    flux_msg_set_cred(msg, ep->userid, ep->rolemask);
+    if (ep->inflight >= c->cfg.inflight_max && !(flags & FLUX_MSGF_NORESPONSE)) {
+        if (flux_msg_route_push(msg, id) == 0)
+            route_error(c, msg, EAGAIN,
+                        "%u requests wait for answers: take some before sending more",
+                        ep->inflight);
+        flux_msg_destroy(msg);
+        return;
+    }
+    if ((flags & FLUX_MSGF_UPSTREAM) && flux_msg_nodeid(msg) != FLUX_NODEID_ANY) {
+        if (flux_msg_route_push(msg, id) == 0)
+            route_error(c, msg, EINVAL, "%s: a request upstream cannot name a rank",
+                        flux_msg_topic(msg));
+        flux_msg_destroy(msg);
+        return;
+    }
+    if (ep->kind != ENDPOINT_BROKER)
+        note_used(ep, msg);
+    route_request(c, msg, ep, NULL);
+}
+
+void core_endpoint_input(endpoint_t *ep, flux_msg_t *msg)
+{
+    switch (flux_msg_type(msg)) {
+    case FLUX_MSG_REQUEST:
+        endpoint_request(ep, msg);
+        return;
+    case FLUX_MSG_RESPONSE:
+        if (ep->kind != ENDPOINT_CLIENT) {
+            route_response(ep->core, msg);
+            return;
+        }
+        break;
+    default:
+        break;
+    }
+    ep->core->stats.dropped++;
+    flux_msg_destroy(msg);
+}
+
+static void disconnect_services(endpoint_t *ep)
+{
+    core_t *c = ep->core;
+    size_t pos = 0;
+    void *val;
+
+    while (ep->used && hmap_next(ep->used, &pos, NULL, NULL, &val)) {
+        struct used_service *u = val;
+        char topic[FLUX_MSG_TOPIC_MAX + 16];
+        flux_msg_t *msg;
+
+        /* The broker's own services keep nothing by sender. */
+        if (hmap_get(c->services, u->name) == c->self)
+            continue;
+        snprintf(topic, sizeof(topic), "%s.disconnect", u->name);
+        if (!(msg = flux_msg_create(FLUX_MSG_REQUEST, topic)))
+            continue;
+        flux_msg_set_nodeid(msg, u->nodeid);
+        flux_msg_set_flags(msg, u->flags | FLUX_MSGF_NORESPONSE);
+        flux_msg_set_cred(msg, c->cfg.userid, FLUX_ROLE_BROKER);
+        route_request(c, msg, ep, NULL);
+    }
+}
+
+static void remove_services(endpoint_t *ep)
+{
+    core_t *c = ep->core;
+    size_t pos = 0;
+    const void *key;
+    void *val;
+
+    while (hmap_next(c->services, &pos, &key, NULL, &val)) {
+        if (val == ep)
+            hmap_del(c->services, key);
+    }
+}
+
+void core_endpoint_remove(endpoint_t *ep, int errnum, const char *why)
+{
+    if (ep) {
+        core_t *c = ep->core;
+        int saved = errno;
+
+        remove_services(ep);
+        event_unsubscribe_all(ep);
+        inflight_fail(c, &ep->to, errnum, why);
+        inflight_forget(c, &ep->from, false);
+        disconnect_services(ep);
+        hmap_del_u64(c->endpoints, ep->id);
+        endpoint_free(ep);
+        errno = saved;
+    }
+}
+
+void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh)
+{
+    core_t *c = old->core;
+    struct list_node *n;
+    struct list_node again;
+    size_t pos = 0;
+    const void *key;
+    void *val;
+
+    list_init(&again);
+    while (hmap_next(c->services, &pos, &key, NULL, &val)) {
+        if (val == old)
+            hmap_put(c->services, key, fresh);
+    }
+    while ((n = list_first(&old->to))) {
+        list_remove(n);
+        list_append(&again, n);
+    }
+    while ((n = list_first(&again))) {
+        struct inflight *f = list_entry(n, struct inflight, to_node);
+        list_remove(n);
+        f->to_ep = fresh;
+        list_append(&fresh->to, &f->to_node);
+        fresh->ops->send(fresh->arg, flux_msg_incref(f->req));
+    }
+}
+
+uint32_t core_endpoint_id(const endpoint_t *ep)
+{
+    return ep->id;
+}
+
+unsigned core_endpoint_inflight(const endpoint_t *ep)
+{
+    return ep->inflight;
+}
+
+int core_service_add(core_t *c, const char *name, endpoint_t *ep)
+{
+    if (hmap_get(c->services, name)) {
+        errno = EEXIST;
+        return -1;
+    }
+    return hmap_put(c->services, name, ep);
+}
+
+void core_service_remove(core_t *c, const char *name)
+{
+    hmap_del(c->services, name);
+}
+
+/* --- looking --- */
+
+flux_t *core_handle(core_t *c)
+{
+    return c->h;
+}
+
+enum core_state core_state(const core_t *c)
+{
+    return c->state;
+}
+
+uint32_t core_rank(const core_t *c)
+{
+    return c->cfg.rank;
+}
+
+uint32_t core_size(const core_t *c)
+{
+    return c->cfg.size;
+}
+
+uint32_t core_userid(const core_t *c)
+{
+    return c->cfg.userid;
+}
+
+const topology_t *core_topology(const core_t *c)
+{
+    return c->topo;
+}
+
+flux_reactor_t *core_reactor(core_t *c)
+{
+    return c->r;
+}
+
+int core_exit_code(const core_t *c)
+{
+    return c->exit_code;
+}
+
+const idset_t *core_ranks_up(const core_t *c)
+{
+    return c->up;
+}
+
+const idset_t *core_ranks_lost(const core_t *c)
+{
+    return c->lost;
+}
+
+void core_get_stats(const core_t *c, struct core_stats *st)
+{
+    *st = c->stats;
+}

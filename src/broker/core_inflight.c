@@ -1,0 +1,163 @@
+/* core_inflight.c - who waits for whom: every request that passes through this broker and wants an
+ * answer.
+ *
+ * An entry is keyed by a keyed hash of the request's route stack, as it leaves here, and its match
+ * tag: the same pair that its responses carry when they come back.  It hangs in two lists, that of
+ * where the request came from and that of where it went, so that the end of either is handled
+ * without looking at anybody else's requests.
+ *
+ *    end of          its requests                          requests to it
+ *    a client        forgotten; services it used are told  -
+ *    a module        forgotten; services it used are told  end with an error, or are delivered to
+ * its successor a neighbour     forgotten; services are told          end with EHOSTUNREACH
+ *
+ * Invariants:
+ *  1. A request has an entry at every broker on its way from when it is passed on until its last
+ *     response has passed; a response without an entry is dropped, so no request is answered twice.
+ *  2. An entry keeps no large payload: above KEEP_PAYLOAD only routes, topic and tag are kept,
+ * unless a local module has the request (which may have to be delivered again).
+ *
+ * Failure: without memory for an entry the request is refused with ENOMEM.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_private.h"
+
+#define KEEP_PAYLOAD 512
+#define POOL_MAX 4096
+
+static uint64_t mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static uint64_t key_of(const core_t *c, const flux_msg_t *msg)
+{
+    size_t n = flux_msg_route_count(msg);
+    uint64_t k = mix(c->hash_seed ^ ((uint64_t)n << 32 | flux_msg_matchtag(msg)));
+
+    for (size_t i = 0; i < n; i++)
+        k = mix(k + 0x9e3779b97f4a7c15u + flux_msg_route_at(msg, i));
+    return k;
+}
+
+struct inflight *inflight_add(core_t *c, flux_msg_t *req, endpoint_t *from_ep,
+                              struct peer *from_peer, endpoint_t *to_ep, struct peer *to_peer)
+{
+    struct inflight *f = c->pool;
+    struct inflight *old;
+    size_t len;
+
+    if (f) {
+        c->pool = (struct inflight *)(void *)f->req;
+        c->pool_count--;
+    } else if (!(f = malloc(sizeof(*f))))
+        return NULL;
+    flux_msg_payload(req, &len);
+    f->key = key_of(c, req);
+    f->req = !to_ep && len > KEEP_PAYLOAD ? flux_msg_response_create(req, 0) : flux_msg_incref(req);
+    /* A sender that uses a tag twice gets only the later answer. */
+    if ((old = hmap_get_u64(c->inflight, f->key)))
+        inflight_remove(c, old);
+    if (!f->req || hmap_put_u64(c->inflight, f->key, f) < 0) {
+        flux_msg_destroy(f->req);
+        free(f);
+        errno = ENOMEM;
+        return NULL;
+    }
+    f->from_ep = from_ep;
+    f->to_ep = to_ep;
+    f->to_peer = to_peer;
+    list_init(&f->from_node);
+    list_init(&f->to_node);
+    list_append(from_ep ? &from_ep->from : &from_peer->from, &f->from_node);
+    list_append(to_ep ? &to_ep->to : &to_peer->to, &f->to_node);
+    if (from_ep)
+        from_ep->inflight++;
+    c->stats.inflight++;
+    return f;
+}
+
+struct inflight *inflight_find(core_t *c, const flux_msg_t *msg)
+{
+    return hmap_get_u64(c->inflight, key_of(c, msg));
+}
+
+void inflight_remove(core_t *c, struct inflight *f)
+{
+    hmap_del_u64(c->inflight, f->key);
+    list_remove(&f->from_node);
+    list_remove(&f->to_node);
+    if (f->from_ep)
+        f->from_ep->inflight--;
+    flux_msg_destroy(f->req);
+    c->stats.inflight--;
+    if (c->pool_count < POOL_MAX) {
+        f->req = (flux_msg_t *)(void *)c->pool;
+        c->pool = f;
+        c->pool_count++;
+    } else
+        free(f);
+}
+
+void inflight_pool_destroy(core_t *c)
+{
+    while (c->pool) {
+        struct inflight *f = c->pool;
+        c->pool = (struct inflight *)(void *)f->req;
+        free(f);
+    }
+    c->pool_count = 0;
+}
+
+void inflight_fail(core_t *c, struct list_node *to, int errnum, const char *text)
+{
+    struct list_node *n;
+
+    /* Answers may make their receivers send new requests, even to here: only those of now are
+     * ended. */
+    struct list_node now;
+    list_init(&now);
+    while ((n = list_first(to))) {
+        list_remove(n);
+        list_append(&now, n);
+    }
+    while ((n = list_first(&now))) {
+        struct inflight *f = list_entry(n, struct inflight, to_node);
+        flux_msg_t *resp = flux_msg_type(f->req) == FLUX_MSG_REQUEST
+                               ? flux_msg_response_create(f->req, errnum)
+                               : flux_msg_copy(f->req);
+        if (resp && flux_msg_set_json(resp, text) == 0) {
+            flux_msg_set_errnum(resp, errnum);
+            flux_msg_set_nodeid(resp, c->cfg.rank);
+            route_response(c, resp); /* removes the entry */
+        } else {
+            flux_msg_destroy(resp);
+            inflight_remove(c, f);
+        }
+        c->stats.unreachable += errnum == EHOSTUNREACH;
+    }
+}
+
+void inflight_forget(core_t *c, struct list_node *from, bool notify)
+{
+    struct list_node *n;
+
+    while ((n = list_first(from))) {
+        struct inflight *f = list_entry(n, struct inflight, from_node);
+        if (notify) {
+            endpoint_t *ep = f->to_ep;
+            struct peer *p = f->to_peer;
+            flux_msg_t *like = flux_msg_incref(f->req);
+            inflight_remove(c, f);
+            route_disconnect(c, like, ep, p);
+            flux_msg_destroy(like);
+        } else
+            inflight_remove(c, f);
+    }
+}

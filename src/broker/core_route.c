@@ -1,0 +1,351 @@
+/* core_route.c - where a message goes.
+ *
+ *    request for        goes to
+ *    any rank           the local service of that name; else the parent; at the root ENOSYS.
+ *                       With FLUX_MSGF_UPSTREAM the sender's own broker is skipped: that is how an
+ *                       instance of a service reaches the next one above, and reductions are made.
+ *    this rank          the local service; else ENOSYS
+ *    another rank       the tree neighbour on the way; along the ring when asked to
+ * (FLUX_MSGF_RING) or when the tree is broken there; else EHOSTUNREACH a neighbour that has not
+ * joined yet: held until it has, or is lost
+ *
+ * Whoever hands over a request is pushed on its route stack; the response pops the same stack hop
+ * by hop.
+ *
+ * Invariants:
+ *  1. Every request that wants an answer gets exactly one last response, whatever is lost.
+ *  2. A request never comes back to a broker on the ring: more hops than ranks end it.
+ *  3. No more than HELD_MAX requests are held.
+ *
+ * Failure: errors are answered to the sender; what has no sender to answer (NORESPONSE) is counted
+ * as dropped.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_private.h"
+
+#define HELD_MAX 16384
+
+struct held {
+    struct list_node node;
+    flux_msg_t *msg;
+    uint32_t from_ep; /* endpoint id: it may be gone by the time */
+    struct peer *from_peer;
+};
+
+size_t topic_service_len(const char *topic)
+{
+    return strcspn(topic, ".");
+}
+
+static endpoint_t *find_service(core_t *c, const flux_msg_t *msg)
+{
+    const char *topic = flux_msg_topic(msg);
+    size_t len = topic_service_len(topic);
+    char name[FLUX_MSG_TOPIC_MAX + 1];
+
+    memcpy(name, topic, len);
+    name[len] = '\0';
+    return hmap_get(c->services, name);
+}
+
+void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, ...)
+{
+    flux_msg_t *resp;
+    char text[320];
+    va_list ap;
+
+    if (flux_msg_has_flag(req, FLUX_MSGF_NORESPONSE)) {
+        c->stats.dropped++;
+        return;
+    }
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (!(resp = flux_msg_response_create(req, errnum)))
+        return;
+    flux_msg_set_nodeid(resp, c->cfg.rank);
+    if (flux_msg_set_json(resp, text) < 0)
+        flux_msg_destroy(resp);
+    else
+        route_response(c, resp);
+}
+
+/* Put the response on the next hop of its way back. */
+static void response_hop(core_t *c, flux_msg_t *msg)
+{
+    uint32_t id;
+
+    c->stats.responses++;
+    if (flux_msg_route_pop(msg, &id) == 0) {
+        uint32_t value = flux_route_value(id);
+        if (flux_route_kind(id) == FLUX_ROUTE_ENDPOINT) {
+            endpoint_t *ep = hmap_get_u64(c->endpoints, value);
+            if (ep) {
+                ep->ops->send(ep->arg, msg);
+                return;
+            }
+        } else {
+            bool ring = flux_route_kind(id) == FLUX_ROUTE_RING;
+            struct peer *p = ring ? &c->ring_prev : overlay_tree_peer(c, value);
+            if (p && !p->lost &&
+                c->link->send(c->link_arg, ring ? CORE_RING : CORE_TREE, value, msg, true) == 0) {
+                if (ring)
+                    c->stats.ring++;
+                else if (p == c->parent)
+                    c->stats.tree_up++;
+                else
+                    c->stats.tree_down++;
+                return;
+            }
+        }
+    }
+    c->stats.dropped++;
+    flux_msg_destroy(msg);
+}
+
+void route_response(core_t *c, flux_msg_t *msg)
+{
+    struct inflight *f = inflight_find(c, msg);
+
+    if (f) {
+        if (!flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
+            inflight_remove(c, f);
+    } else {
+        uint32_t id;
+        /* An error made here before the request had an entry is fine; anything else is late. */
+        if (flux_msg_errnum(msg) == 0 || flux_msg_nodeid(msg) != c->cfg.rank ||
+            flux_msg_route_top(msg, &id) < 0) {
+            c->stats.dropped++;
+            flux_msg_destroy(msg);
+            return;
+        }
+    }
+    response_hop(c, msg);
+}
+
+static void deliver_local(core_t *c, endpoint_t *ep, flux_msg_t *msg, endpoint_t *from_ep,
+                          struct peer *from_peer)
+{
+    if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
+        !inflight_add(c, msg, from_ep, from_peer, ep, NULL)) {
+        route_error(c, msg, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
+        flux_msg_destroy(msg);
+        return;
+    }
+    ep->ops->send(ep->arg, msg);
+}
+
+static void forward(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from_ep,
+                    struct peer *from_peer)
+{
+    struct inflight *f = NULL;
+
+    if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
+        !(f = inflight_add(c, msg, from_ep, from_peer, NULL, p))) {
+        route_error(c, msg, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
+        flux_msg_destroy(msg);
+        return;
+    }
+    if (c->link->send(c->link_arg, p->plane, p->rank, msg, false) == 0) {
+        if (p->plane == CORE_RING)
+            c->stats.ring++;
+        else if (p == c->parent)
+            c->stats.tree_up++;
+        else
+            c->stats.tree_down++;
+        return;
+    }
+    int errnum = errno;
+    if (f)
+        inflight_remove(c, f);
+    if (errnum == EAGAIN)
+        route_error(c, msg, EAGAIN,
+                    "rank %u does not keep up with what is sent to it: try again later", p->rank);
+    else
+        route_error(c, msg, EHOSTUNREACH, "rank %u cannot be reached from rank %u: %s", p->rank,
+                    c->cfg.rank, strerror(errnum));
+    flux_msg_destroy(msg);
+}
+
+static void hold(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)
+{
+    struct held *held = NULL;
+
+    if (c->held_count < HELD_MAX && (held = malloc(sizeof(*held)))) {
+        held->msg = msg;
+        held->from_ep = from_ep ? from_ep->id : 0;
+        held->from_peer = from_peer;
+        list_append(&c->held, &held->node);
+        c->held_count++;
+        return;
+    }
+    route_error(c, msg, EAGAIN, "rank %u has not joined the session yet: try again later",
+                c->cfg.rank);
+    flux_msg_destroy(msg);
+}
+
+/* Routing proper; the sender is on the route stack already. */
+static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)
+{
+    uint32_t nodeid = flux_msg_nodeid(msg);
+    unsigned flags = flux_msg_flags(msg);
+    struct peer *p;
+    endpoint_t *ep;
+
+    if (nodeid == FLUX_NODEID_ANY || nodeid == c->cfg.rank) {
+        if (!(flags & FLUX_MSGF_UPSTREAM) && (ep = find_service(c, msg))) {
+            deliver_local(c, ep, msg, from_ep, from_peer);
+            return;
+        }
+        if (nodeid == c->cfg.rank || core_is_root(c)) {
+            int len = (int)topic_service_len(flux_msg_topic(msg));
+            route_error(c, msg, ENOSYS, "%s %u has no service '%.*s': load module '%.*s' there",
+                        core_is_root(c) && nodeid != c->cfg.rank ? "no broker up to rank" : "rank",
+                        c->cfg.rank, len, flux_msg_topic(msg), len, flux_msg_topic(msg));
+            flux_msg_destroy(msg);
+            return;
+        }
+        if (!c->parent->lost && !c->parent->up) {
+            hold(c, msg, from_ep, from_peer);
+            return;
+        }
+        if (flags & FLUX_MSGF_UPSTREAM)
+            flux_msg_set_flags(msg, flags & ~FLUX_MSGF_UPSTREAM);
+        if (c->parent->lost) {
+            c->stats.unreachable++;
+            route_error(c, msg, EHOSTUNREACH,
+                        "rank %u has lost its parent, rank %u: nothing above can be reached",
+                        c->cfg.rank, c->parent->rank);
+            flux_msg_destroy(msg);
+            return;
+        }
+        forward(c, c->parent, msg, from_ep, from_peer);
+        return;
+    }
+    if (nodeid >= c->cfg.size) {
+        route_error(c, msg, EHOSTUNREACH, "rank %u does not exist: the session has ranks 0-%u",
+                    nodeid, c->cfg.size - 1);
+        flux_msg_destroy(msg);
+        return;
+    }
+    p = overlay_tree_peer(c, topology_next_hop(c->topo, c->cfg.rank, nodeid));
+    if (!(flags & FLUX_MSGF_RING) && p && !p->lost && !p->gone) {
+        if (p->up)
+            forward(c, p, msg, from_ep, from_peer);
+        else
+            hold(c, msg, from_ep, from_peer);
+        return;
+    }
+    if (c->ring_next.up && !c->ring_next.lost &&
+        flux_msg_route_count(msg) <= (size_t)c->cfg.size + 1) {
+        flux_msg_set_flags(msg, flags | FLUX_MSGF_RING);
+        forward(c, &c->ring_next, msg, from_ep, from_peer);
+        return;
+    }
+    c->stats.unreachable++;
+    route_error(c, msg, EHOSTUNREACH, "rank %u cannot be reached: rank %u has no way to it", nodeid,
+                c->cfg.rank);
+    flux_msg_destroy(msg);
+}
+
+void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)
+{
+    uint32_t id;
+
+    if (from_ep)
+        id = flux_route_make(FLUX_ROUTE_ENDPOINT, from_ep->id);
+    else
+        id = flux_route_make(from_peer->plane == CORE_RING ? FLUX_ROUTE_RING : FLUX_ROUTE_TREE,
+                             from_peer->rank);
+    c->stats.requests++;
+    if (flux_msg_route_push(msg, id) < 0) {
+        core_log(c, LOG_ERR, "a request %s from rank %u was dropped: %s", flux_msg_topic(msg),
+                 from_peer ? from_peer->rank : c->cfg.rank,
+                 errno == EOVERFLOW ? "it has made 1024 hops" : "out of memory");
+        c->stats.dropped++;
+        flux_msg_destroy(msg);
+        return;
+    }
+    route(c, msg, from_ep, from_peer);
+}
+
+void route_held(core_t *c)
+{
+    struct list_node now;
+    struct list_node *n;
+
+    list_init(&now);
+    while ((n = list_first(&c->held))) {
+        list_remove(n);
+        list_append(&now, n);
+    }
+    c->held_count = 0;
+    while ((n = list_first(&now))) {
+        struct held *held = list_entry(n, struct held, node);
+        endpoint_t *ep = held->from_ep ? hmap_get_u64(c->endpoints, held->from_ep) : NULL;
+        list_remove(n);
+        if (ep || held->from_peer)
+            route(c, held->msg, ep, held->from_peer);
+        else
+            flux_msg_destroy(held->msg); /* its sender is gone */
+        free(held);
+    }
+}
+
+void route_held_destroy(core_t *c)
+{
+    LIST_FOREACH_SAFE(it, tmp, &c->held)
+    {
+        struct held *held = list_entry(it, struct held, node);
+        list_remove(it);
+        flux_msg_destroy(held->msg);
+        free(held);
+    }
+    c->held_count = 0;
+}
+
+int route_control(core_t *c, struct peer *p, flux_msg_t *msg)
+{
+    if (c->link->send(c->link_arg, CORE_TREE, p->rank, msg, true) < 0) {
+        flux_msg_destroy(msg);
+        return -1;
+    }
+    if (p == c->parent)
+        c->stats.tree_up++;
+    else
+        c->stats.tree_down++;
+    return 0;
+}
+
+void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, struct peer *to_peer)
+{
+    char topic[FLUX_MSG_TOPIC_MAX + 16];
+    flux_msg_t *msg;
+
+    snprintf(topic, sizeof(topic), "%.*s.disconnect", (int)topic_service_len(flux_msg_topic(like)),
+             flux_msg_topic(like));
+    if (!(msg = flux_msg_create(FLUX_MSG_REQUEST, topic)))
+        return;
+    for (size_t i = 0; i < flux_msg_route_count(like); i++) {
+        if (flux_msg_route_push(msg, flux_msg_route_at(like, i)) < 0) {
+            flux_msg_destroy(msg);
+            return;
+        }
+    }
+    flux_msg_set_cred(msg, c->cfg.userid, FLUX_ROLE_BROKER);
+    flux_msg_set_nodeid(msg, to_ep ? FLUX_NODEID_ANY : flux_msg_nodeid(like));
+    flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
+    if (to_ep)
+        to_ep->ops->send(to_ep->arg, msg);
+    else if (to_peer && !to_peer->lost &&
+             c->link->send(c->link_arg, to_peer->plane, to_peer->rank, msg, true) == 0)
+        return;
+    else
+        flux_msg_destroy(msg);
+}

@@ -1,0 +1,271 @@
+/* core_service.c - services that every broker has: event, overlay, broker.
+ *
+ *    event.publish      raw: an encoded event   -> {"seq"}     (rank 0)
+ *    event.subscribe    {"prefix"}              -> {}          for the sender, at its own broker
+ *    event.unsubscribe  {"prefix"}              -> {}
+ *    overlay.status     {}  -> {"rank","size","state","up","lost","topology"}   truth at rank 0
+ *    overlay.topology   {}  -> {"topology","size","file"}  file: the tree in topology file form
+ *    broker.stats       {}  -> counters
+ *    broker.shutdown    {"rc","reason"} -> {}   passed on to rank 0
+ *
+ * Topics that begin with "overlay." or "kvs." are published by brokers and modules only.
+ *
+ * Failure: answered with errno and a sentence.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_private.h"
+#include "libflux/schema.h"
+
+struct published {
+    uint64_t seq;
+};
+static const struct flux_field published_fields[] = {
+    FLUX_FIELD_U64(struct published, seq, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema published_schema = FLUX_SCHEMA(struct published, published_fields);
+
+struct prefix {
+    const char *prefix;
+};
+static const struct flux_field prefix_fields[] = {
+    FLUX_FIELD_STR(struct prefix, prefix, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema prefix_schema = FLUX_SCHEMA(struct prefix, prefix_fields);
+
+struct shutdown {
+    int rc;
+    const char *reason;
+};
+static const struct flux_field shutdown_fields[] = {
+    FLUX_FIELD_INT(struct shutdown, rc, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct shutdown, reason, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema shutdown_schema = FLUX_SCHEMA(struct shutdown, shutdown_fields);
+
+struct status {
+    uint32_t rank;
+    uint32_t size;
+    const char *state;
+    const char *up;
+    const char *lost;
+    const char *topology;
+};
+static const struct flux_field status_fields[] = {
+    FLUX_FIELD_U32(struct status, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct status, size, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct status, state, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct status, up, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct status, lost, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct status, topology, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema status_schema = FLUX_SCHEMA(struct status, status_fields);
+
+struct shape {
+    const char *topology;
+    uint32_t size;
+    const char *file;
+};
+static const struct flux_field shape_fields[] = {
+    FLUX_FIELD_STR(struct shape, topology, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct shape, size, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct shape, file, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema shape_schema = FLUX_SCHEMA(struct shape, shape_fields);
+
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_U64(struct core_stats, tree_up, 0),
+    FLUX_FIELD_U64(struct core_stats, tree_down, 0),
+    FLUX_FIELD_U64(struct core_stats, ring, 0),
+    FLUX_FIELD_U64(struct core_stats, event_down, 0),
+    FLUX_FIELD_U64(struct core_stats, requests, 0),
+    FLUX_FIELD_U64(struct core_stats, responses, 0),
+    FLUX_FIELD_U64(struct core_stats, events, 0),
+    FLUX_FIELD_U64(struct core_stats, unreachable, 0),
+    FLUX_FIELD_U64(struct core_stats, dropped, 0),
+    FLUX_FIELD_U64(struct core_stats, gaps, 0),
+    FLUX_FIELD_U64(struct core_stats, replays, 0),
+    FLUX_FIELD_U64(struct core_stats, inflight, 0),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema stats_schema = FLUX_SCHEMA(struct core_stats, stats_fields);
+
+static bool reserved(const char *topic)
+{
+    return flux_topic_prefix(topic, "overlay.") || flux_topic_prefix(topic, "kvs.");
+}
+
+static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    core_t *c = arg;
+    struct published p;
+    size_t len;
+    const void *data = flux_msg_payload(req, &len);
+    size_t nroutes = flux_msg_route_count(req);
+    errmsg_t err;
+    flux_msg_t *ev;
+
+    if (!core_is_root(c)) {
+        flux_respond_error(h, req, EINVAL, "events are published at rank 0, not at rank %u",
+                           c->cfg.rank);
+        return;
+    }
+    if (!data || !flux_msg_has_flag(req, FLUX_MSGF_RAW)) {
+        flux_respond_error(h, req, EPROTO, "event.publish needs an encoded event as its payload");
+        return;
+    }
+    if (!(ev = flux_msg_decode(data, len, &err))) {
+        flux_respond_error(h, req, errno, "event.publish: %s", err.text);
+        return;
+    }
+    if (flux_msg_type(ev) != FLUX_MSG_EVENT) {
+        flux_respond_error(h, req, EPROTO, "event.publish: the payload is no event");
+        flux_msg_destroy(ev);
+        return;
+    }
+    if (reserved(flux_msg_topic(ev)) && !(flux_msg_rolemask(req) & FLUX_ROLE_BROKER)) {
+        flux_respond_error(h, req, EPERM, "topic %s is reserved for the session's own services",
+                           flux_msg_topic(ev));
+        flux_msg_destroy(ev);
+        return;
+    }
+    flux_msg_set_cred(ev, flux_msg_userid(req), flux_msg_rolemask(req));
+    flux_msg_set_nodeid(ev, nroutes > 1 ? flux_route_value(flux_msg_route_at(req, 1)) : 0);
+    if (event_publish_root(c, ev, &p.seq) < 0)
+        flux_respond_error(h, req, errno, "the event was not published: %s", strerror(errno));
+    else
+        flux_respond_struct(h, req, &published_schema, &p);
+}
+
+/* Subscriptions are for local endpoints only: the route has just them. */
+static endpoint_t *subscriber(core_t *c, flux_t *h, const flux_msg_t *req)
+{
+    endpoint_t *ep = NULL;
+    uint32_t id;
+
+    if (flux_msg_route_count(req) == 1 && flux_msg_route_top(req, &id) == 0 &&
+        flux_route_kind(id) == FLUX_ROUTE_ENDPOINT)
+        ep = hmap_get_u64(c->endpoints, flux_route_value(id));
+    if (!ep)
+        flux_respond_error(h, req, EINVAL, "subscribe at your own broker: this is rank %u",
+                           c->cfg.rank);
+    return ep;
+}
+
+static void subscribe_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    endpoint_t *ep = subscriber(arg, h, req);
+    struct prefix in;
+    json_t *owner;
+
+    if (!ep || flux_request_decode(h, req, &prefix_schema, &in, &owner) < 0)
+        return;
+    if (event_subscribe(ep, in.prefix) < 0)
+        flux_respond_error(h, req, errno, "cannot subscribe to '%.64s': %s", in.prefix,
+                           strerror(errno));
+    else
+        flux_respond(h, req, "{}");
+    json_decref(owner);
+}
+
+static void unsubscribe_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    endpoint_t *ep = subscriber(arg, h, req);
+    struct prefix in;
+    json_t *owner;
+
+    if (!ep || flux_request_decode(h, req, &prefix_schema, &in, &owner) < 0)
+        return;
+    if (event_unsubscribe(ep, in.prefix) < 0)
+        flux_respond_error(h, req, errno, "there is no subscription to '%.64s'", in.prefix);
+    else
+        flux_respond(h, req, "{}");
+    json_decref(owner);
+}
+
+static void status_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    core_t *c = arg;
+    char *up = idset_format(c->up, 0);
+    char *lost = idset_format(c->lost, 0);
+    struct status s = {c->cfg.rank, c->cfg.size, core_state_name(c->state),
+                       up,          lost,        topology_spec(c->topo)};
+
+    if (!up || !lost || flux_respond_struct(h, req, &status_schema, &s) < 0)
+        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory", c->cfg.rank);
+    free(up);
+    free(lost);
+}
+
+static void topology_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    core_t *c = arg;
+    char *file = topology_format_file(c->topo);
+    struct shape s = {topology_spec(c->topo), c->cfg.size, file};
+
+    if (!file || flux_respond_struct(h, req, &shape_schema, &s) < 0)
+        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory", c->cfg.rank);
+    free(file);
+}
+
+static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    core_t *c = arg;
+
+    if (flux_respond_struct(h, req, &stats_schema, &c->stats) < 0)
+        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory", c->cfg.rank);
+}
+
+static void shutdown_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    core_t *c = arg;
+    struct shutdown in;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &shutdown_schema, &in, &owner) < 0)
+        return;
+    flux_respond(h, req, "{}");
+    core_shutdown(c, in.rc, in.reason);
+    json_decref(owner);
+}
+
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_REQUEST, "event.publish", publish_cb,
+     FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "event.subscribe", subscribe_cb,
+     FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "event.unsubscribe", unsubscribe_cb,
+     FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "overlay.status", status_cb,
+     FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "overlay.topology", topology_cb,
+     FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "broker.stats", stats_cb, 0},
+    {FLUX_MSG_REQUEST, "broker.shutdown", shutdown_cb, 0},
+    FLUX_HANDLER_END,
+};
+
+int service_init(core_t *c)
+{
+    static const char *const names[] = {"event", "overlay", "broker"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (core_service_add(c, names[i], c->self) < 0)
+            return -1;
+    }
+    return (c->handlers = flux_handlers_add(c->h, handlers, c)) ? 0 : -1;
+}
+
+void service_destroy(core_t *c)
+{
+    flux_handlers_remove(c->handlers);
+    c->handlers = NULL;
+}
