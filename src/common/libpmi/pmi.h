@@ -55,7 +55,7 @@ int PMI_Finalize(void);
 
 int PMI_Get_size(int *size);
 int PMI_Get_rank(int *rank);
-/* Tasks that the job could have, at least the size. */
+/* Tasks that the job could have, at least the size; some launchers say -1, for unknown. */
 int PMI_Get_universe_size(int *size);
 int PMI_Get_appnum(int *appnum);
 
