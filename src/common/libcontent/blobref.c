@@ -1,0 +1,145 @@
+/* blobref.c - names of objects: hashes by OpenSSL's EVP interface, and their text form.
+ *
+ * Fetching an algorithm and making a digest context cost more than hashing a small object, so both
+ * are done once per context and reused.
+ *
+ * The text form is ALGORITHM "-" and two lower case hexadecimal digits per byte.  There is one text
+ * for a digest: upper case digits are refused.
+ *
+ * OpenSSL before 3.3 cannot give BLAKE2b another length than 64 bytes, so "blake2b" is the first
+ * half of that: 32 bytes of a 64 byte digest are as strong against collisions as any 32 byte
+ * digest.
+ *
+ * Failure: an unknown algorithm, or one that the system's policy forbids, is EINVAL with a
+ * sentence.
+ */
+#include "config.h"
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blobref.h"
+
+static const struct algorithm {
+    const char *name;
+    const char *evp;
+    size_t size;
+} algorithms[] = {
+    {"sha1", "SHA1", 20},
+    {"sha256", "SHA2-256", 32},
+    {"blake2b", "BLAKE2B-512", 32},
+};
+
+struct blobref {
+    const struct algorithm *alg;
+    EVP_MD *md;
+    EVP_MD_CTX *ctx;
+};
+
+blobref_t *blobref_create(const char *algorithm, errmsg_t *err)
+{
+    const struct algorithm *alg = NULL;
+    for (size_t i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++) {
+        if (algorithm && strcmp(algorithm, algorithms[i].name) == 0)
+            alg = &algorithms[i];
+    }
+    if (!alg) {
+        errmsg_fail(err, EINVAL, "hash '%s' is not known: take sha1, sha256 or blake2b",
+                    algorithm ? algorithm : "");
+        return NULL;
+    }
+    blobref_t *b = calloc(1, sizeof(*b));
+    if (!b)
+        return NULL;
+    b->alg = alg;
+    b->md = EVP_MD_fetch(NULL, alg->evp, NULL);
+    if (!b->md) {
+        errmsg_fail(err, EINVAL, "this system's OpenSSL does not offer %s: choose another hash",
+                    alg->name);
+        blobref_destroy(b);
+        return NULL;
+    }
+    b->ctx = EVP_MD_CTX_new();
+    if (!b->ctx) {
+        errno = ENOMEM;
+        blobref_destroy(b);
+        return NULL;
+    }
+    return b;
+}
+
+void blobref_destroy(blobref_t *b)
+{
+    if (!b)
+        return;
+    int saved = errno;
+    EVP_MD_CTX_free(b->ctx);
+    EVP_MD_free(b->md);
+    free(b);
+    errno = saved;
+}
+
+const char *blobref_algorithm(const blobref_t *b)
+{
+    return b->alg->name;
+}
+
+size_t blobref_size(const blobref_t *b)
+{
+    return b->alg->size;
+}
+
+int blobref_hash(blobref_t *b, const void *data, size_t len, uint8_t *digest)
+{
+    uint8_t full[EVP_MAX_MD_SIZE];
+    if (EVP_DigestInit_ex2(b->ctx, b->md, NULL) != 1 || EVP_DigestUpdate(b->ctx, data, len) != 1 ||
+        EVP_DigestFinal_ex(b->ctx, full, NULL) != 1) {
+        errno = EIO;
+        return -1;
+    }
+    memcpy(digest, full, b->alg->size);
+    return 0;
+}
+
+char *blobref_format(const blobref_t *b, const uint8_t *digest, char *buf)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t n = strlen(b->alg->name);
+    memcpy(buf, b->alg->name, n);
+    char *p = buf + n;
+    *p++ = '-';
+    for (size_t i = 0; i < b->alg->size; i++) {
+        *p++ = hex[digest[i] >> 4];
+        *p++ = hex[digest[i] & 15];
+    }
+    *p = '\0';
+    return buf;
+}
+
+static int hexval(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return -1;
+}
+
+int blobref_parse(const blobref_t *b, const char *text, size_t len, uint8_t *digest, errmsg_t *err)
+{
+    size_t n = strlen(b->alg->name);
+    if (len != n + 1 + 2 * b->alg->size || memcmp(text, b->alg->name, n) != 0 || text[n] != '-')
+        goto bad;
+    for (size_t i = 0; i < b->alg->size; i++) {
+        int hi = hexval(text[n + 1 + 2 * i]), lo = hexval(text[n + 2 + 2 * i]);
+        if (hi < 0 || lo < 0)
+            goto bad;
+        digest[i] = (uint8_t)(hi << 4 | lo);
+    }
+    return 0;
+bad:
+    return errmsg_fail(err, EINVAL,
+                       "'%.*s' is no reference: expected %s- and %zu hexadecimal digits",
+                       len > 100 ? 100 : (int)len, text, b->alg->name, 2 * b->alg->size);
+}
