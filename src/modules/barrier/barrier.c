@@ -1,0 +1,659 @@
+/* barrier.c - named barriers, reduced on the way up the tree.
+ *
+ * A participant sends "barrier.enter" {"name","nprocs"} to the instance at its own broker and is
+ * answered (no payload) when nprocs of them have entered anywhere in the session.  Instances tell
+ * the next instance above what came in below them:
+ *
+ *    barrier.join   {"name","nprocs","seq","total"}   upstream; answered {"done":bool}
+ *    barrier.abort  {"name","errnum","reason"}        upstream, no response: it failed below
+ *    barrier.stats  {}  ->  {"barriers","entered","joins","completed","failed"}
+ *
+ * `total` is the number of entries below so far, not an increment; `seq` counts the joins of one
+ * use of the name, from 1.  A join is answered {"done":true} at the release, or with the error that
+ * ends the barrier, or {"done":false} as soon as the next join of the same sender is there.  So the
+ * release itself is the answer that is due anyway: no event, and only brokers on the way to
+ * participants see any message.
+ *
+ * How few messages: an instance sends what came in together as one join, from a deferral, never
+ * after a wait, and holds further ones while two joins are unanswered; a barrier is completed by
+ * the lowest instance that has all participants below it.  With E tree edges between the
+ * participants and that instance: at least                       E up + E down        (what comes
+ * in below an edge comes at once) all enter at once, equal hops  sum over these edges of (1 +
+ * height of the lower end), up and down never more than                one join per edge and entry
+ * below it, and as many answers
+ *
+ * Invariants:
+ *  1. entries + totals of the children = total; told <= total; a barrier with total = nprocs that
+ * is the root's, or was never told upwards, does not exist: it was released.
+ *  2. At most two joins of a barrier are unanswered at an instance, and of those of one child one.
+ *  3. A join with seq > 1 continues something: where nothing is known of it, it has failed
+ * meanwhile and is refused.  So no count of an earlier use of a name gets into a later one.
+ *  4. Every enter and join is answered exactly once: released, or failed with a sentence.
+ *
+ * Failure: entries that disagree about nprocs, or one too many, fail the barrier for all with
+ * EINVAL. A second entry of one sender is refused with EEXIST and changes nothing.  A participant
+ * that goes away
+ * ("barrier.disconnect"), a rank that is lost (event overlay.down), an instance above that cannot
+ * be reached: ECONNABORTED for all, with the reason.  A participant that is lost before it entered
+ * is not known here; whoever started it has to end the others.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/module.h"
+#include "libidset/idset.h"
+#include "libutil/hmap.h"
+#include "libutil/list.h"
+#include "libutil/strutil.h"
+
+#define NAME_MAX_LEN 128
+#define BARRIERS_MAX 16384
+#define JOINS_MAX 2 /* unanswered, per barrier */
+
+/* A participant at this broker, or an instance below. */
+struct party {
+    flux_msg_t *req; /* the request to answer */
+    uint32_t rank;   /* where it is, when known, else FLUX_NODEID_ANY */
+    bool child;
+    uint32_t total;
+};
+
+struct join {
+    struct list_node node; /* in barrier.joins */
+    struct barrier *b;
+    flux_future_t *f;
+};
+
+struct barrier {
+    struct ctx *ctx;
+    char *name;
+    uint32_t nprocs;
+    uint32_t total;
+    uint32_t told;
+    uint32_t seq;
+    hmap_t *parties; /* sender -> struct party */
+    struct list_node joins;
+    unsigned njoins;
+    struct list_node dirty; /* in ctx.dirty while there is something to tell */
+};
+
+struct ctx {
+    flux_t *h;
+    flux_handlers_t *handlers;
+    flux_watcher_t *defer;
+    hmap_t *barriers; /* name -> struct barrier */
+    struct list_node dirty;
+    uint64_t entered, joins, completed, failed;
+};
+
+struct enter {
+    const char *name;
+    uint32_t nprocs;
+};
+static const struct flux_field enter_fields[] = {
+    FLUX_FIELD_STR(struct enter, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct enter, nprocs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema enter_schema = FLUX_SCHEMA(struct enter, enter_fields);
+
+struct join_msg {
+    const char *name;
+    uint32_t nprocs;
+    uint32_t seq;
+    uint32_t total;
+};
+static const struct flux_field join_fields[] = {
+    FLUX_FIELD_STR(struct join_msg, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct join_msg, nprocs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct join_msg, seq, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct join_msg, total, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema join_schema = FLUX_SCHEMA(struct join_msg, join_fields);
+
+struct joined {
+    bool done;
+};
+static const struct flux_field joined_fields[] = {
+    FLUX_FIELD_BOOL(struct joined, done, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema joined_schema = FLUX_SCHEMA(struct joined, joined_fields);
+
+struct abort_msg {
+    const char *name;
+    int errnum;
+    const char *reason;
+};
+static const struct flux_field abort_fields[] = {
+    FLUX_FIELD_STR(struct abort_msg, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_INT(struct abort_msg, errnum, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct abort_msg, reason, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema abort_schema = FLUX_SCHEMA(struct abort_msg, abort_fields);
+
+struct down {
+    const char *ranks;
+};
+static const struct flux_field down_fields[] = {
+    FLUX_FIELD_STR(struct down, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema down_schema = FLUX_SCHEMA(struct down, down_fields);
+
+struct stats {
+    uint64_t barriers, entered, joins, completed, failed;
+};
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_U64(struct stats, barriers, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, entered, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, joins, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, completed, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, failed, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
+
+/* --- parties --- */
+
+static void party_free(void *val)
+{
+    struct party *p = val;
+
+    flux_msg_destroy(p->req);
+    free(p);
+}
+
+/* The rank in a sender's text "RANK.NUMBER"; FLUX_NODEID_ANY for one at this broker. */
+static uint32_t sender_rank(const char *sender)
+{
+    char digits[16];
+    size_t n = strcspn(sender, ".");
+    uint32_t rank;
+
+    if (n >= sizeof(digits))
+        return FLUX_NODEID_ANY;
+    memcpy(digits, sender, n);
+    digits[n] = '\0';
+    return str2u32(digits, &rank) < 0 ? FLUX_NODEID_ANY : rank;
+}
+
+/* Remember who takes part and with which request.  NULL with ENOMEM. */
+static struct party *party_add(struct barrier *b, const char *sender, const flux_msg_t *req,
+                               bool child)
+{
+    struct party *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return NULL;
+    p->rank = sender_rank(sender);
+    p->child = child;
+    if (hmap_put(b->parties, sender, p) < 0) {
+        free(p);
+        return NULL;
+    }
+    p->req = flux_msg_incref(req);
+    return p;
+}
+
+/* --- barriers --- */
+
+static void barrier_free(void *val)
+{
+    struct barrier *b = val;
+
+    LIST_FOREACH_SAFE(it, tmp, &b->joins)
+    {
+        struct join *j = list_entry(it, struct join, node);
+        flux_future_destroy(j->f);
+        free(j);
+    }
+    list_remove(&b->dirty);
+    hmap_destroy(b->parties);
+    free(b->name);
+    free(b);
+}
+
+static struct barrier *barrier_create(struct ctx *ctx, const char *name, uint32_t nprocs)
+{
+    struct barrier *b = calloc(1, sizeof(*b));
+
+    if (!b)
+        return NULL;
+    list_init(&b->joins);
+    list_init(&b->dirty);
+    b->ctx = ctx;
+    b->nprocs = nprocs;
+    if (!(b->name = strdup(name)) || !(b->parties = hmap_create_str(party_free)) ||
+        hmap_put(ctx->barriers, name, b) < 0) {
+        barrier_free(b);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return b;
+}
+
+/* All are there: answer everybody, and forget it. */
+static void barrier_release(struct barrier *b)
+{
+    struct ctx *ctx = b->ctx;
+    const struct joined done = {true};
+    size_t pos = 0;
+    void *val;
+
+    hmap_take(ctx->barriers, b->name);
+    ctx->completed++;
+    while (hmap_next(b->parties, &pos, NULL, NULL, &val)) {
+        struct party *p = val;
+        if (p->child)
+            flux_respond_struct(ctx->h, p->req, &joined_schema, &done);
+        else
+            flux_respond(ctx->h, p->req, NULL);
+    }
+    barrier_free(b);
+}
+
+/* End it for all below, and unless the news came from there, for all above. */
+static void barrier_fail(struct barrier *b, bool from_above, int errnum, const char *reason)
+{
+    struct ctx *ctx = b->ctx;
+    size_t pos = 0;
+    void *val;
+
+    hmap_take(ctx->barriers, b->name);
+    ctx->failed++;
+    while (hmap_next(b->parties, &pos, NULL, NULL, &val))
+        flux_respond_error(ctx->h, ((struct party *)val)->req, errnum, "%s", reason);
+    if (!from_above && b->seq > 0) {
+        struct abort_msg a = {b->name, errnum, reason};
+        flux_future_destroy(flux_rpc_struct(ctx->h, "barrier.abort", &abort_schema, &a,
+                                            FLUX_NODEID_ANY,
+                                            FLUX_MSGF_UPSTREAM | FLUX_MSGF_NORESPONSE));
+    }
+    barrier_free(b);
+}
+
+static void barrier_failf(struct barrier *b, bool from_above, int errnum, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void barrier_failf(struct barrier *b, bool from_above, int errnum, const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    barrier_fail(b, from_above, errnum, text);
+}
+
+static void join_cb(flux_future_t *f, void *arg)
+{
+    struct join *j = arg;
+    struct barrier *b = j->b;
+    struct joined reply;
+    errmsg_t err;
+    int errnum = flux_future_errnum(f);
+
+    if (errnum == 0 && flux_rpc_get_struct(f, &joined_schema, &reply, &err) < 0) {
+        barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: %s", b->name, err.text);
+        return;
+    }
+    if (errnum == EINVAL || errnum == ECONNABORTED) {
+        barrier_failf(b, true, errnum, "%s", flux_future_error(f));
+        return;
+    }
+    if (errnum != 0) {
+        barrier_failf(b, true, ECONNABORTED,
+                      "barrier '%s' was aborted: rank %u cannot reach the instance above: %s",
+                      b->name, flux_rank(b->ctx->h), flux_future_error(f));
+        return;
+    }
+    if (reply.done) {
+        barrier_release(b);
+        return;
+    }
+    list_remove(&j->node);
+    b->njoins--;
+    free(j);
+    flux_future_destroy(f);
+    if (b->told < b->total && list_empty(&b->dirty)) {
+        list_append(&b->ctx->dirty, &b->dirty);
+        flux_watcher_start(b->ctx->defer);
+    }
+}
+
+/* Tell the instance above what came in since the last time. */
+static void barrier_tell(struct barrier *b)
+{
+    struct ctx *ctx = b->ctx;
+    struct join_msg m = {b->name, b->nprocs, b->seq + 1, b->total};
+    struct join *j = calloc(1, sizeof(*j));
+
+    if (!j)
+        goto nomem;
+    list_init(&j->node);
+    j->b = b;
+    if (!(j->f = flux_rpc_struct(ctx->h, "barrier.join", &join_schema, &m, FLUX_NODEID_ANY,
+                                 FLUX_MSGF_UPSTREAM)) ||
+        flux_future_then(j->f, -1., join_cb, j) < 0) {
+        flux_future_destroy(j->f);
+        free(j);
+        goto nomem;
+    }
+    list_append(&b->joins, &j->node);
+    b->njoins++;
+    b->seq++;
+    b->told = b->total;
+    ctx->joins++;
+    return;
+nomem:
+    barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: rank %u is out of memory",
+                  b->name, flux_rank(ctx->h));
+}
+
+static void flush_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct list_node *n;
+
+    while ((n = list_first(&ctx->dirty))) {
+        struct barrier *b = list_entry(n, struct barrier, dirty);
+        list_remove(n);
+        if (b->told < b->total && b->njoins < JOINS_MAX)
+            barrier_tell(b);
+    }
+}
+
+/* `added` more are in: release, fail, or tell the instance above. */
+static void barrier_advance(struct barrier *b, uint32_t added)
+{
+    struct ctx *ctx = b->ctx;
+    bool top = flux_rank(ctx->h) == 0;
+
+    if (added > b->nprocs - b->total) {
+        barrier_failf(b, false, EINVAL, "barrier '%s': more than its %u participants entered",
+                      b->name, b->nprocs);
+        return;
+    }
+    b->total += added;
+    if (b->total == b->nprocs && (top || b->seq == 0))
+        barrier_release(b);
+    else if (!top && list_empty(&b->dirty)) {
+        list_append(&ctx->dirty, &b->dirty);
+        flux_watcher_start(ctx->defer);
+    }
+}
+
+/* The barrier that a request is about, made if it is new.  NULL when the request was answered. */
+static struct barrier *barrier_for(struct ctx *ctx, const flux_msg_t *req, const char *name,
+                                   uint32_t nprocs)
+{
+    struct barrier *b = hmap_get(ctx->barriers, name);
+    size_t len = strlen(name);
+
+    if (b && b->nprocs != nprocs) {
+        errmsg_t err;
+        errmsg_set(&err, "barrier '%s': participants disagree about their number: %u and %u", name,
+                   b->nprocs, nprocs);
+        flux_respond_error(ctx->h, req, EINVAL, "%s", err.text);
+        barrier_fail(b, false, EINVAL, err.text);
+        return NULL;
+    }
+    if (b)
+        return b;
+    if (len == 0 || len > NAME_MAX_LEN)
+        flux_respond_error(ctx->h, req, EINVAL,
+                           "the name of a barrier has 1 to %d bytes, this one has %zu",
+                           NAME_MAX_LEN, len);
+    else if (nprocs == 0)
+        flux_respond_error(ctx->h, req, EINVAL, "barrier '%s': nprocs must be at least 1", name);
+    else if (hmap_count(ctx->barriers) >= BARRIERS_MAX)
+        flux_respond_error(ctx->h, req, ENOSPC,
+                           "barrier '%s': rank %u has %d unfinished barriers already", name,
+                           flux_rank(ctx->h), BARRIERS_MAX);
+    else if (!(b = barrier_create(ctx, name, nprocs)))
+        flux_respond_error(ctx->h, req, ENOMEM, "barrier '%s': rank %u is out of memory", name,
+                           flux_rank(ctx->h));
+    return b;
+}
+
+/* --- requests --- */
+
+static void enter_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    char sender[FLUX_SENDER_MAX];
+    struct barrier *b;
+    struct enter in;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &enter_schema, &in, &owner) < 0)
+        return;
+    flux_msg_sender(req, sender, sizeof(sender));
+    if ((b = hmap_get(ctx->barriers, in.name)) && hmap_get(b->parties, sender))
+        flux_respond_error(h, req, EEXIST, "barrier '%s': this process has entered it already",
+                           in.name);
+    else if ((b = barrier_for(ctx, req, in.name, in.nprocs))) {
+        struct party *p = party_add(b, sender, req, false);
+        if (p) {
+            ctx->entered++;
+            p->total = 1;
+            barrier_advance(b, 1);
+        } else {
+            flux_respond_error(h, req, ENOMEM, "barrier '%s': rank %u is out of memory", in.name,
+                               flux_rank(h));
+            if (b->total == 0) {
+                hmap_take(ctx->barriers, b->name);
+                barrier_free(b);
+            }
+        }
+    }
+    json_decref(owner);
+}
+
+static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    char sender[FLUX_SENDER_MAX];
+    struct join_msg in;
+    struct barrier *b;
+    struct party *p;
+    json_t *owner;
+    uint32_t added;
+
+    if (flux_request_decode(h, req, &join_schema, &in, &owner) < 0)
+        return;
+    flux_msg_sender(req, sender, sizeof(sender));
+    b = hmap_get(ctx->barriers, in.name);
+    p = b ? hmap_get(b->parties, sender) : NULL;
+    if (in.seq > 1 && !p) {
+        flux_respond_error(h, req, ECONNABORTED, "barrier '%s' was aborted", in.name);
+        goto done;
+    }
+    if (!(b = barrier_for(ctx, req, in.name, in.nprocs)))
+        goto done;
+    if (p && p->child) {
+        const struct joined more = {false};
+        flux_respond_struct(h, p->req, &joined_schema, &more);
+        flux_msg_destroy(p->req);
+        p->req = flux_msg_incref(req);
+    } else if (p || !(p = party_add(b, sender, req, true))) {
+        flux_respond_error(h, req, p ? EPROTO : ENOMEM, "barrier '%s': rank %u %s", in.name,
+                           flux_rank(h), p ? "got a join from a participant" : "is out of memory");
+        if (b->total == 0) {
+            hmap_take(ctx->barriers, b->name);
+            barrier_free(b);
+        }
+        goto done;
+    }
+    if (in.total <= p->total || in.seq == 0) {
+        barrier_failf(b, false, ECONNABORTED,
+                      "barrier '%s' was aborted: rank %u was told a number that does not grow",
+                      in.name, flux_rank(h));
+        goto done;
+    }
+    added = in.total - p->total;
+    p->total = in.total;
+    barrier_advance(b, added);
+done:
+    json_decref(owner);
+}
+
+static void abort_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    char sender[FLUX_SENDER_MAX];
+    struct abort_msg in;
+    struct barrier *b;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &abort_schema, &in, &owner) < 0)
+        return;
+    flux_msg_sender(req, sender, sizeof(sender));
+    if ((b = hmap_get(ctx->barriers, in.name)) && hmap_get(b->parties, sender))
+        barrier_failf(b, false, in.errnum == EINVAL ? EINVAL : ECONNABORTED, "%s", in.reason);
+    json_decref(owner);
+}
+
+static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    char sender[FLUX_SENDER_MAX];
+    size_t pos = 0;
+    void *val;
+
+    flux_msg_sender(req, sender, sizeof(sender));
+    while (hmap_next(ctx->barriers, &pos, NULL, NULL, &val)) {
+        struct barrier *b = val;
+        if (hmap_get(b->parties, sender))
+            barrier_failf(b, false, ECONNABORTED,
+                          "barrier '%s' was aborted: a participant of rank %u went away", b->name,
+                          sender_rank(sender) == FLUX_NODEID_ANY ? flux_rank(h)
+                                                                 : sender_rank(sender));
+    }
+}
+
+static uint32_t lost_party(const struct barrier *b, const idset_t *ranks)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(b->parties, &pos, NULL, NULL, &val)) {
+        const struct party *p = val;
+        if (p->rank != FLUX_NODEID_ANY && idset_test(ranks, p->rank))
+            return p->rank;
+    }
+    return FLUX_NODEID_ANY;
+}
+
+static void down_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    struct ctx *ctx = arg;
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    struct down in;
+    json_t *owner = json ? flux_schema_decode(&down_schema, json, len, &in, NULL) : NULL;
+    idset_t *ranks = owner ? idset_parse(in.ranks, NULL) : NULL;
+    size_t pos = 0;
+    void *val;
+
+    while (ranks && hmap_next(ctx->barriers, &pos, NULL, NULL, &val)) {
+        struct barrier *b = val;
+        uint32_t rank = lost_party(b, ranks);
+        if (rank != FLUX_NODEID_ANY)
+            barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: rank %u is lost",
+                          b->name, rank);
+    }
+    idset_destroy(ranks);
+    json_decref(owner);
+}
+
+static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stats st = {hmap_count(ctx->barriers), ctx->entered, ctx->joins, ctx->completed,
+                       ctx->failed};
+
+    flux_respond_struct(h, req, &stats_schema, &st);
+}
+
+#define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
+
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_REQUEST, "barrier.enter", enter_cb, 0},
+    {FLUX_MSG_REQUEST, "barrier.join", join_request_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "barrier.abort", abort_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "barrier.disconnect", disconnect_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "barrier.stats", stats_cb, ANYBODY},
+    {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
+    FLUX_HANDLER_END,
+};
+
+/* --- life --- */
+
+static void barrier_fini(flux_t *h, void *arg)
+{
+    struct ctx *ctx = arg;
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(ctx->barriers, &pos, NULL, NULL, &val)) {
+        struct barrier *b = val;
+        barrier_failf(b, false, ECONNABORTED,
+                      "barrier '%s' was aborted: the barrier module of rank %u was unloaded",
+                      b->name, flux_rank(h));
+    }
+    flux_handlers_remove(ctx->handlers);
+    flux_watcher_destroy(ctx->defer);
+    hmap_destroy(ctx->barriers);
+    free(ctx);
+}
+
+static void subscribed_cb(flux_future_t *f, void *arg)
+{
+    flux_t *h = flux_future_handle(f);
+
+    if (flux_future_errnum(f) != 0)
+        flux_log(h, LOG_ERR, "cannot see which ranks are lost: %s", flux_future_error(f));
+    flux_future_destroy(f);
+}
+
+static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
+{
+    struct ctx *ctx;
+    flux_future_t *f = NULL;
+
+    if (argc > 0)
+        return errmsg_fail(err, EINVAL, "the barrier module takes no argument, got '%s'", argv[0]);
+    if (!(ctx = calloc(1, sizeof(*ctx))))
+        goto nomem;
+    ctx->h = h;
+    list_init(&ctx->dirty);
+    if (!(ctx->barriers = hmap_create_str(barrier_free)) ||
+        !(ctx->defer = flux_defer_create(flux_get_reactor(h), flush_cb, ctx)) ||
+        !(ctx->handlers = flux_handlers_add(h, handlers, ctx)))
+        goto error;
+    if (!(f = flux_event_subscribe(h, "overlay.down")) ||
+        flux_future_then(f, -1., subscribed_cb, NULL) < 0) {
+        flux_future_destroy(f);
+        goto error;
+    }
+    *arg = ctx;
+    return 0;
+error:
+    flux_handlers_remove(ctx->handlers);
+    flux_watcher_destroy(ctx->defer);
+    hmap_destroy(ctx->barriers);
+    free(ctx);
+nomem:
+    return errmsg_fail(err, ENOMEM, "the barrier module is out of memory");
+}
+
+FLUX_MODULE(barrier, barrier_init, barrier_fini);

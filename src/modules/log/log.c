@@ -1,0 +1,732 @@
+/* log.c - the log of a session.
+ *
+ * Each rank keeps the last entries in a circular buffer.  Entries at or above a level of importance
+ * are also passed on, from instance to instance, to the root's buffer.
+ *
+ *    log.append  {"level","source","text","rank"?,"time"?}   usually without response; answered {}
+ *                level: 0 (emerg) .. 7 (debug); rank, time: of the sender, else here and now
+ *    log.dump    {"level"?,"rank"?,"source"?,"count"?}  ->  {"entries":[..],"dropped":n}
+ *                level: this and more important; rank: idset; count: only the last ones that match
+ *    log.follow  the same, streaming  ->  {"entries":[..],"dropped":n} now (those that are there,
+ *                even none), then whenever there are new ones, several at once when they come so;
+ *                ends by log.cancel or log.disconnect
+ *    log.clear   {}  ->  {"cleared":n}
+ *    log.stats   {}  ->  counters
+ *    log.forward {"entries":[..],"dropped":n}    between instances, upstream; answered {}
+ *
+ * An entry in a response is {"seq","time","level","rank","source","text"}; "dropped" counts what
+ * had to make room in the buffer, or between the ranks, since the beginning.
+ *
+ * Attributes (or arguments NAME=VALUE without "log."): log.ring-size, entries (1024);
+ * log.ring-bytes (1M); log.forward-level, the least important level that goes to the root (warning;
+ * "none": nothing does).
+ *
+ * Invariants:
+ *  1. The buffer holds at most ring-size entries and ring-bytes bytes; what waits for the instance
+ *     above at most FORWARD_MAX entries: beyond, the newest are dropped and counted.
+ *  2. At most one log.forward is unanswered, so a flood of entries becomes few messages.
+ *  3. This module never logs: that would be a loop.
+ *
+ * Failure: an entry that is malformed is refused with a sentence where an answer is wanted, else
+ * counted as bad.  Text that is too long is cut.  When the instance above cannot be reached, what
+ * was on the way is counted as dropped and the next batch is tried.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/attr.h"
+#include "libflux/module.h"
+#include "libidset/idset.h"
+#include "libutil/list.h"
+#include "libutil/size.h"
+#include "libutil/strutil.h"
+#include "ring.h"
+
+#define RING_SIZE 1024
+#define RING_SIZE_MAX (1 << 20)
+#define RING_BYTES ((size_t)1 << 20)
+#define RING_BYTES_MIN ((size_t)1 << 12)
+#define RING_BYTES_MAX ((size_t)1 << 30)
+#define FORWARD_MAX 512  /* entries waiting for the instance above */
+#define FORWARD_BATCH 64 /* entries in one message */
+#define SOURCE_MAX_LEN 31
+#define TEXT_MAX_LEN 4096
+#define FOLLOWERS_MAX 256
+#define RESPONSE_BYTES (256 * 1024) /* of text in one response to a follower */
+#define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
+
+struct filter {
+    int level;
+    uint32_t count; /* 0: all */
+    char *source;   /* NULL: any */
+    idset_t *ranks; /* NULL: all */
+};
+
+struct follower {
+    struct list_node node;
+    flux_msg_t *req;
+    struct filter filter;
+    uint64_t next; /* number of the first entry it has not seen */
+};
+
+struct ctx {
+    flux_t *h;
+    flux_handlers_t *handlers;
+    flux_watcher_t *defer;
+    ring_t *ring;
+    size_t ring_size;
+    size_t ring_bytes;
+    int forward_level; /* -1: none */
+    ring_t *outbox;
+    uint64_t outbox_dropped; /* not yet told to the instance above */
+    uint64_t below_dropped;  /* lost on the way to here, all told */
+    flux_future_t *forward;  /* the one that is unanswered */
+    uint64_t forward_count;  /* entries in it, and what it said was dropped */
+    struct list_node followers;
+    unsigned nfollowers;
+    uint64_t appended, forwarded, bad;
+};
+
+struct append {
+    int level;
+    const char *source;
+    const char *text;
+    uint32_t rank;
+    double time;
+};
+static const struct flux_field append_fields[] = {
+    FLUX_FIELD_INT(struct append, level, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct append, source, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct append, text, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct append, rank, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_DOUBLE(struct append, time, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema append_schema = FLUX_SCHEMA(struct append, append_fields);
+
+static const struct flux_field entry_fields[] = {
+    FLUX_FIELD_U64(struct ring_entry, seq, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct ring_entry, time, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_INT(struct ring_entry, level, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct ring_entry, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct ring_entry, source, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct ring_entry, text, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema entry_schema = FLUX_SCHEMA(struct ring_entry, entry_fields);
+
+struct entries {
+    json_t *entries;
+    uint64_t dropped;
+};
+static const struct flux_field entries_fields[] = {
+    FLUX_FIELD_ARRAY(struct entries, entries, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct entries, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema entries_schema = FLUX_SCHEMA(struct entries, entries_fields);
+
+struct query {
+    int level;
+    const char *rank;
+    const char *source;
+    uint32_t count;
+};
+static const struct flux_field query_fields[] = {
+    FLUX_FIELD_INT(struct query, level, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct query, rank, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct query, source, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U32(struct query, count, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema query_schema = FLUX_SCHEMA(struct query, query_fields);
+
+struct cancel {
+    uint32_t matchtag;
+};
+static const struct flux_field cancel_fields[] = {
+    FLUX_FIELD_U32(struct cancel, matchtag, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema cancel_schema = FLUX_SCHEMA(struct cancel, cancel_fields);
+
+struct cleared {
+    uint64_t cleared;
+};
+static const struct flux_field cleared_fields[] = {
+    FLUX_FIELD_U64(struct cleared, cleared, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema cleared_schema = FLUX_SCHEMA(struct cleared, cleared_fields);
+
+struct stats {
+    uint64_t entries, bytes, appended, dropped, forwarded, forward_dropped, bad, followers;
+};
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_U64(struct stats, entries, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, appended, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, forwarded, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, forward_dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, bad, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, followers, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
+
+/* --- filters --- */
+
+static void filter_clear(struct filter *f)
+{
+    free(f->source);
+    idset_destroy(f->ranks);
+}
+
+/* From a request's payload, which may be missing.  -1 when the request was answered with an error.
+ */
+static int filter_init(flux_t *h, const flux_msg_t *req, struct filter *f)
+{
+    struct query in = {LOG_DEBUG, NULL, NULL, 0};
+    json_t *owner = NULL;
+    size_t len;
+    errmsg_t err;
+
+    memset(f, 0, sizeof(*f));
+    if (flux_msg_payload(req, &len) && flux_request_decode(h, req, &query_schema, &in, &owner) < 0)
+        return -1;
+    f->level = in.level;
+    f->count = in.count;
+    if (in.rank && !(f->ranks = idset_parse(in.rank, &err)))
+        flux_respond_error(h, req, errno, "%s: %s", flux_msg_topic(req), err.text);
+    else if (in.source && !(f->source = strdup(in.source)))
+        flux_respond_error(h, req, ENOMEM, "%s: out of memory", flux_msg_topic(req));
+    else {
+        json_decref(owner);
+        return 0;
+    }
+    filter_clear(f);
+    json_decref(owner);
+    return -1;
+}
+
+static bool filter_match(const struct filter *f, const struct ring_entry *e)
+{
+    return e->level <= f->level && (!f->source || strcmp(f->source, e->source) == 0) &&
+           (!f->ranks || idset_test(f->ranks, e->rank));
+}
+
+/* --- entries as JSON --- */
+
+static int array_add(json_t *array, const struct ring_entry *e)
+{
+    json_t *o = flux_schema_encode_json(&entry_schema, e);
+
+    return o ? json_array_append_new(array, o) : -1;
+}
+
+static uint64_t dropped_total(const struct ctx *ctx)
+{
+    return ring_dropped(ctx->ring) + ctx->below_dropped;
+}
+
+/* --- towards the root --- */
+
+static void forward_cb(flux_future_t *f, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (flux_future_errnum(f) != 0)
+        ctx->outbox_dropped += ctx->forward_count;
+    ctx->forward = NULL;
+    flux_future_destroy(f);
+    if (ring_count(ctx->outbox) > 0)
+        flux_watcher_start(ctx->defer);
+}
+
+/* Send the oldest entries of the outbox, and forget them. */
+static void forward_batch(struct ctx *ctx)
+{
+    struct entries batch = {json_array(), ctx->outbox_dropped};
+    const struct ring_entry *e;
+    size_t n = 0;
+
+    while (n < FORWARD_BATCH && (e = ring_at(ctx->outbox, 0))) {
+        if (array_add(batch.entries, e) < 0)
+            batch.dropped++;
+        ring_pop(ctx->outbox);
+        n++;
+    }
+    ctx->forward_count = batch.dropped + json_array_size(batch.entries);
+    ctx->outbox_dropped = 0;
+    ctx->forward = batch.entries ? flux_rpc_struct(ctx->h, "log.forward", &entries_schema, &batch,
+                                                   FLUX_NODEID_ANY, FLUX_MSGF_UPSTREAM)
+                                 : NULL;
+    if (!ctx->forward || flux_future_then(ctx->forward, -1., forward_cb, ctx) < 0) {
+        flux_future_destroy(ctx->forward);
+        ctx->forward = NULL;
+        ctx->outbox_dropped = ctx->forward_count;
+    } else
+        ctx->forwarded += json_array_size(batch.entries);
+    json_decref(batch.entries);
+}
+
+/* Put an entry into the outbox, unless it is full. */
+static void forward_add(struct ctx *ctx, const struct ring_entry *e)
+{
+    if (ring_count(ctx->outbox) >= FORWARD_MAX || ring_append(ctx->outbox, e) == 0)
+        ctx->outbox_dropped++;
+    else
+        flux_watcher_start(ctx->defer);
+}
+
+/* --- followers --- */
+
+static void follower_destroy(struct ctx *ctx, struct follower *fo)
+{
+    list_remove(&fo->node);
+    ctx->nfollowers--;
+    filter_clear(&fo->filter);
+    flux_msg_destroy(fo->req);
+    free(fo);
+}
+
+/* Send what it has not seen; `always`: even if that is nothing.  Entries that are gone already are
+ * counted in "dropped". */
+static void follower_feed(struct ctx *ctx, struct follower *fo, bool always)
+{
+    size_t count = ring_count(ctx->ring);
+    uint64_t first = ring_last_seq(ctx->ring) + 1 - count;
+    size_t i = fo->next > first ? (size_t)(fo->next - first) : 0;
+    bool more = true;
+
+    while (more) {
+        struct entries out = {json_array(), dropped_total(ctx)};
+        size_t bytes = 0;
+        char *json;
+
+        for (; i < count && bytes < RESPONSE_BYTES; i++) {
+            const struct ring_entry *e = ring_at(ctx->ring, i);
+            if (filter_match(&fo->filter, e)) {
+                array_add(out.entries, e);
+                bytes += strlen(e->text) + 64;
+            }
+        }
+        more = i < count;
+        if ((always || json_array_size(out.entries) > 0) &&
+            (json = flux_schema_encode(&entries_schema, &out))) {
+            flux_respond_more(ctx->h, fo->req, json);
+            free(json);
+        }
+        json_decref(out.entries);
+        always = false;
+    }
+    fo->next = first + count;
+}
+
+static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    LIST_FOREACH(it, &ctx->followers)
+    follower_feed(ctx, list_entry(it, struct follower, node), false);
+    if (!ctx->forward && ring_count(ctx->outbox) > 0)
+        forward_batch(ctx);
+}
+
+/* --- entries coming in --- */
+
+/* Cut to `max` bytes and to valid UTF-8, one line: in place.  Returns its argument. */
+static char *clean(char *text, size_t max)
+{
+    size_t len = strlen(text);
+
+    if (len > max)
+        len = max;
+    len = str_utf8_span(text, len);
+    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+        len--;
+    text[len] = '\0';
+    return text;
+}
+
+static void add_entry(struct ctx *ctx, const struct ring_entry *e, bool forward)
+{
+    if (ring_append(ctx->ring, e) == 0) {
+        ctx->below_dropped++;
+        return;
+    }
+    ctx->appended++;
+    if (forward && flux_rank(ctx->h) != 0)
+        forward_add(ctx, e);
+    if (ctx->nfollowers > 0)
+        flux_watcher_start(ctx->defer);
+}
+
+static void append_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct append in = {.rank = flux_rank(h), .time = flux_now(h)};
+    struct ring_entry e;
+    char *source;
+    char *text;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &append_schema, &in, &owner) < 0) {
+        ctx->bad++;
+        return;
+    }
+    source = strdup(in.source);
+    text = strdup(in.text);
+    if (!source || !text) {
+        ctx->below_dropped++;
+        flux_respond_error(h, req, ENOMEM, "log.append: rank %u is out of memory", flux_rank(h));
+    } else if (in.level < LOG_EMERG || in.level > LOG_DEBUG) {
+        ctx->bad++;
+        flux_respond_error(h, req, EINVAL, "log.append: level %d is none of 0 to 7", in.level);
+    } else {
+        e = (struct ring_entry){0,
+                                in.time,
+                                in.level,
+                                in.rank,
+                                clean(source, SOURCE_MAX_LEN),
+                                clean(text, TEXT_MAX_LEN)};
+        add_entry(ctx, &e, e.level <= ctx->forward_level);
+        flux_respond(h, req, "{}");
+    }
+    free(source);
+    free(text);
+    json_decref(owner);
+}
+
+static void forward_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct entries in;
+    json_t *owner;
+    json_t *item;
+    size_t i;
+
+    if (flux_request_decode(h, req, &entries_schema, &in, &owner) < 0) {
+        ctx->bad++;
+        return;
+    }
+    if (flux_rank(h) == 0)
+        ctx->below_dropped += in.dropped;
+    else
+        ctx->outbox_dropped += in.dropped;
+    json_array_foreach(in.entries, i, item)
+    {
+        struct ring_entry e;
+        if (flux_schema_decode_json(&entry_schema, item, &e, NULL) < 0)
+            ctx->bad++;
+        else if (flux_rank(h) == 0)
+            add_entry(ctx, &e, false);
+        else
+            forward_add(ctx, &e);
+    }
+    flux_respond(h, req, "{}");
+    json_decref(owner);
+}
+
+/* --- looking --- */
+
+static void dump_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct entries out = {json_array(), dropped_total(ctx)};
+    size_t first = 0;
+    uint32_t matched = 0;
+    struct filter filter;
+    int rc = out.entries ? 0 : -1;
+
+    if (filter_init(h, req, &filter) < 0) {
+        json_decref(out.entries);
+        return;
+    }
+    for (size_t i = ring_count(ctx->ring); filter.count > 0 && i-- > 0;) {
+        if (filter_match(&filter, ring_at(ctx->ring, i)) && ++matched == filter.count) {
+            first = i;
+            break;
+        }
+    }
+    for (size_t i = first; rc == 0 && i < ring_count(ctx->ring); i++) {
+        const struct ring_entry *e = ring_at(ctx->ring, i);
+        if (filter_match(&filter, e))
+            rc = array_add(out.entries, e);
+    }
+    if (rc < 0 || flux_respond_struct(h, req, &entries_schema, &out) < 0)
+        flux_respond_error(h, req, ENOMEM, "log.dump: rank %u is out of memory", flux_rank(h));
+    json_decref(out.entries);
+    filter_clear(&filter);
+}
+
+static void follow_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct follower *fo;
+    uint32_t left;
+
+    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
+        flux_respond_error(h, req, EPROTO, "log.follow must be a streaming request");
+        return;
+    }
+    if (ctx->nfollowers >= FOLLOWERS_MAX) {
+        flux_respond_error(h, req, EBUSY, "log.follow: rank %u has %d followers already",
+                           flux_rank(h), FOLLOWERS_MAX);
+        return;
+    }
+    if (!(fo = calloc(1, sizeof(*fo)))) {
+        flux_respond_error(h, req, ENOMEM, "log.follow: rank %u is out of memory", flux_rank(h));
+        return;
+    }
+    if (filter_init(h, req, &fo->filter) < 0) {
+        free(fo);
+        return;
+    }
+    left = fo->filter.count;
+    fo->req = flux_msg_incref(req);
+    list_append(&ctx->followers, &fo->node);
+    ctx->nfollowers++;
+    for (size_t i = ring_count(ctx->ring); left > 0 && i-- > 0;) {
+        const struct ring_entry *e = ring_at(ctx->ring, i);
+        if (filter_match(&fo->filter, e) && --left == 0)
+            fo->next = e->seq;
+    }
+    follower_feed(ctx, fo, true);
+}
+
+/* End the streams of the sender: all, or the one with this match tag. */
+static void end_streams(struct ctx *ctx, const flux_msg_t *req, const uint32_t *tag)
+{
+    char who[FLUX_SENDER_MAX];
+    char sender[FLUX_SENDER_MAX];
+
+    flux_msg_sender(req, sender, sizeof(sender));
+    LIST_FOREACH_SAFE(it, tmp, &ctx->followers)
+    {
+        struct follower *fo = list_entry(it, struct follower, node);
+        if (strcmp(flux_msg_sender(fo->req, who, sizeof(who)), sender) != 0)
+            continue;
+        if (tag && flux_msg_matchtag(fo->req) != *tag)
+            continue;
+        flux_respond_error(ctx->h, fo->req, ENODATA, "the stream was ended");
+        follower_destroy(ctx, fo);
+    }
+}
+
+static void cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct cancel in;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &cancel_schema, &in, &owner) < 0)
+        return;
+    end_streams(arg, req, &in.matchtag);
+    json_decref(owner);
+}
+
+static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    end_streams(arg, req, NULL);
+}
+
+static void clear_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct cleared out = {ring_count(ctx->ring)};
+
+    ring_clear(ctx->ring);
+    flux_respond_struct(h, req, &cleared_schema, &out);
+}
+
+static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stats st = {
+        .entries = ring_count(ctx->ring),
+        .bytes = ring_bytes(ctx->ring),
+        .appended = ctx->appended,
+        .dropped = ring_dropped(ctx->ring),
+        .forwarded = ctx->forwarded,
+        .forward_dropped = ctx->below_dropped + ctx->outbox_dropped,
+        .bad = ctx->bad,
+        .followers = ctx->nfollowers,
+    };
+
+    flux_respond_struct(h, req, &stats_schema, &st);
+}
+
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_REQUEST, "log.append", append_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "log.forward", forward_request_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "log.dump", dump_cb, 0},
+    {FLUX_MSG_REQUEST, "log.follow", follow_cb, 0},
+    {FLUX_MSG_REQUEST, "log.cancel", cancel_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "log.disconnect", disconnect_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "log.clear", clear_cb, 0},
+    {FLUX_MSG_REQUEST, "log.stats", stats_cb, ANYBODY},
+    FLUX_HANDLER_END,
+};
+
+/* --- settings --- */
+
+static int set_ring_size(struct ctx *ctx, const char *value, errmsg_t *err)
+{
+    uint32_t n;
+
+    if (str2u32(value, &n) < 0 || n < 1 || n > RING_SIZE_MAX)
+        return errmsg_fail(err, EINVAL, "log.ring-size is 1 to %d entries, not '%s'", RING_SIZE_MAX,
+                           value);
+    if (ring_resize(ctx->ring, n, ctx->ring_bytes) < 0)
+        return errmsg_fail(err, ENOMEM, "out of memory for %u log entries", n);
+    ctx->ring_size = n;
+    return 0;
+}
+
+static int set_ring_bytes(struct ctx *ctx, const char *value, errmsg_t *err)
+{
+    uint64_t n;
+
+    if (size_parse(value, &n, err) < 0)
+        return -1;
+    if (n < RING_BYTES_MIN || n > RING_BYTES_MAX)
+        return errmsg_fail(err, EINVAL, "log.ring-bytes is 4K to 1G, not '%s'", value);
+    if (ring_resize(ctx->ring, ctx->ring_size, n) < 0)
+        return errmsg_fail(err, ENOMEM, "out of memory for the log");
+    ctx->ring_bytes = n;
+    return 0;
+}
+
+static int set_forward_level(struct ctx *ctx, const char *value, errmsg_t *err)
+{
+    int level = strcmp(value, "none") == 0 ? -1 : flux_log_level_parse(value);
+
+    if (level < 0 && strcmp(value, "none") != 0)
+        return errmsg_fail(err, EINVAL,
+                           "log.forward-level is a level such as 'warning', or 'none', not '%s'",
+                           value);
+    ctx->forward_level = level;
+    return 0;
+}
+
+static const struct setting {
+    const char *attr;
+    const char *arg; /* as an argument of the module */
+    int (*set)(struct ctx *ctx, const char *value, errmsg_t *err);
+} settings[] = {
+    {"log.ring-size", "ring-size=", set_ring_size},
+    {"log.ring-bytes", "ring-bytes=", set_ring_bytes},
+    {"log.forward-level", "forward-level=", set_forward_level},
+};
+#define NSETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+/* An attribute that is not there means the default. */
+static void setting_cb(struct ctx *ctx, flux_future_t *f, const struct setting *s)
+{
+    const char *value;
+    errmsg_t err;
+
+    if (flux_attr_future_get(f, &value, NULL) == 0 && s->set(ctx, value, &err) < 0) {
+        struct ring_entry e = {0, flux_now(ctx->h), LOG_ERR, flux_rank(ctx->h), "log", err.text};
+        add_entry(ctx, &e, true);
+    }
+    flux_future_destroy(f);
+}
+
+static void ring_size_cb(flux_future_t *f, void *arg)
+{
+    setting_cb(arg, f, &settings[0]);
+}
+
+static void ring_bytes_cb(flux_future_t *f, void *arg)
+{
+    setting_cb(arg, f, &settings[1]);
+}
+
+static void forward_level_cb(flux_future_t *f, void *arg)
+{
+    setting_cb(arg, f, &settings[2]);
+}
+
+static const flux_future_f setting_cbs[NSETTINGS] = {ring_size_cb, ring_bytes_cb, forward_level_cb};
+
+/* Arguments count more than attributes: only what they do not say is asked for. */
+static int configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err)
+{
+    bool said[NSETTINGS] = {false};
+
+    for (int i = 0; i < argc; i++) {
+        size_t n = 0;
+        while (n < NSETTINGS && !str_starts(argv[i], settings[n].arg))
+            n++;
+        if (n == NSETTINGS)
+            return errmsg_fail(err, EINVAL, "the log module does not know the argument '%s'",
+                               argv[i]);
+        if (settings[n].set(ctx, argv[i] + strlen(settings[n].arg), err) < 0)
+            return -1;
+        said[n] = true;
+    }
+    for (size_t n = 0; n < NSETTINGS; n++) {
+        flux_future_t *f;
+        if (said[n])
+            continue;
+        f = flux_attr_get_async(ctx->h, settings[n].attr);
+        if (!f || flux_future_then(f, -1., setting_cbs[n], ctx) < 0) {
+            flux_future_destroy(f);
+            return errmsg_fail(err, ENOMEM, "the log module is out of memory");
+        }
+    }
+    return 0;
+}
+
+/* --- life --- */
+
+static void log_fini(flux_t *h, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    LIST_FOREACH_SAFE(it, tmp, &ctx->followers)
+    {
+        struct follower *fo = list_entry(it, struct follower, node);
+        flux_respond_error(h, fo->req, ENODATA, "the log module was unloaded");
+        follower_destroy(ctx, fo);
+    }
+    flux_future_destroy(ctx->forward);
+    flux_handlers_remove(ctx->handlers);
+    flux_watcher_destroy(ctx->defer);
+    ring_destroy(ctx->ring);
+    ring_destroy(ctx->outbox);
+    free(ctx);
+}
+
+static int log_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
+{
+    struct ctx *ctx = calloc(1, sizeof(*ctx));
+
+    if (!ctx)
+        return errmsg_fail(err, ENOMEM, "the log module is out of memory");
+    ctx->h = h;
+    list_init(&ctx->followers);
+    ctx->ring_size = RING_SIZE;
+    ctx->ring_bytes = RING_BYTES;
+    ctx->forward_level = LOG_WARNING;
+    if (!(ctx->ring = ring_create(RING_SIZE, RING_BYTES)) ||
+        !(ctx->outbox = ring_create(FORWARD_MAX, RING_BYTES)) ||
+        !(ctx->defer = flux_defer_create(flux_get_reactor(h), defer_cb, ctx)) ||
+        !(ctx->handlers = flux_handlers_add(h, handlers, ctx)))
+        errmsg_fail(err, ENOMEM, "the log module is out of memory");
+    else if (configure(ctx, argc, argv, err) == 0) {
+        *arg = ctx;
+        return 0;
+    }
+    int saved = errno;
+    log_fini(h, ctx);
+    errno = saved;
+    return -1;
+}
+
+FLUX_MODULE(log, log_init, log_fini);
