@@ -1,0 +1,441 @@
+/* cmd.c - what the subcommands share: options, help, the connection, waiting, output.
+ *
+ * Options are described by a table, from which getopt_long()'s own tables and the help text are
+ * made, so that they cannot disagree.
+ *
+ * Invariants:
+ *  1. Sentences go to standard error, one line each, beginning with "flux NAME: "; a progress line
+ *     is erased before one.
+ *  2. A connection is opened at most once, and closed by the driver.
+ *
+ * Failure: a command gets NULL or -1 after the sentence was printed, and returns CMD_FAIL or
+ * CMD_USAGE.
+ */
+#include "config.h"
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd_private.h"
+#include "libutil/duration.h"
+#include "libutil/strutil.h"
+
+#define OPTS_MAX 32
+#define PROGRESS_AFTER 2.
+#define PROGRESS_STEP 0.5
+
+enum { KEY_HELP = -1, KEY_BAD = -2 };
+
+static double monotonic(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+/* --- output --- */
+
+void cmd_progress_end(struct cmd *c)
+{
+    struct cmd_private *p = c->priv;
+
+    if (p->progress_shown) {
+        fputs("\r\033[K", stderr);
+        p->progress_shown = false;
+    }
+    p->progress_since = 0.;
+}
+
+static void print_sentence(struct cmd *c, const char *fmt, va_list ap)
+{
+    char text[1024];
+
+    cmd_progress_end(c);
+    fflush(stdout);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    fprintf(stderr, "flux%s%s: %s\n", c->name ? " " : "", c->name ? c->name : "", text);
+}
+
+int cmd_error(struct cmd *c, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    print_sentence(c, fmt, ap);
+    va_end(ap);
+    return CMD_FAIL;
+}
+
+int cmd_usage_error(struct cmd *c, const char *fmt, ...)
+{
+    char text[768];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    cmd_error(c, "%s; try 'flux %s%s--help'", text, c->name ? c->name : "", c->name ? " " : "");
+    return CMD_USAGE;
+}
+
+int cmd_print_table(struct cmd *c, table_t *t, bool json)
+{
+    int rc = table_print(t, stdout, json ? TABLE_JSON : 0);
+    int errnum = errno;
+
+    table_destroy(t);
+    return rc < 0 ? cmd_error(c, "cannot print the table: %s", strerror(errnum)) : CMD_OK;
+}
+
+int cmd_print_json(struct cmd *c, json_t *val)
+{
+    int rc = val ? json_dumpf(val, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY) : -1;
+
+    json_decref(val);
+    if (rc < 0)
+        return cmd_error(c, "cannot print JSON: out of memory, or nowhere to write to");
+    putchar('\n');
+    return CMD_OK;
+}
+
+/* --- options --- */
+
+static void print_option(const struct cmd_opt *o)
+{
+    char left[80];
+    size_t n = 0;
+    bool optional = o->arg && o->arg[0] == '[';
+    const char *help = o->help ? o->help : "";
+
+    if (o->key < 256)
+        n += (size_t)snprintf(left + n, sizeof(left) - n, "-%c%s", o->key, o->name ? ", " : "");
+    else
+        n += (size_t)snprintf(left + n, sizeof(left) - n, "    ");
+    if (o->name)
+        n += (size_t)snprintf(left + n, sizeof(left) - n, "--%s", o->name);
+    if (o->arg && n < sizeof(left)) {
+        if (optional)
+            snprintf(left + n, sizeof(left) - n, "[=%.*s", (int)strlen(o->arg) - 1, o->arg + 1);
+        else
+            snprintf(left + n, sizeof(left) - n, "%s%s", o->name ? "=" : " ", o->arg);
+    }
+    printf("  %-26s", left);
+    if (strlen(left) > 24)
+        printf("\n  %-26s", "");
+    for (;;) {
+        size_t line = strcspn(help, "\n");
+        printf("%.*s\n", (int)line, help);
+        if (!help[line])
+            break;
+        help += line + 1;
+        printf("  %-26s", "");
+    }
+}
+
+static void print_synopsis(struct cmd *c, const char *synopsis)
+{
+    const char *lead = "Usage:";
+
+    for (;;) {
+        size_t n = strcspn(synopsis, "\n");
+        printf("%-6s flux %s %.*s\n", lead, c->name, (int)n, synopsis);
+        if (!synopsis[n])
+            break;
+        synopsis += n + 1;
+        lead = "";
+    }
+}
+
+static void print_help(struct cmd *c, const struct cmd_usage *u)
+{
+    static const struct cmd_opt help = {'h', "help", NULL, "print this"};
+
+    print_synopsis(c, u->synopsis ? u->synopsis : "");
+    if (u->text)
+        printf("\n%s\n", u->text);
+    printf("\nOptions:\n");
+    for (const struct cmd_opt *o = u->opts; o && o->key; o++)
+        print_option(o);
+    print_option(&help);
+    if (u->more)
+        printf("\n%s\n", u->more);
+    printf("\nExit code: 0 success, 1 failure, 2 wrong use.\n");
+}
+
+/* getopt's tables from ours. */
+static void make_tables(const struct cmd_usage *u, char *shorts, struct option *longs)
+{
+    size_t nl = 0;
+
+    *shorts++ = u->flags & CMD_STOP ? '+' : '-';
+    *shorts++ = ':';
+    *shorts++ = 'h';
+    for (const struct cmd_opt *o = u->opts; o && o->key; o++) {
+        bool optional = o->arg && o->arg[0] == '[';
+        if (o->key < 256) {
+            *shorts++ = (char)o->key;
+            if (o->arg)
+                *shorts++ = ':';
+            if (optional)
+                *shorts++ = ':';
+        }
+        if (o->name) {
+            longs[nl].name = o->name;
+            longs[nl].has_arg = !o->arg    ? no_argument
+                                : optional ? optional_argument
+                                           : required_argument;
+            longs[nl++].val = o->key;
+        }
+    }
+    *shorts = '\0';
+    longs[nl].name = "help";
+    longs[nl].val = 'h';
+}
+
+static int bad_option(struct cmd *c, int key, char **argv)
+{
+    const char *word = argv[optind > 0 ? optind - 1 : 0];
+
+    if (key == ':')
+        cmd_usage_error(c, "option '%s' needs a value", word);
+    else if (optopt > 0 && optopt < 256)
+        cmd_usage_error(c, "option '-%c' is unknown", optopt);
+    else if (optopt)
+        cmd_usage_error(c, "option '%s' takes no value", word);
+    else
+        cmd_usage_error(c, "option '%s' is unknown or ambiguous", word);
+    return KEY_BAD;
+}
+
+int cmd_option(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, const char **val)
+{
+    struct option longs[OPTS_MAX + 2] = {0};
+    char shorts[3 * OPTS_MAX + 4];
+    int key;
+
+    if (!c->priv->in_options) {
+        c->priv->in_options = true;
+        optind = 0; /* glibc: start over */
+        opterr = 0;
+    }
+    make_tables(u, shorts, longs);
+    /* '-' hands operands over as key 1; let getopt sort them to the end instead. */
+    if (shorts[0] == '-')
+        memmove(shorts, shorts + 1, strlen(shorts));
+    key = getopt_long(argc, argv, shorts, longs, NULL);
+    if (key == -1) {
+        c->optind = optind;
+        c->priv->in_options = false;
+        return 0;
+    }
+    if (key == '?' || key == ':')
+        return bad_option(c, key, argv);
+    if (key == 'h' && optarg == NULL) {
+        for (const struct cmd_opt *o = u->opts; o && o->key; o++) {
+            if (o->key == 'h')
+                return key;
+        }
+        print_help(c, u);
+        return KEY_HELP;
+    }
+    if (val)
+        *val = optarg;
+    return key;
+}
+
+int cmd_option_exit(int key)
+{
+    return key == KEY_HELP ? CMD_OK : CMD_USAGE;
+}
+
+int cmd_parse_u32(struct cmd *c, const char *what, const char *s, uint32_t *out)
+{
+    if (str2u32(s, out) == 0)
+        return 0;
+    cmd_usage_error(c, "%s: '%s' is no number from 0 to 4294967295", what, s);
+    return -1;
+}
+
+int cmd_parse_u64(struct cmd *c, const char *what, const char *s, uint64_t *out)
+{
+    if (str2u64(s, out) == 0)
+        return 0;
+    cmd_usage_error(c, "%s: '%s' is no number from 0 to 18446744073709551615", what, s);
+    return -1;
+}
+
+int cmd_parse_duration(struct cmd *c, const char *what, const char *s, double *out)
+{
+    errmsg_t err;
+
+    if (duration_parse(s, out, &err) == 0)
+        return 0;
+    cmd_usage_error(c, "%s: %s", what, err.text);
+    return -1;
+}
+
+/* --- commands of commands --- */
+
+static void print_sub_help(struct cmd *c, const char *text, const struct cmd_sub subs[])
+{
+    const char *lead = "Usage:";
+
+    for (const struct cmd_sub *s = subs; s->name; s++, lead = "") {
+        printf("%-6s flux %s %s%s%s\n", lead, c->name, s->name, *s->synopsis ? " " : "",
+               s->synopsis);
+    }
+    if (text)
+        printf("\n%s\n", text);
+    printf("\n");
+    for (const struct cmd_sub *s = subs; s->name; s++)
+        printf("  %-14s%s\n", s->name, s->help);
+    printf("\n'flux %s COMMAND --help' prints the options of one.\n", c->name);
+    printf("Exit code: 0 success, 1 failure, 2 wrong use.\n");
+}
+
+int cmd_subcommand(struct cmd *c, const char *text, const struct cmd_sub subs[], int argc,
+                   char **argv)
+{
+    const struct cmd_sub *s = subs;
+
+    if (argc < 2)
+        return cmd_usage_error(c, "a command is needed");
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_sub_help(c, text, subs);
+        return CMD_OK;
+    }
+    while (s->name && strcmp(s->name, argv[1]) != 0)
+        s++;
+    if (!s->name)
+        return cmd_usage_error(c, "'%s' is not one of its commands", argv[1]);
+    snprintf(c->priv->full_name, sizeof(c->priv->full_name), "%s %s", c->name, s->name);
+    c->name = c->priv->full_name;
+    return s->fn(c, argc - 1, argv + 1);
+}
+
+/* --- the session --- */
+
+static flux_t *open_handle(struct cmd *c, bool signals)
+{
+    struct cmd_private *p = c->priv;
+    errmsg_t err;
+
+    if (p->h)
+        return p->h;
+    if (!p->reactor && !(p->reactor = flux_reactor_create(signals))) {
+        cmd_error(c, "cannot create an event loop: %s", strerror(errno));
+        return NULL;
+    }
+    if (!(p->h = flux_open(NULL, p->reactor, &err)))
+        cmd_error(c, "%s", err.text);
+    return p->h;
+}
+
+flux_t *cmd_handle(struct cmd *c)
+{
+    return open_handle(c, false);
+}
+
+flux_t *cmd_handle_signals(struct cmd *c)
+{
+    return open_handle(c, true);
+}
+
+void cmd_progress(struct cmd *c, const char *fmt, ...)
+{
+    struct cmd_private *p = c->priv;
+    double now = monotonic();
+    va_list ap;
+
+    if (p->progress_since == 0.)
+        p->progress_since = now;
+    if (now - p->progress_since < PROGRESS_AFTER || !isatty(STDERR_FILENO))
+        return;
+    fputs("\r\033[K", stderr);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fflush(stderr);
+    p->progress_shown = true;
+}
+
+int cmd_wait(struct cmd *c, flux_future_t *f, double timeout, const char *what)
+{
+    double start = monotonic();
+    errmsg_t err;
+
+    if (!f) {
+        cmd_error(c, "%s: cannot make the request: %s", what, strerror(errno));
+        return -1;
+    }
+    while (!flux_future_ready(f)) {
+        double now = monotonic();
+        double left = timeout > 0. ? start + timeout - now : PROGRESS_AFTER;
+        double step = now - start < PROGRESS_AFTER ? PROGRESS_AFTER : PROGRESS_STEP;
+
+        if (left <= 0.) {
+            cmd_error(c, "%s: no response within %g s", what, timeout);
+            return -1;
+        }
+        if (flux_future_wait(f, left < step ? left : step) == 0)
+            break;
+        if (errno != ETIMEDOUT) {
+            cmd_error(c, "%s: %s", what,
+                      errno == EPIPE ? "the connection to the broker was lost" : strerror(errno));
+            return -1;
+        }
+        cmd_progress(c, "%s (%.0f s)", what, monotonic() - start);
+    }
+    cmd_progress_end(c);
+    if (flux_rpc_get(f, &err) < 0) {
+        cmd_error(c, "%s", err.text);
+        return -1;
+    }
+    return 0;
+}
+
+int cmd_wait_struct(struct cmd *c, flux_future_t *f, double timeout, const char *what,
+                    const struct flux_schema *desc, void *out)
+{
+    errmsg_t err;
+
+    if (cmd_wait(c, f, timeout, what) < 0)
+        return -1;
+    if (flux_rpc_get_struct(f, desc, out, &err) < 0) {
+        cmd_error(c, "%s", err.text);
+        return -1;
+    }
+    return 0;
+}
+
+idset_t *cmd_parse_ranks(struct cmd *c, flux_t *h, const char *s)
+{
+    uint32_t size = flux_size(h);
+    idset_t *ids;
+    errmsg_t err;
+
+    if (strcmp(s, "all") == 0) {
+        if (!(ids = idset_create_range(0, size - 1)))
+            cmd_error(c, "out of memory");
+        return ids;
+    }
+    if (!(ids = idset_parse(s, &err))) {
+        cmd_usage_error(c, "ranks '%s': %s", s, err.text);
+        return NULL;
+    }
+    if (idset_empty(ids))
+        cmd_usage_error(c, "no rank is given");
+    else if (idset_last(ids) >= size)
+        cmd_usage_error(c, "rank %u is not in the session, whose ranks are 0 to %u",
+                        idset_last(ids), size - 1);
+    else
+        return ids;
+    idset_destroy(ids);
+    return NULL;
+}

@@ -1,0 +1,22 @@
+/* What cmd.c and the driver know of a command, and the commands do not. */
+#ifndef CMD_CMD_PRIVATE_H
+#define CMD_CMD_PRIVATE_H
+
+#include "cmd.h"
+
+struct cmd_private {
+    flux_t *h;
+    flux_reactor_t *reactor;
+    char full_name[64];
+    bool in_options;
+    bool progress_shown;
+    double progress_since; /* monotonic seconds, 0: nothing is under way */
+};
+
+/* The list of commands, as `flux help` prints it. */
+void cmd_print_list(void);
+/* Is there such a command, built in or as a program?  What it does, "" when that is unknown, or
+ * NULL. */
+const char *cmd_summary(const char *name);
+
+#endif

@@ -1,0 +1,200 @@
+/* flux.c - the command `flux`: finds the subcommand and runs it.
+ *
+ *    first argument             what runs
+ *    --help, -h, none           the list of commands (without any argument: exit code 2)
+ *    --version, -V              the version
+ *    name in cmd_list.h         its function, in this process
+ *    another name               flux-NAME of the exec directories or of PATH
+ *
+ * Nothing is done that the subcommand may not need: no locale, no connection, no search for
+ * directories.  A launch is timed against fork and exec.
+ *
+ * Failure: a command that is unknown: exit code 127 and a sentence with the names that are near.
+ * Standard output that could not be written makes the exit code of a success 1.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd_private.h"
+#include "libflux/paths.h"
+
+struct command {
+    const char *name;
+    const char *summary;
+    int (*fn)(struct cmd *c, int argc, char **argv); /* NULL: a program, or not built */
+    bool external;
+};
+
+/* A command is there when its file is among the sources. */
+#define CMD(name, fn, summary) __attribute__((weak)) int fn(struct cmd *, int, char **);
+#define EXTERNAL(name, summary)
+#include "cmd_list.h"
+#undef CMD
+#undef EXTERNAL
+
+static const struct command commands[] = {
+#define CMD(name, fn, summary) {name, summary, fn, false},
+#define EXTERNAL(name, summary) {name, summary, NULL, true},
+#include "cmd_list.h"
+#undef CMD
+#undef EXTERNAL
+};
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static bool is_there(const struct command *cmd)
+{
+    return cmd->fn || cmd->external;
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (is_there(&commands[i]) && strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+const char *cmd_summary(const char *name)
+{
+    const struct command *cmd = find_command(name);
+
+    return cmd ? cmd->summary : NULL;
+}
+
+void cmd_print_list(void)
+{
+    printf("Usage: flux COMMAND [ARGUMENT...]\n\n");
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (is_there(&commands[i]))
+            printf("  %-10s %s\n", commands[i].name, commands[i].summary);
+    }
+    printf(
+        "\n'flux COMMAND --help' prints the options of a command, 'flux help COMMAND' its manual "
+        "page.\nOther programs called flux-NAME are commands too.\n");
+}
+
+#define NAME_MAX_LEN 32
+
+/* Number of letters to change, add, drop or swap with a neighbour to get from a to b (Damerau,
+ * "A technique for computer detection and correction of spelling errors", 1964). */
+static unsigned edit_distance(const char *a, const char *b)
+{
+    size_t la = strlen(a);
+    size_t lb = strlen(b);
+    unsigned d[NAME_MAX_LEN + 1][NAME_MAX_LEN + 1];
+
+    if (la > NAME_MAX_LEN || lb > NAME_MAX_LEN)
+        return NAME_MAX_LEN;
+    for (size_t i = 0; i <= la; i++)
+        d[i][0] = (unsigned)i;
+    for (size_t j = 0; j <= lb; j++)
+        d[0][j] = (unsigned)j;
+    for (size_t i = 1; i <= la; i++) {
+        for (size_t j = 1; j <= lb; j++) {
+            unsigned best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (d[i - 1][j] + 1 < best)
+                best = d[i - 1][j] + 1;
+            if (d[i][j - 1] + 1 < best)
+                best = d[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d[i - 2][j - 2] + 1 < best)
+                best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
+        }
+    }
+    return d[la][lb];
+}
+
+static int not_found(const char *name)
+{
+    const char *near[4];
+    size_t n = 0;
+
+    for (size_t i = 0; i < COMMANDS && n < 4; i++) {
+        const struct command *cmd = &commands[i];
+        if (!is_there(cmd))
+            continue;
+        if (edit_distance(name, cmd->name) <= 1 + strlen(name) / 4 ||
+            (strlen(name) >= 2 && strncmp(name, cmd->name, strlen(name)) == 0))
+            near[n++] = cmd->name;
+    }
+    fprintf(stderr, "flux: there is no command '%s'", name);
+    for (size_t i = 0; i < n; i++)
+        fprintf(stderr, "%s%s", i == 0 ? "; is it " : i + 1 < n ? ", " : " or ", near[i]);
+    fprintf(stderr, "%s; 'flux help' lists them\n", n ? "?" : "");
+    return CMD_NOT_FOUND;
+}
+
+/* Become flux-NAME.  Returns an exit code when there is none, or it cannot be run. */
+static int run_external(const char *name, char **argv)
+{
+    char program[NAME_MAX_LEN + 8];
+    char *path;
+
+    if (strlen(name) > NAME_MAX_LEN || strchr(name, '/') || *name == '-')
+        return not_found(name);
+    snprintf(program, sizeof(program), "flux-%s", name);
+    argv[0] = program;
+    if ((path = flux_path_exec(program, NULL))) {
+        execv(path, argv);
+        fprintf(stderr, "flux: cannot run %s: %s\n", path, strerror(errno));
+        free(path);
+        return 126;
+    }
+    execvp(program, argv);
+    if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) {
+        fprintf(stderr, "flux: cannot run %s: %s\n", program, strerror(errno));
+        return 126;
+    }
+    return not_found(name);
+}
+
+/* What was printed and could not be written makes a success a failure. */
+static int finish_output(struct cmd *c, int rc)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return rc;
+    if (errno != EPIPE) /* whoever reads has read enough */
+        cmd_error(c, "cannot write to standard output: %s", strerror(errno));
+    return rc ? rc : CMD_FAIL;
+}
+
+static int run_builtin(const struct command *cmd, int argc, char **argv)
+{
+    struct cmd_private priv = {0};
+    struct cmd c = {.name = cmd->name, .priv = &priv};
+    int rc = finish_output(&c, cmd->fn(&c, argc, argv));
+
+    cmd_progress_end(&c);
+    flux_close(priv.h);
+    flux_reactor_destroy(priv.reactor);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : NULL;
+    const struct command *cmd;
+
+    if (!name || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        cmd_print_list();
+        return name ? CMD_OK : CMD_USAGE;
+    }
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        printf("flux %s\n", PACKAGE_VERSION);
+        return CMD_OK;
+    }
+    if (name[0] == '-') {
+        fprintf(stderr, "flux: option '%s' is unknown; try 'flux --help'\n", name);
+        return CMD_USAGE;
+    }
+    cmd = find_command(name);
+    if (cmd && cmd->fn)
+        return run_builtin(cmd, argc - 1, argv + 1);
+    return run_external(name, argv + 1);
+}

@@ -1,0 +1,434 @@
+/* framer.c - messages over a stream socket.
+ *
+ * In: a read goes into scratch memory that all connections of a thread share, and messages are
+ * decoded there; only the head of an incomplete frame is kept per connection, so that thousands of
+ * idle clients cost nothing.  A frame that does not fit into the scratch memory gets a block of its
+ * exact size, into which the rest is read; of one with a large raw payload the payload block itself
+ * becomes the message's, and is never copied.
+ *
+ *    kept           large          the next read goes
+ *    -              -              to the start of the scratch memory
+ *    head of frame  -              behind the kept bytes, which are copied to its start
+ *    -              under way      into the block
+ *
+ * Out: frames are encoded into chunks, written many at a time with one system call.
+ *
+ * Invariants:
+ *  1. Every byte read is handed out exactly once, in order, as part of a message; after an EPROTO
+ *     nothing more is handed out.
+ *  2. Memory per connection: less than one frame in, plus what framer_park() had to copy; what is
+ *     queued out, rounded up to a chunk.
+ *  3. A size announced by the other side is believed only up to what a message may have, and
+ *     memory for it is touched only as the bytes come in.
+ *
+ * Failure: ENOMEM in framer_next() means that bytes are lost, so the connection has to end.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "framer.h"
+#include "libutil/list.h"
+
+/* Raw payloads from this size on are read to where they stay. */
+#define DIRECT_MIN 16384
+#define CHUNK_SIZE 16384
+#define IOV_BATCH 32
+/* A message up to this size that can be written at once needs no memory. */
+#define SEND_STACK 8192
+
+struct framer {
+    const uint8_t *p; /* what was read and not looked at: in the scratch memory or in `kept` */
+    size_t len;
+    uint8_t *kept;
+    size_t kept_len; /* 0 while p points elsewhere */
+    bool in_kept;    /* p points into `kept` */
+    bool broken;
+    /* a large frame under way */
+    uint8_t *large;      /* the frame, or its payload */
+    size_t large_size;   /* bytes wanted */
+    size_t large_have;   /* bytes here */
+    flux_msg_t *pending; /* all of the message but the payload, when `large` is that */
+};
+
+framer_t *framer_create(void)
+{
+    return calloc(1, sizeof(struct framer));
+}
+
+void framer_destroy(framer_t *f)
+{
+    if (f) {
+        int saved = errno;
+        free(f->kept);
+        free(f->large);
+        flux_msg_destroy(f->pending);
+        free(f);
+        errno = saved;
+    }
+}
+
+ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait)
+{
+    int flags = wait ? 0 : MSG_DONTWAIT;
+    ssize_t n;
+
+    if (f->large) {
+        n = recv(fd, f->large + f->large_have, f->large_size - f->large_have, flags);
+        if (n > 0)
+            f->large_have += (size_t)n;
+        return n;
+    }
+    /* Kept bytes are fewer than a frame that fits, so there is room behind them. */
+    n = recv(fd, (uint8_t *)scratch + f->kept_len, size - f->kept_len, flags);
+    if (n > 0) {
+        if (f->kept_len > 0)
+            memcpy(scratch, f->kept, f->kept_len);
+        f->p = scratch;
+        f->len = f->kept_len + (size_t)n;
+        free(f->kept);
+        f->kept = NULL;
+        f->kept_len = 0;
+    }
+    return n;
+}
+
+/* A large raw payload: make the message without it, and a block for it to be read into.  The header
+ * is checked as part of a frame with no payload. */
+static int begin_direct(framer_t *f, size_t frame, errmsg_t *err)
+{
+    uint8_t head[FLUX_MSG_HEADER_SIZE + 4 * FLUX_MSG_ROUTES_MAX + FLUX_MSG_TOPIC_MAX];
+    size_t payload =
+        f->p[36] | (size_t)f->p[37] << 8 | (size_t)f->p[38] << 16 | (size_t)f->p[39] << 24;
+    size_t head_len = frame - payload;
+
+    memcpy(head, f->p, head_len);
+    memset(head + 36, 0, 4);
+    if (!(f->pending = flux_msg_decode(head, head_len, err)))
+        return -1;
+    if (!(f->large = malloc(payload + 1))) {
+        errmsg_set(err, "out of memory for a message of %zu bytes", frame);
+        return -1;
+    }
+    f->large_size = payload;
+    f->large_have = f->len - head_len;
+    memcpy(f->large, f->p + head_len, f->large_have);
+    return 0;
+}
+
+static int begin_large(framer_t *f, size_t frame, errmsg_t *err)
+{
+    if (!(f->large = malloc(frame))) {
+        errmsg_set(err, "out of memory for a message of %zu bytes", frame);
+        return -1;
+    }
+    f->large_size = frame;
+    f->large_have = f->len;
+    memcpy(f->large, f->p, f->len);
+    return 0;
+}
+
+/* All of what was read is in use elsewhere. */
+static void drop_input(framer_t *f)
+{
+    if (f->in_kept) {
+        free(f->kept);
+        f->kept = NULL;
+        f->in_kept = false;
+    }
+    f->p = NULL;
+    f->len = 0;
+}
+
+int framer_park(framer_t *f)
+{
+    uint8_t *copy;
+
+    if (f->len == 0 || f->in_kept)
+        return 0;
+    if (!(copy = malloc(f->len))) {
+        f->broken = true;
+        return -1;
+    }
+    memcpy(copy, f->p, f->len);
+    f->kept = copy;
+    f->p = copy;
+    f->in_kept = true;
+    return 0;
+}
+
+bool framer_pending(const framer_t *f)
+{
+    return f->len > 0;
+}
+
+/* The head of a frame is left over: keep it until the next read. */
+static int keep_head(framer_t *f, errmsg_t *err)
+{
+    size_t len = f->len;
+    uint8_t *copy;
+
+    if (len == 0) {
+        drop_input(f);
+        return 0;
+    }
+    if (!(copy = malloc(len))) {
+        errmsg_set(err, "out of memory for %zu bytes of a message", len);
+        return -1;
+    }
+    memcpy(copy, f->p, len);
+    drop_input(f);
+    f->kept = copy;
+    f->kept_len = len;
+    return 0;
+}
+
+static flux_msg_t *finish_large(framer_t *f, errmsg_t *err)
+{
+    flux_msg_t *msg;
+
+    if (f->pending) {
+        msg = f->pending;
+        f->pending = NULL;
+        if (flux_msg_take_raw(msg, f->large, f->large_size) < 0) {
+            errmsg_set(err, "out of memory for a message");
+            flux_msg_destroy(msg);
+            msg = NULL;
+        }
+    } else {
+        msg = flux_msg_decode(f->large, f->large_size, err);
+        free(f->large);
+    }
+    f->large = NULL;
+    f->large_have = f->large_size = 0;
+    return msg;
+}
+
+static flux_msg_t *next(framer_t *f, errmsg_t *err)
+{
+    ssize_t frame;
+    flux_msg_t *msg;
+
+    if (f->large) {
+        if (f->large_have == f->large_size)
+            return finish_large(f, err);
+        errno = EAGAIN;
+        return NULL;
+    }
+    if (f->kept_len > 0 || f->len == 0) {
+        errno = EAGAIN;
+        return NULL;
+    }
+    if ((frame = flux_msg_frame_size(f->p, f->len, err)) < 0)
+        return NULL;
+    if (frame > 0 && (size_t)frame <= f->len) {
+        if (!(msg = flux_msg_decode(f->p, (size_t)frame, err)))
+            return NULL;
+        f->p += frame;
+        f->len -= (size_t)frame;
+        if (f->len == 0)
+            drop_input(f);
+        return msg;
+    }
+    if (frame > DIRECT_MIN) {
+        size_t head = FLUX_MSG_HEADER_SIZE + 4 * (f->p[34] | (size_t)f->p[35] << 8) +
+                      (f->p[32] | (size_t)f->p[33] << 8);
+        bool raw = f->p[3] & FLUX_MSGF_RAW;
+
+        if (f->len >= head) {
+            if ((raw ? begin_direct(f, (size_t)frame, err) : begin_large(f, (size_t)frame, err)) <
+                0)
+                return NULL;
+            drop_input(f);
+            errno = EAGAIN;
+            return NULL;
+        }
+    }
+    if (keep_head(f, err) < 0)
+        return NULL;
+    errno = EAGAIN;
+    return NULL;
+}
+
+flux_msg_t *framer_next(framer_t *f, errmsg_t *err)
+{
+    flux_msg_t *msg;
+
+    if (f->broken) {
+        errmsg_fail(err, EPROTO, "the stream was broken off");
+        return NULL;
+    }
+    msg = next(f, err);
+    if (!msg && errno != EAGAIN)
+        f->broken = true;
+    return msg;
+}
+
+/* --- out --- */
+
+struct chunk {
+    struct list_node node;
+    size_t off;
+    size_t len;
+    size_t cap;
+    size_t messages;
+    uint8_t data[];
+};
+
+struct outq {
+    struct list_node chunks;
+    size_t bytes;
+    size_t messages;
+};
+
+outq_t *outq_create(void)
+{
+    outq_t *q = calloc(1, sizeof(*q));
+
+    if (q)
+        list_init(&q->chunks);
+    return q;
+}
+
+static void chunk_free(outq_t *q, struct chunk *ch)
+{
+    q->messages -= ch->messages;
+    list_remove(&ch->node);
+    free(ch);
+}
+
+void outq_destroy(outq_t *q)
+{
+    if (q) {
+        int saved = errno;
+        LIST_FOREACH_SAFE(it, tmp, &q->chunks)
+        {
+            chunk_free(q, list_entry(it, struct chunk, node));
+        }
+        free(q);
+        errno = saved;
+    }
+}
+
+/* Room for `size` bytes at the end of the queue. */
+static struct chunk *tail(outq_t *q, size_t size)
+{
+    struct chunk *ch;
+    size_t cap = size > CHUNK_SIZE / 2 ? size : CHUNK_SIZE;
+
+    if (!list_empty(&q->chunks)) {
+        ch = list_entry(q->chunks.prev, struct chunk, node);
+        if (ch->cap - ch->len >= size)
+            return ch;
+    }
+    if (!(ch = malloc(sizeof(*ch) + cap)))
+        return NULL;
+    ch->off = ch->len = ch->messages = 0;
+    ch->cap = cap;
+    list_append(&q->chunks, &ch->node);
+    return ch;
+}
+
+int outq_add(outq_t *q, const flux_msg_t *msg)
+{
+    size_t size = flux_msg_encoded_size(msg);
+    struct chunk *ch = tail(q, size);
+
+    if (!ch)
+        return -1;
+    flux_msg_encode(msg, ch->data + ch->len);
+    ch->len += size;
+    ch->messages++;
+    q->messages++;
+    q->bytes += size;
+    return 0;
+}
+
+int outq_send(outq_t *q, int fd, const flux_msg_t *msg)
+{
+    size_t size = flux_msg_encoded_size(msg);
+    uint8_t buf[SEND_STACK];
+    struct chunk *ch;
+    ssize_t n;
+
+    if (q->bytes > 0 || size > sizeof(buf))
+        return outq_add(q, msg) < 0 || outq_flush(q, fd) < 0 ? -1 : 0;
+    flux_msg_encode(msg, buf);
+    do {
+        n = send(fd, buf, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    if (n == (ssize_t)size)
+        return 0;
+    if (n < 0 && errno != EAGAIN)
+        return -1;
+    if (n < 0)
+        n = 0;
+    if (!(ch = tail(q, size - (size_t)n)))
+        return -1;
+    memcpy(ch->data + ch->len, buf + n, size - (size_t)n);
+    ch->len += size - (size_t)n;
+    ch->messages++;
+    q->messages++;
+    q->bytes += size - (size_t)n;
+    return 0;
+}
+
+/* `n` bytes were written. */
+static void consume(outq_t *q, size_t n)
+{
+    q->bytes -= n;
+    while (n > 0) {
+        struct chunk *ch = list_entry(list_first(&q->chunks), struct chunk, node);
+        size_t part = ch->len - ch->off < n ? ch->len - ch->off : n;
+
+        ch->off += part;
+        n -= part;
+        if (ch->off == ch->len)
+            chunk_free(q, ch);
+    }
+}
+
+int outq_flush(outq_t *q, int fd)
+{
+    while (q->bytes > 0) {
+        struct iovec iov[IOV_BATCH];
+        struct msghdr hdr = {.msg_iov = iov};
+        size_t total = 0;
+        ssize_t n;
+
+        LIST_FOREACH(it, &q->chunks)
+        {
+            struct chunk *ch = list_entry(it, struct chunk, node);
+            if (hdr.msg_iovlen == IOV_BATCH)
+                break;
+            iov[hdr.msg_iovlen].iov_base = ch->data + ch->off;
+            iov[hdr.msg_iovlen++].iov_len = ch->len - ch->off;
+            total += ch->len - ch->off;
+        }
+        n = sendmsg(fd, &hdr, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return 1;
+        if (n < 0)
+            return -1;
+        consume(q, (size_t)n);
+        if ((size_t)n < total)
+            return 1;
+    }
+    return 0;
+}
+
+size_t outq_bytes(const outq_t *q)
+{
+    return q->bytes;
+}
+
+size_t outq_messages(const outq_t *q)
+{
+    return q->messages;
+}

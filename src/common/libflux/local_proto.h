@@ -1,0 +1,31 @@
+/* What the two ends of a local connection say to each other before and besides messages: control
+ * messages with a JSON payload.
+ *
+ *    "hello"   broker to client, first:       {"protocol":1,"rank":R,"size":N}
+ *    "error"   broker to client, then close:  {"errnum":E,"text":"a sentence"}
+ *
+ * A client sends no control messages.
+ */
+#ifndef FLUX_LOCAL_PROTO_H
+#define FLUX_LOCAL_PROTO_H
+
+#include "schema.h"
+
+#define LOCAL_PROTOCOL 1
+#define LOCAL_HELLO "hello"
+#define LOCAL_ERROR "error"
+
+struct local_hello {
+    int protocol;
+    uint32_t rank;
+    uint32_t size;
+};
+struct local_error {
+    int errnum;
+    const char *text;
+};
+
+extern const struct flux_schema local_hello_schema;
+extern const struct flux_schema local_error_schema;
+
+#endif

@@ -1,0 +1,120 @@
+/* log.c - one line to the session's log.
+ *
+ * A line is a request "log.append" {"level","source","text"} without response to the nearest log
+ * service; rank and time are added there.
+ *
+ * Failure: a line that cannot be sent is lost; nobody who logs could do anything about it.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/strutil.h"
+#include "log.h"
+#include "schema.h"
+
+#define AUX_SOURCE "flux::log_source"
+#define SOURCE_MAX 31
+#define LINE_MAX_BYTES 1024
+
+struct line {
+    int level;
+    const char *source;
+    const char *text;
+};
+static const struct flux_field line_fields[] = {
+    FLUX_FIELD_INT(struct line, level, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct line, source, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct line, text, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema line_schema = FLUX_SCHEMA(struct line, line_fields);
+
+static const char *const level_names[] = {
+    "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
+};
+#define LEVELS ((int)(sizeof(level_names) / sizeof(level_names[0])))
+
+/* Make the text fit to be a JSON string of one line: what is not UTF-8 or not printable becomes
+ * '?', line ends at the end go. */
+static void clean(char *s)
+{
+    size_t len = strlen(s);
+
+    while (len > 0 && (s[len - 1] == '\n' || s[len - 1] == '\r'))
+        s[--len] = '\0';
+    for (size_t i = 0; i < len;) {
+        size_t ok = str_utf8_span(s + i, len - i);
+        for (size_t end = i + ok; i < end; i++) {
+            if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
+                s[i] = ' ';
+        }
+        if (i < len)
+            s[i++] = '?';
+    }
+}
+
+void flux_log_set_source(flux_t *h, const char *name)
+{
+    char *copy = strndup(name, SOURCE_MAX);
+
+    if (!copy)
+        return;
+    clean(copy);
+    if (flux_aux_set(h, AUX_SOURCE, copy, free) < 0)
+        free(copy);
+}
+
+void flux_log(flux_t *h, int level, const char *fmt, ...)
+{
+    int saved = errno;
+    char text[LINE_MAX_BYTES];
+    const char *source = flux_aux_get(h, AUX_SOURCE);
+    struct line line = {
+        .level = level < 0         ? 0
+                 : level >= LEVELS ? LEVELS - 1
+                                   : level,
+        .source = source ? source : program_invocation_short_name,
+        .text = text,
+    };
+    flux_msg_t *msg;
+    char *json;
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    clean(text);
+    if ((json = flux_schema_encode(&line_schema, &line)) &&
+        (msg = flux_msg_create(FLUX_MSG_REQUEST, "log.append"))) {
+        flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
+        if (flux_msg_set_json(msg, json) < 0)
+            flux_msg_destroy(msg);
+        else
+            (void)flux_send(h, msg);
+    }
+    free(json);
+    errno = saved;
+}
+
+int flux_log_level_parse(const char *name)
+{
+    for (int i = 0; i < LEVELS; i++) {
+        if (strcmp(name, level_names[i]) == 0)
+            return i;
+    }
+    if (strcmp(name, "error") == 0)
+        return LOG_ERR;
+    if (strcmp(name, "warn") == 0)
+        return LOG_WARNING;
+    errno = EINVAL;
+    return -1;
+}
+
+const char *flux_log_level_name(int level)
+{
+    return level >= 0 && level < LEVELS ? level_names[level] : "?";
+}
