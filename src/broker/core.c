@@ -456,6 +456,11 @@ int core_service_add(core_t *c, const char *name, endpoint_t *ep)
     return hmap_put(c->services, name, ep);
 }
 
+int core_service_add_self(core_t *c, const char *name)
+{
+    return core_service_add(c, name, c->self);
+}
+
 void core_service_remove(core_t *c, const char *name)
 {
     hmap_del(c->services, name);

@@ -132,6 +132,8 @@ unsigned core_endpoint_inflight(const endpoint_t *ep);
 
 /* Requests "NAME.*" go to `ep`.  -1 with EEXIST or ENOMEM. */
 int core_service_add(core_t *c, const char *name, endpoint_t *ep);
+/* The same for a service of the broker itself, whose handlers are on core_handle(). */
+int core_service_add_self(core_t *c, const char *name);
 void core_service_remove(core_t *c, const char *name);
 
 /* --- looking --- */

@@ -1,0 +1,213 @@
+/* attrs.c - named strings of one broker, and their service.
+ *
+ *    attr.get   {"name"}          -> {"name","value"}
+ *    attr.set   {"name","value"}  -> {}
+ *    attr.list  (no payload)      -> {"attrs":{name: value, ...}}
+ *
+ * Invariants:
+ *  1. A fixed attribute never changes by attr.set.
+ *
+ * Failure: ENOENT, EPERM, EINVAL with a sentence to the caller.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attrs.h"
+#include "libflux/dispatch.h"
+#include "libutil/hmap.h"
+
+#define VALUE_MAX (64 * 1024)
+
+struct attr {
+    bool fixed;
+    char *value;
+};
+
+struct attrs {
+    hmap_t *map;
+    flux_handlers_t *handlers;
+};
+
+struct request {
+    const char *name;
+    const char *value;
+};
+static const struct flux_field name_fields[] = {
+    FLUX_FIELD_STR(struct request, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema name_schema = FLUX_SCHEMA(struct request, name_fields);
+static const struct flux_field pair_fields[] = {
+    FLUX_FIELD_STR(struct request, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct request, value, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema pair_schema = FLUX_SCHEMA(struct request, pair_fields);
+
+static void attr_free(void *val)
+{
+    struct attr *a = val;
+
+    if (a) {
+        free(a->value);
+        free(a);
+    }
+}
+
+attrs_t *attrs_create(void)
+{
+    attrs_t *a = calloc(1, sizeof(*a));
+
+    if (a && !(a->map = hmap_create_str(attr_free))) {
+        free(a);
+        return NULL;
+    }
+    return a;
+}
+
+void attrs_unserve(attrs_t *a)
+{
+    flux_handlers_remove(a->handlers);
+    a->handlers = NULL;
+}
+
+void attrs_destroy(attrs_t *a)
+{
+    if (a) {
+        int saved = errno;
+        hmap_destroy(a->map);
+        free(a);
+        errno = saved;
+    }
+}
+
+static bool name_valid(const char *name)
+{
+    size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_");
+
+    return len >= 1 && len <= 64 && name[len] == '\0';
+}
+
+int attrs_set(attrs_t *attrs, const char *name, const char *value, bool fixed)
+{
+    struct attr *a;
+
+    if (!name_valid(name) || strlen(value) > VALUE_MAX) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!(a = calloc(1, sizeof(*a))))
+        return -1;
+    a->fixed = fixed;
+    if (!(a->value = strdup(value)) || hmap_put(attrs->map, name, a) < 0) {
+        attr_free(a);
+        errno = ENOMEM;
+        return -1;
+    }
+    return 0;
+}
+
+int attrs_setf(attrs_t *a, const char *name, bool fixed, const char *fmt, ...)
+{
+    char *value;
+    va_list ap;
+    int rc;
+
+    va_start(ap, fmt);
+    rc = vasprintf(&value, fmt, ap);
+    va_end(ap);
+    if (rc < 0) {
+        errno = ENOMEM;
+        return -1;
+    }
+    rc = attrs_set(a, name, value, fixed);
+    free(value);
+    return rc;
+}
+
+const char *attrs_get(const attrs_t *attrs, const char *name)
+{
+    struct attr *a = hmap_get(attrs->map, name);
+
+    return a ? a->value : NULL;
+}
+
+static void get_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    attrs_t *attrs = arg;
+    struct request in;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &name_schema, &in, &owner) < 0)
+        return;
+    if (!(in.value = attrs_get(attrs, in.name)))
+        flux_respond_error(h, req, ENOENT, "rank %u has no attribute '%.64s': see 'flux lsattr'",
+                           flux_rank(h), in.name);
+    else
+        flux_respond_struct(h, req, &pair_schema, &in);
+    json_decref(owner);
+}
+
+static void set_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    attrs_t *attrs = arg;
+    struct request in;
+    json_t *owner;
+    struct attr *a;
+
+    if (flux_request_decode(h, req, &pair_schema, &in, &owner) < 0)
+        return;
+    a = hmap_get(attrs->map, in.name);
+    if (a && a->fixed)
+        flux_respond_error(h, req, EPERM, "attribute %s is fixed once the broker has started",
+                           in.name);
+    else if (attrs_set(attrs, in.name, in.value, false) < 0)
+        flux_respond_error(
+            h, req, errno,
+            "attribute '%.64s' cannot be set: %s (a name has 1 to 64 letters, digits, "
+            "'.', '-' or '_')",
+            in.name, strerror(errno));
+    else
+        flux_respond(h, req, "{}");
+    json_decref(owner);
+}
+
+static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    attrs_t *attrs = arg;
+    json_t *obj = json_object();
+    json_t *all = json_object();
+    const void *key;
+    void *val;
+    size_t pos = 0;
+    char *text = NULL;
+    bool ok = obj && all && json_object_set(obj, "attrs", all) == 0;
+
+    while (ok && hmap_next(attrs->map, &pos, &key, NULL, &val))
+        ok = json_object_set_new(all, key, json_string(((struct attr *)val)->value)) == 0;
+    if (ok && (text = json_dumps(obj, JSON_COMPACT | JSON_SORT_KEYS)))
+        flux_respond(h, req, text);
+    else
+        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory", flux_rank(h));
+    free(text);
+    json_decref(all);
+    json_decref(obj);
+}
+
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_REQUEST, "attr.get", get_cb, FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "attr.set", set_cb, 0},
+    {FLUX_MSG_REQUEST, "attr.list", list_cb, FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
+    FLUX_HANDLER_END,
+};
+
+int attrs_serve(attrs_t *a, core_t *core)
+{
+    if (core_service_add_self(core, "attr") < 0)
+        return -1;
+    return (a->handlers = flux_handlers_add(core_handle(core), handlers, a)) ? 0 : -1;
+}

@@ -1,0 +1,29 @@
+/* Attributes of a broker: named strings.  See libflux/attr.h for the clients' side.
+ *
+ * Thread rules: belongs to the broker's main thread.
+ */
+#ifndef BROKER_ATTRS_H
+#define BROKER_ATTRS_H
+
+#include <stdbool.h>
+#include "core.h"
+
+typedef struct attrs attrs_t;
+
+attrs_t *attrs_create(void);    /* NULL with ENOMEM */
+void attrs_destroy(attrs_t *a); /* NULL-safe, keeps errno */
+
+/* Set, from the command line or from inside.  `fixed`: attr.set will be refused.  -1 with ENOMEM,
+ * or EINVAL for a bad name (1 to 64 letters, digits, '.', '-', '_'). */
+int attrs_set(attrs_t *a, const char *name, const char *value, bool fixed);
+int attrs_setf(attrs_t *a, const char *name, bool fixed, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Value, or NULL; valid until it is set again. */
+const char *attrs_get(const attrs_t *a, const char *name);
+
+/* Serve attr.get, attr.set and attr.list on the core's handle.  -1 with errno. */
+int attrs_serve(attrs_t *a, core_t *core);
+/* Stop serving, before the core goes. */
+void attrs_unserve(attrs_t *a);
+
+#endif

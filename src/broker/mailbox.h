@@ -1,0 +1,39 @@
+/* A queue of messages between two threads: any number put in, one takes out and waits on a
+ * descriptor.
+ *
+ * Thread rules: mailbox_put() from any thread; the rest from the one reader.
+ */
+#ifndef BROKER_MAILBOX_H
+#define BROKER_MAILBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "libflux/msg.h"
+
+typedef struct mailbox mailbox_t;
+
+struct letter {
+    void *from;      /* the sender's own mark */
+    flux_msg_t *msg; /* or NULL: `code` is the news */
+    int code;
+};
+
+mailbox_t *mailbox_create(void);    /* NULL with errno */
+void mailbox_destroy(mailbox_t *m); /* NULL-safe, keeps errno; frees what is left in it */
+
+/* Readable when there is something to take. */
+int mailbox_fd(const mailbox_t *m);
+
+/* Put one in; takes the message over on success.  `limit`: refuse with ENOBUFS when as many letters
+ * wait (0: no limit).  -1 with ENOBUFS or ENOMEM; the message is then still the caller's. */
+int mailbox_put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit);
+
+/* Take all that wait: an array that stays valid until the next call of mailbox_take(), and how
+ * many. */
+struct letter *mailbox_take(mailbox_t *m, size_t *count);
+
+/* How many wait (a moment's truth). */
+size_t mailbox_count(mailbox_t *m);
+
+#endif

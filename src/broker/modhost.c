@@ -1,0 +1,756 @@
+/* modhost.c - comms modules: shared objects with a thread each.
+ *
+ *    state      the thread                        left when
+ *    LOADING    runs init                         READY letter, or EXITED
+ *    RUNNING    runs its reactor                  asked to stop, or EXITED by itself
+ *    STOPPING   was sent the STOP letter          EXITED letter; then joined and freed
+ *
+ * Messages go by pointer: broker to module through the module's mailbox, module to broker through
+ * one mailbox shared by all modules of the broker.
+ *
+ *    module.load    {"path","args":[...]}   -> {"name"}   path: a name, or the path of a NAME.so
+ *    module.unload  {"name"}                -> {}
+ *    module.reload  {"name"}                -> {}     same path and arguments
+ *    module.list    (no payload)            ->
+ * {"modules":[{"name","path","state","received","sent","queued"}]} module.stats   {"name"} -> one
+ * such object
+ *
+ * A reload hands every request that the old instance had not answered to the new one: clients that
+ * wait keep waiting.
+ *
+ * Invariants:
+ *  1. A module that fails, ends, or is unloaded affects nothing but itself: what it had not
+ * answered ends with ENOSYS and its sentence.
+ *  2. A mailbox holds at most MAILBOX_MAX letters of requests; a sender beyond that gets EAGAIN.
+ *  3. Two modules of one name never run at a time, but for the moment of a reload's hand-over.
+ *
+ * Failure: loading answers with the reason: no such file, no such symbol, wrong ABI, init's
+ * sentence.
+ */
+#include "config.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/module.h"
+#include "libflux/paths.h"
+#include "libutil/list.h"
+#include "mailbox.h"
+#include "modhost.h"
+
+#define MAILBOX_MAX 65536
+#define STACK_SIZE (1024 * 1024)
+
+enum state { LOADING, RUNNING, STOPPING };
+enum code { CODE_STOP = 1, CODE_READY, CODE_EXITED };
+
+struct module {
+    struct list_node node;
+    modhost_t *mh;
+    char *name;
+    char *path;
+    int argc;
+    char **argv;
+    void *dso;
+    const struct flux_module *desc;
+    endpoint_t *ep;
+    mailbox_t *inbox;
+    pthread_t thread;
+    enum state state;
+    uint64_t received;
+    uint64_t sent;
+    flux_msg_t *load_req; /* answered when it runs */
+    flux_msg_t *stop_req; /* answered when it has stopped */
+    bool reload;          /* when it has stopped, start it again */
+    bool initial;         /* counted by modhost_start() */
+    /* written by the thread before its EXITED letter, read after it */
+    int errnum;
+    errmsg_t error;
+    /* of the thread alone */
+    flux_reactor_t *r;
+    flux_t *h;
+    void *ctx;
+    bool said_exit;
+    uint64_t seed;
+};
+
+struct modhost {
+    core_t *core;
+    mailbox_t *outbox;
+    flux_watcher_t *watcher;
+    struct list_node modules;
+    flux_handlers_t *handlers;
+    modhost_done_f start_done;
+    void *start_arg;
+    unsigned starting;
+    errmsg_t start_error;
+    modhost_done_f stop_done;
+    void *stop_arg;
+};
+
+static void module_free(struct module *m)
+{
+    int saved = errno;
+
+    list_remove(&m->node);
+    mailbox_destroy(m->inbox);
+    if (m->dso)
+        dlclose(m->dso);
+    for (int i = 0; i < m->argc; i++)
+        free(m->argv[i]);
+    free(m->argv);
+    flux_msg_destroy(m->load_req);
+    flux_msg_destroy(m->stop_req);
+    free(m->name);
+    free(m->path);
+    free(m);
+    errno = saved;
+}
+
+static struct module *find(modhost_t *mh, const char *name)
+{
+    LIST_FOREACH(it, &mh->modules)
+    {
+        struct module *m = list_entry(it, struct module, node);
+        if (strcmp(m->name, name) == 0)
+            return m;
+    }
+    return NULL;
+}
+
+/* --- in the module's thread --- */
+
+static int thread_send(void *impl, flux_msg_t *msg)
+{
+    struct module *m = impl;
+
+    if (mailbox_put(m->mh->outbox, m, msg, 0, 0) < 0) {
+        flux_msg_destroy(msg);
+        return -1;
+    }
+    return 0;
+}
+
+static const struct flux_handle_ops thread_ops = {.send = thread_send};
+
+static void thread_inbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct module *m = arg;
+    size_t n;
+    struct letter *l = mailbox_take(m->inbox, &n);
+    bool stop = false;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!l[i].msg)
+            stop = true;
+        else if (stop) /* stays unanswered: the host ends it, or gives it to the next instance */
+            flux_msg_destroy(l[i].msg);
+        else
+            flux_handle_deliver(m->h, l[i].msg);
+    }
+    if (stop)
+        flux_reactor_stop(r, 0);
+}
+
+static void thread_exit(void *arg)
+{
+    struct module *m = arg;
+
+    if (!m->said_exit) {
+        m->said_exit = true;
+        /* The letter must not get lost, or the module would never be joined: a letter is a few
+         * bytes. */
+        while (mailbox_put(m->mh->outbox, m, NULL, CODE_EXITED, 0) < 0)
+            sched_yield();
+    }
+}
+
+static void run_reactor(struct module *m)
+{
+    errmsg_t *why;
+    int rc = flux_reactor_run(m->r);
+
+    if (rc >= 0)
+        return;
+    m->errnum = errno ? errno : EIO;
+    if ((why = flux_aux_get(m->h, "module::fail")))
+        m->error = *why;
+    else
+        errmsg_set(&m->error, "it stopped with an error");
+}
+
+static void thread_fail(struct module *m, int errnum, const char *text)
+{
+    m->errnum = errnum ? errnum : EIO;
+    if (m->error.text[0] == '\0')
+        errmsg_set(&m->error, "%s", text);
+}
+
+static void thread_serve(struct module *m, flux_watcher_t *w)
+{
+    flux_log_set_source(m->h, m->name);
+    flux_watcher_start(w);
+    if (m->desc->init(m->h, m->argc, m->argv, &m->ctx, &m->error) < 0) {
+        thread_fail(m, errno, strerror(errno));
+        return;
+    }
+    m->error.text[0] = '\0';
+    if (mailbox_put(m->mh->outbox, m, NULL, CODE_READY, 0) < 0)
+        thread_fail(m, errno, "out of memory");
+    else
+        run_reactor(m);
+    m->desc->fini(m->h, m->ctx);
+}
+
+static void thread_run(struct module *m)
+{
+    flux_watcher_t *w;
+
+    m->errnum = 0;
+    if (!(m->r = flux_reactor_create(false)) ||
+        !(m->h = flux_handle_create(&thread_ops, m, m->r, core_rank(m->mh->core),
+                                    core_size(m->mh->core), m->seed)) ||
+        !(w = flux_fd_watcher_create(m->r, mailbox_fd(m->inbox), FLUX_POLLIN, thread_inbox_cb,
+                                     m))) {
+        thread_fail(m, ENOMEM, "out of memory");
+    } else {
+        thread_serve(m, w);
+        flux_watcher_destroy(w);
+    }
+    flux_close(m->h);
+    flux_reactor_destroy(m->r);
+}
+
+static void *thread_main(void *arg)
+{
+    /* The letter goes out even when the module ends its thread behind our back. */
+    pthread_cleanup_push(thread_exit, arg);
+    thread_run(arg);
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+
+/* --- in the broker's thread --- */
+
+/* To the module.  What finds its mailbox full is refused; what must not be lost gets in anyway. */
+static void endpoint_send(void *arg, flux_msg_t *msg)
+{
+    struct module *m = arg;
+    core_t *core = m->mh->core;
+    bool request = flux_msg_type(msg) == FLUX_MSG_REQUEST;
+    flux_msg_t *resp;
+
+    if (mailbox_put(m->inbox, NULL, msg, 0, request ? MAILBOX_MAX : 0) == 0) {
+        m->received++;
+        return;
+    }
+    if (request && !flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
+        (resp = flux_msg_response_create(msg, EAGAIN))) {
+        flux_msg_set_nodeid(resp, core_rank(core));
+        if (flux_msg_set_json(
+                resp, "the module has more requests than it can take: try again later") == 0)
+            core_endpoint_input(m->ep, resp);
+        else
+            flux_msg_destroy(resp);
+    }
+    flux_msg_destroy(msg);
+}
+
+static const struct endpoint_ops endpoint_ops = {.send = endpoint_send};
+
+/* The module's name from a path: the file's name up to the first dot. */
+static char *name_of(const char *path)
+{
+    const char *base = strrchr(path, '/');
+
+    base = base ? base + 1 : path;
+    return strndup(base, strcspn(base, "."));
+}
+
+static int open_dso(struct module *m, errmsg_t *err)
+{
+    char symbol[128];
+    char *file = flux_path_module(m->path, err);
+
+    if (!file)
+        return -1;
+    m->dso = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!m->dso) {
+        free(file);
+        return errmsg_fail(err, ENOEXEC, "module %s cannot be loaded: %s", m->name, dlerror());
+    }
+    snprintf(symbol, sizeof(symbol), "flux_module_%.100s", m->name);
+    m->desc = dlsym(m->dso, symbol);
+    if (!m->desc || m->desc->abi != FLUX_MODULE_ABI || strcmp(m->desc->name, m->name) != 0) {
+        errmsg_fail(err, ENOEXEC, "%.120s is no module '%s' for this version of the broker", file,
+                    m->name);
+        free(file);
+        return -1;
+    }
+    free(file);
+    return 0;
+}
+
+static int start_thread(struct module *m, errmsg_t *err)
+{
+    pthread_attr_t attr;
+    sigset_t all;
+    sigset_t old;
+    int rc;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_SIZE);
+    /* Signals are the main thread's business. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&m->thread, &attr, thread_main, m);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    if (rc != 0)
+        return errmsg_fail(err, rc, "module %s: no thread: %s", m->name, strerror(rc));
+    return 0;
+}
+
+/* A module ready for start_thread(), with its endpoint; `argv` is copied. */
+static struct module *module_create(modhost_t *mh, const char *path, int argc, char *const *argv,
+                                    errmsg_t *err)
+{
+    struct module *m = calloc(1, sizeof(*m));
+
+    if (!m)
+        goto nomem;
+    list_init(&m->node);
+    m->mh = mh;
+    m->seed = flux_random(core_handle(mh->core));
+    if (!(m->path = strdup(path)) || !(m->name = name_of(path)) || !(m->inbox = mailbox_create()) ||
+        !(m->argv = calloc((size_t)argc + 1, sizeof(*m->argv))))
+        goto nomem;
+    for (; m->argc < argc; m->argc++) {
+        if (!(m->argv[m->argc] = strdup(argv[m->argc])))
+            goto nomem;
+    }
+    if (open_dso(m, err) < 0) {
+        module_free(m);
+        return NULL;
+    }
+    if (!(m->ep = core_endpoint_add(mh->core, ENDPOINT_MODULE, m->name, core_userid(mh->core),
+                                    FLUX_ROLE_OWNER | FLUX_ROLE_BROKER, &endpoint_ops, m)))
+        goto nomem;
+    return m;
+nomem:
+    if (m)
+        module_free(m);
+    errmsg_fail(err, ENOMEM, "out of memory for module %s", path);
+    return NULL;
+}
+
+static struct module *load(modhost_t *mh, const char *path, int argc, char *const *argv,
+                           errmsg_t *err)
+{
+    char *name = name_of(path);
+    struct module *m;
+
+    if (name && find(mh, name)) {
+        errmsg_fail(err, EEXIST, "module %s is loaded already: use reload", name);
+        free(name);
+        return NULL;
+    }
+    free(name);
+    if (!(m = module_create(mh, path, argc, argv, err)))
+        return NULL;
+    if (core_service_add(mh->core, m->name, m->ep) < 0) {
+        errmsg_fail(err, errno, "there is a service '%s' already", m->name);
+        goto error;
+    }
+    if (start_thread(m, err) < 0)
+        goto error;
+    list_append(&mh->modules, &m->node);
+    return m;
+error:
+    core_endpoint_remove(m->ep, ENOSYS, "the module could not be started");
+    module_free(m);
+    return NULL;
+}
+
+static void answer(modhost_t *mh, flux_msg_t **req, const char *json, int errnum, const char *error)
+{
+    if (*req) {
+        if (errnum)
+            flux_respond_error(core_handle(mh->core), *req, errnum, "%s", error);
+        else
+            flux_respond(core_handle(mh->core), *req, json);
+        flux_msg_destroy(*req);
+        *req = NULL;
+    }
+}
+
+static void check_started(modhost_t *mh)
+{
+    modhost_done_f done = mh->start_done;
+
+    if (mh->starting == 0 && done) {
+        mh->start_done = NULL;
+        done(mh, mh->start_error.text[0] ? mh->start_error.text : NULL, mh->start_arg);
+    }
+}
+
+static void check_stopped(modhost_t *mh)
+{
+    modhost_done_f done = mh->stop_done;
+
+    if (list_empty(&mh->modules) && done) {
+        mh->stop_done = NULL;
+        done(mh, NULL, mh->stop_arg);
+    }
+}
+
+static void module_ready(struct module *m)
+{
+    modhost_t *mh = m->mh;
+    char json[160];
+
+    if (m->state == LOADING)
+        m->state = RUNNING;
+    snprintf(json, sizeof(json), "{\"name\":\"%.100s\"}", m->name);
+    answer(mh, &m->load_req, json, 0, NULL);
+    if (m->initial) {
+        m->initial = false;
+        mh->starting--;
+        check_started(mh);
+    }
+}
+
+/* What waits in the old mailbox and is in no table of requests in flight. */
+static void move_mail(struct module *old, struct module *fresh)
+{
+    size_t n;
+    struct letter *l = mailbox_take(old->inbox, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        if (l[i].msg && flux_msg_type(l[i].msg) == FLUX_MSG_REQUEST &&
+            flux_msg_has_flag(l[i].msg, FLUX_MSGF_NORESPONSE))
+            endpoint_send(fresh, l[i].msg);
+        else
+            flux_msg_destroy(l[i].msg);
+    }
+}
+
+/* The old instance has stopped: put a new one in its place.  */
+static struct module *succeed(struct module *old, errmsg_t *err)
+{
+    modhost_t *mh = old->mh;
+    struct module *m = module_create(mh, old->path, old->argc, old->argv, err);
+
+    if (!m)
+        return NULL;
+    if (start_thread(m, err) < 0) {
+        core_endpoint_remove(m->ep, ENOSYS, "the module could not be started");
+        module_free(m);
+        return NULL;
+    }
+    m->load_req = old->stop_req;
+    old->stop_req = NULL;
+    core_endpoint_replace(old->ep, m->ep);
+    move_mail(old, m);
+    list_append(&mh->modules, &m->node);
+    return m;
+}
+
+static void module_exited(struct module *m)
+{
+    modhost_t *mh = m->mh;
+    char why[400];
+    errmsg_t err = {""};
+
+    pthread_join(m->thread, NULL);
+    if (m->reload && !mh->stop_done && m->errnum == 0) {
+        if (succeed(m, &err))
+            snprintf(why, sizeof(why), "module %.64s was reloaded", m->name);
+        else {
+            snprintf(why, sizeof(why), "module %.64s was not reloaded: %s", m->name, err.text);
+            answer(mh, &m->stop_req, NULL, errno ? errno : EIO, why);
+        }
+    } else if (m->errnum)
+        snprintf(why, sizeof(why), "module %.64s failed: %s", m->name, m->error.text);
+    else if (m->state == STOPPING)
+        snprintf(why, sizeof(why), "module %.64s was unloaded", m->name);
+    else
+        snprintf(why, sizeof(why), "module %.64s ended", m->name);
+    if (m->errnum)
+        flux_log(core_handle(mh->core), LOG_ERR, "%s", why);
+    answer(mh, &m->load_req, NULL, m->errnum ? m->errnum : ENOSYS, why);
+    answer(mh, &m->stop_req, "{}", 0, NULL);
+    core_endpoint_remove(m->ep, ENOSYS, why);
+    if (m->initial) {
+        mh->starting--;
+        if (mh->start_error.text[0] == '\0')
+            errmsg_set(&mh->start_error, "%s", why);
+    }
+    module_free(m);
+    check_started(mh);
+    check_stopped(mh);
+}
+
+static void outbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    modhost_t *mh = arg;
+    size_t n;
+    struct letter *l = mailbox_take(mh->outbox, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        struct module *m = l[i].from;
+        if (l[i].msg) {
+            m->sent++;
+            core_endpoint_input(m->ep, l[i].msg);
+        } else if (l[i].code == CODE_READY)
+            module_ready(m);
+        else
+            module_exited(m); /* its last letter */
+    }
+}
+
+static int stop(struct module *m)
+{
+    if (m->state == STOPPING)
+        return 0;
+    if (mailbox_put(m->inbox, NULL, NULL, CODE_STOP, 0) < 0)
+        return -1;
+    m->state = STOPPING;
+    return 0;
+}
+
+/* --- services --- */
+
+struct request {
+    const char *name;
+    const char *path;
+    json_t *args;
+};
+static const struct flux_field load_fields[] = {
+    FLUX_FIELD_STR(struct request, path, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_ARRAY(struct request, args, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema load_schema = FLUX_SCHEMA(struct request, load_fields);
+static const struct flux_field name_fields[] = {
+    FLUX_FIELD_STR(struct request, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema name_schema = FLUX_SCHEMA(struct request, name_fields);
+
+static void load_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    modhost_t *mh = arg;
+    struct request in;
+    json_t *owner;
+    struct module *m;
+    char **argv = NULL;
+    size_t argc;
+    errmsg_t err = {""};
+
+    if (flux_request_decode(h, req, &load_schema, &in, &owner) < 0)
+        return;
+    argc = json_array_size(in.args);
+    argv = calloc(argc + 1, sizeof(*argv));
+    for (size_t i = 0; argv && i < argc; i++) {
+        if (!(argv[i] = (char *)json_string_value(json_array_get(in.args, i)))) {
+            flux_respond_error(h, req, EPROTO, "module.load: argument %zu is no string", i);
+            goto done;
+        }
+    }
+    if (!argv)
+        flux_respond_error(h, req, ENOMEM, "out of memory for module %s", in.path);
+    else if (mh->stop_done)
+        flux_respond_error(h, req, ECANCELED, "rank %u is going down", flux_rank(h));
+    else if ((m = load(mh, in.path, (int)argc, argv, &err)))
+        m->load_req = flux_msg_incref(req);
+    else
+        flux_respond_error(h, req, errno, "%s", err.text);
+done:
+    free(argv);
+    json_decref(owner);
+}
+
+static struct module *named(modhost_t *mh, flux_t *h, const flux_msg_t *req)
+{
+    struct module *m;
+    struct request in;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &name_schema, &in, &owner) < 0)
+        return NULL;
+    if (!(m = find(mh, in.name)))
+        flux_respond_error(h, req, ENOENT, "module %.64s is not loaded at rank %u", in.name,
+                           flux_rank(h));
+    json_decref(owner);
+    return m;
+}
+
+static void unload_or_reload(modhost_t *mh, flux_t *h, const flux_msg_t *req, bool reload)
+{
+    struct module *m = named(mh, h, req);
+
+    if (!m)
+        return;
+    if (m->state != RUNNING)
+        flux_respond_error(h, req, EBUSY, "module %s is being %s: try again later", m->name,
+                           m->state == LOADING ? "loaded" : "unloaded");
+    else if (stop(m) < 0)
+        flux_respond_error(h, req, errno, "module %s cannot be stopped: %s", m->name,
+                           strerror(errno));
+    else {
+        m->reload = reload;
+        m->stop_req = flux_msg_incref(req);
+    }
+}
+
+static void unload_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    unload_or_reload(arg, h, req, false);
+}
+
+static void reload_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    unload_or_reload(arg, h, req, true);
+}
+
+static json_t *describe(struct module *m)
+{
+    static const char *const states[] = {"loading", "running", "stopping"};
+    json_t *o = json_object();
+
+    if (!o || json_object_set_new(o, "name", json_string(m->name)) < 0 ||
+        json_object_set_new(o, "path", json_string(m->path)) < 0 ||
+        json_object_set_new(o, "state", json_string(states[m->state])) < 0 ||
+        json_object_set_new(o, "received", json_integer((json_int_t)m->received)) < 0 ||
+        json_object_set_new(o, "sent", json_integer((json_int_t)m->sent)) < 0 ||
+        json_object_set_new(o, "queued", json_integer((json_int_t)mailbox_count(m->inbox))) < 0) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+static void respond_json(flux_t *h, const flux_msg_t *req, json_t *obj)
+{
+    char *text = obj ? json_dumps(obj, JSON_COMPACT) : NULL;
+
+    if (text)
+        flux_respond(h, req, text);
+    else
+        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory", flux_rank(h));
+    free(text);
+    json_decref(obj);
+}
+
+static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    modhost_t *mh = arg;
+    json_t *obj = json_object();
+    json_t *all = json_array();
+    bool ok = obj && all && json_object_set(obj, "modules", all) == 0;
+
+    LIST_FOREACH(it, &mh->modules)
+    ok = ok && json_array_append_new(all, describe(list_entry(it, struct module, node))) == 0;
+    json_decref(all);
+    if (!ok) {
+        json_decref(obj);
+        obj = NULL;
+    }
+    respond_json(h, req, obj);
+}
+
+static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct module *m = named(arg, h, req);
+
+    if (m)
+        respond_json(h, req, describe(m));
+}
+
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_REQUEST, "module.load", load_cb, 0},
+    {FLUX_MSG_REQUEST, "module.unload", unload_cb, 0},
+    {FLUX_MSG_REQUEST, "module.reload", reload_cb, 0},
+    {FLUX_MSG_REQUEST, "module.list", list_cb, 0},
+    {FLUX_MSG_REQUEST, "module.stats", stats_cb, 0},
+    FLUX_HANDLER_END,
+};
+
+/* --- life --- */
+
+modhost_t *modhost_create(core_t *core)
+{
+    modhost_t *mh = calloc(1, sizeof(*mh));
+
+    if (!mh)
+        return NULL;
+    mh->core = core;
+    list_init(&mh->modules);
+    if (!(mh->outbox = mailbox_create()) ||
+        !(mh->watcher = flux_fd_watcher_create(core_reactor(core), mailbox_fd(mh->outbox),
+                                               FLUX_POLLIN, outbox_cb, mh)) ||
+        core_service_add_self(core, "module") < 0 ||
+        !(mh->handlers = flux_handlers_add(core_handle(core), handlers, mh))) {
+        modhost_destroy(mh);
+        return NULL;
+    }
+    flux_watcher_start(mh->watcher);
+    return mh;
+}
+
+void modhost_destroy(modhost_t *mh)
+{
+    if (mh) {
+        int saved = errno;
+        flux_handlers_remove(mh->handlers);
+        flux_watcher_destroy(mh->watcher);
+        mailbox_destroy(mh->outbox);
+        free(mh);
+        errno = saved;
+    }
+}
+
+int modhost_start(modhost_t *mh, const char *names, modhost_done_f done, void *arg)
+{
+    char *copy = strdup(names);
+    char *save = NULL;
+
+    if (!copy)
+        return -1;
+    mh->start_done = done;
+    mh->start_arg = arg;
+    mh->starting = 1; /* this call itself */
+    for (char *name = strtok_r(copy, ", ", &save); name; name = strtok_r(NULL, ", ", &save)) {
+        errmsg_t err = {""};
+        struct module *m = load(mh, name, 0, NULL, &err);
+        if (m) {
+            m->initial = true;
+            mh->starting++;
+        } else if (mh->start_error.text[0] == '\0')
+            errmsg_set(&mh->start_error, "%s", err.text);
+    }
+    mh->starting--;
+    free(copy);
+    check_started(mh);
+    return 0;
+}
+
+void modhost_stop(modhost_t *mh, modhost_done_f done, void *arg)
+{
+    mh->stop_done = done;
+    mh->stop_arg = arg;
+    LIST_FOREACH(it, &mh->modules)
+    {
+        struct module *m = list_entry(it, struct module, node);
+        m->reload = false;
+        if (stop(m) < 0)
+            flux_log(core_handle(mh->core), LOG_ERR, "module %s cannot be stopped: %s", m->name,
+                     strerror(errno));
+    }
+    check_stopped(mh);
+}
