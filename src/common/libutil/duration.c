@@ -139,7 +139,10 @@ char *duration_format(double seconds, char *buf, size_t size)
         return buf;
     }
     for (u = 0; u < NUNITS; u++) {
-        if ((long double)seconds * units[u].den >= units[u].num &&
+        long double scaled = (long double)seconds * units[u].den;
+
+        /* A million of a unit below the second is exact, but nobody reads it. */
+        if (scaled >= units[u].num && (scaled < 1e6L || units[u].den <= 1) &&
             format_in(seconds, u, text, sizeof(text)))
             break;
     }

@@ -13,9 +13,9 @@
  */
 int duration_parse(const char *s, double *seconds, errmsg_t *err);
 
-/* Seconds (>= 0) to text with the largest unit that says it in at most 6 significant digits
- * exactly, else rounded to 6 digits.  Writes to `buf` (32 bytes always suffice, a longer text is
- * cut) and returns it. */
+/* Seconds to text with the largest unit that says it exactly in few digits, else rounded to 6
+ * significant digits; "?" for a negative number or NaN.  Writes to `buf` (32 bytes always suffice,
+ * a longer text is cut) and returns it. */
 char *duration_format(double seconds, char *buf, size_t size);
 
 #endif

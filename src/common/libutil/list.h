@@ -59,7 +59,7 @@ static inline struct list_node *list_first(const struct list_node *head)
     for (struct list_node *it = (head)->next; it != (head); it = it->next)
 
 /* Safe against removal of the current node. */
-#define LIST_FOREACH_SAFE(it, tmp, head) \
+#define LIST_FOREACH_SAFE(it, tmp, head)                                     \
     for (struct list_node *it = (head)->next, *tmp = it->next; it != (head); \
          it = tmp, tmp = it->next)
 

@@ -1,0 +1,107 @@
+/* check_strvec.c - vectors of strings. */
+#include "config.h"
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/strvec.h"
+
+START_TEST(basics)
+{
+    char *argv[] = {"a", "b", NULL};
+    strvec_t *v = strvec_copy_argv(argv);
+    char *s;
+
+    ck_assert_uint_eq(strvec_count(v), 2);
+    for (int i = 0; i < 100; i++)
+        ck_assert_int_eq(strvec_addf(v, "n%d", i), 0);
+    ck_assert_uint_eq(strvec_count(v), 102);
+    ck_assert_str_eq(strvec_at(v, 101), "n99");
+    ck_assert_ptr_null(strvec_at(v, 102));
+    ck_assert_ptr_null(strvec_argv(v)[102]);
+    for (int i = 0; i < 99; i++)
+        strvec_remove(v, 2);
+    strvec_remove(v, 3);
+    s = strvec_join(v, ", ");
+    ck_assert_str_eq(s, "a, b, n99");
+    free(s);
+    strvec_destroy(v);
+    v = strvec_copy_argv(NULL);
+    ck_assert_uint_eq(strvec_count(v), 0);
+    ck_assert_ptr_null(strvec_argv(v)[0]);
+    s = strvec_join(v, ",");
+    ck_assert_str_eq(s, "");
+    free(s);
+    strvec_destroy(v);
+    ck_assert_int_eq(strvec_add(NULL, "x"), -1);
+    errno = 42;
+    strvec_destroy(NULL);
+    ck_assert_int_eq(errno, 42);
+}
+END_TEST
+
+START_TEST(split)
+{
+    static const struct {
+        const char *text;
+        size_t count;
+        const char *joined;
+    } tests[] = {
+        {"", 0, ""},   {"a", 1, "a"},   {"a,b", 2, "a|b"}, {"a,,b", 3, "a||b"},
+        {",", 2, "|"}, {"a,", 2, "a|"}, {",a", 2, "|a"},
+    };
+
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        strvec_t *v = strvec_split(tests[i].text, ',');
+        char *s = strvec_join(v, "|");
+
+        ck_assert_uint_eq(strvec_count(v), tests[i].count);
+        ck_assert_str_eq(s, tests[i].joined);
+        free(s);
+        strvec_destroy(v);
+    }
+}
+END_TEST
+
+START_TEST(environment)
+{
+    strvec_t *v = strvec_create();
+
+    ck_assert_int_eq(strvec_setenv(v, "PATH", "/bin"), 0);
+    ck_assert_int_eq(strvec_setenv(v, "PATHS", "x=y"), 0);
+    ck_assert_int_eq(strvec_setenv(v, "PATH", ""), 0);
+    ck_assert_uint_eq(strvec_count(v), 2);
+    ck_assert_str_eq(strvec_getenv(v, "PATH"), "");
+    ck_assert_str_eq(strvec_getenv(v, "PATHS"), "x=y");
+    ck_assert_ptr_null(strvec_getenv(v, "PAT"));
+    ck_assert_int_eq(strvec_setenv(v, "", "x"), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_int_eq(strvec_setenv(v, "a=b", "x"), -1);
+    ck_assert_int_eq(strvec_add(v, "PATH=again"), 0);
+    strvec_unsetenv(v, "PATH");
+    strvec_unsetenv(v, "NONE");
+    ck_assert_ptr_null(strvec_getenv(v, "PATH"));
+    ck_assert_uint_eq(strvec_count(v), 1);
+    strvec_destroy(v);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("strvec");
+    TCase *tc = tcase_create("core");
+    SRunner *sr;
+    int failed;
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, basics);
+    tcase_add_test(tc, split);
+    tcase_add_test(tc, environment);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}
