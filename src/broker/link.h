@@ -10,22 +10,28 @@
 typedef struct link link_t;
 
 struct link_config {
-    bool curve;                /* CURVE encryption and authentication */
-    const char *public_key;    /* Z85, 40 characters; own */
-    const char *secret_key;    /* Z85, 40 characters; own */
-    double peer_timeout;       /* seconds without a sign of life until a neighbour counts as lost; 0: never */
-    size_t queue_max;          /* messages queued towards one neighbour before it counts as full */
-    const char *event_uri;     /* NULL: events along the tree over TCP/ipc; "epgm://..." multicast */
+    bool curve;             /* CURVE encryption and authentication */
+    const char *public_key; /* Z85, 40 characters; own */
+    const char *secret_key; /* Z85, 40 characters; own */
+    double peer_timeout;    /* seconds without a sign of life until a neighbour counts as lost; 0:
+                               never */
+    size_t queue_max;       /* messages queued towards one neighbour before it counts as full */
+    const char *event_uri;  /* NULL: events along the tree over TCP/ipc; "epgm://..." multicast */
+    /* A sentence for the log (syslog's levels); NULL: nobody listens.  At most a few a second. */
+    void (*log)(void *arg, int level, const char *text);
+    void *log_arg;
 };
 
 /* NULL with errno and a sentence. */
 link_t *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err);
-void link_destroy(link_t *l); /* NULL-safe, keeps errno; queued goodbyes are still sent, for at most a second */
+void link_destroy(
+    link_t *l); /* NULL-safe, keeps errno; queued goodbyes are still sent, for at most a second */
 
 /* Listen for children and for the ring predecessor: `tree_uri`, `event_uri` may hold wildcards
  * ("tcp://127.0.0.1:*", "ipc:///dir/tree"). */
 int link_bind(link_t *l, const char *tree_uri, const char *event_uri, errmsg_t *err);
-/* What was bound, resolved, for the card that is shown to others. */
+/* What was bound, resolved, for the card that is shown to others; NULL before link_bind().  Without
+ * children no event socket is bound and the event URI is "". */
 const char *link_tree_uri(const link_t *l);
 const char *link_event_uri(const link_t *l);
 
@@ -37,7 +43,18 @@ int link_connect_ring(link_t *l, uint32_t rank, const char *tree_uri, const char
 /* A neighbour that may connect here, with its key: all others are refused. */
 int link_allow(link_t *l, uint32_t rank, const char *public_key, errmsg_t *err);
 
-/* Plug into the core and start. */
+/* Plug into the core and start: neighbours are heard once the core's reactor runs. */
 int link_start(link_t *l, errmsg_t *err);
+
+struct link_stats {
+    uint64_t msgs_in, msgs_out, events_in, events_out;
+    uint64_t frames_in,
+        frames_out; /* what ZeroMQ carried: messages per frame tell how much is batched */
+    uint64_t malformed,
+        misclaimed;       /* dropped: not a message; from a peer that is not who it says */
+    uint64_t refused;     /* connections with a foreign key */
+    uint64_t event_skips; /* times that events went out without waiting for a slow child */
+};
+void link_get_stats(const link_t *l, struct link_stats *st);
 
 #endif

@@ -1,0 +1,702 @@
+/* What happens when a socket of the link is ready.
+ *
+ * ZeroMQ's descriptor is edge-triggered and belongs to the socket's command queue, not to its
+ * messages: any call on the socket may take the edge away.  Therefore:
+ *
+ * 1. After everything done to a socket its ZMQ_EVENTS are asked.  If there is something to read,
+ * the socket is marked and looked at again from a timer of 0 seconds, that is in the next turn of
+ * the reactor.  The same goes for a socket that had more than one turn's worth (BATCH_FRAMES,
+ *    BATCH_BYTES), so that other descriptors get their turn.
+ * 2. Messages to send are collected and handed over when the reactor has nothing else to do in this
+ *    turn, or once they make a full frame.  Nothing waits for company.
+ * 3. A peer that ZeroMQ takes no more for is blocked: tried again whenever its socket stirs, and,
+ *    since that edge may have been lost in another call, every RETRY seconds while it is blocked.
+ * 4. One child that is too slow for the events stops them for all, for at most EVENT_PATIENCE
+ * seconds or EVENT_BYTES_MAX bytes.  Then events go out without it, and the core of that child asks
+ * for what it has missed (sequence numbers).
+ * 5. A peer whose connection failed while the core was calling is put on a list and reported from
+ * the reactor.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+#include <zmq.h>
+
+#include "libutil/strutil.h"
+#include "link_private.h"
+
+#define BATCH_FRAMES 32
+#define BATCH_BYTES (1024u * 1024)
+#define BYTES_MAX (16u * 1024 * 1024)
+#define FORCED_MAX (64u * 1024 * 1024)
+#define RETRY 0.005
+#define EVENT_PATIENCE 0.05
+#define EVENT_BYTES_MAX (8u * 1024 * 1024)
+#define UP_PREFIX "up."
+
+/* --- peers that are gone --- */
+
+/* Forget what waits for it; hear and send no more. */
+static void peer_close(struct link_peer *p)
+{
+    p->state = LINK_GONE;
+    p->blocked = false;
+    list_remove(&p->work);
+    link_queue_clear(&p->queue);
+    if (p->event_up) {
+        p->event_up = false;
+        p->l->event_up--;
+    }
+    if (p->outbound && p->source->uri) { /* or ZeroMQ would connect again */
+        zmq_disconnect(p->source->sock, p->source->uri);
+        if (p->source == &p->l->src[SRC_UP] && p->l->src[SRC_SUB].uri)
+            zmq_disconnect(p->l->src[SRC_SUB].sock, p->l->src[SRC_SUB].uri);
+    }
+}
+
+static void peer_doom(struct link_peer *p, const char *why)
+{
+    link_t *l = p->l;
+
+    if (p->state == LINK_GONE)
+        return;
+    snprintf(p->why, sizeof(p->why), "%s", why);
+    peer_close(p);
+    list_append(&l->doomed, &p->doomed);
+    flux_timer_start(l->again, 0., 0.);
+}
+
+static void report_doomed(link_t *l)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&l->doomed))) {
+        struct link_peer *p = list_entry(n, struct link_peer, doomed);
+
+        list_remove(n);
+        core_peer_lost(l->core, p->plane, p->rank, p->why);
+    }
+}
+
+/* --- sending --- */
+
+/* 1: taken, 0: not now, -1: gone. */
+static int send_frame(struct link_peer *p, zmq_msg_t *frame)
+{
+    void *sock = p->source->sock;
+
+    if (!p->outbound && zmq_send(sock, p->id, sizeof(p->id), ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
+        return errno == EAGAIN ? 0 : -1;
+    if (zmq_msg_send(frame, sock, ZMQ_DONTWAIT) < 0)
+        return errno == EAGAIN ? 0 : -1;
+    return 1;
+}
+
+static void peer_flush(struct link_peer *p)
+{
+    link_t *l = p->l;
+    zmq_msg_t *frame;
+    int rc = 1;
+
+    list_remove(&p->work);
+    p->blocked = false;
+    while (rc > 0 && (frame = link_queue_frame(&p->queue))) {
+        size_t count = p->queue.frame_count;
+
+        if ((rc = send_frame(p, frame)) > 0) {
+            link_queue_sent(&p->queue);
+            l->stats.frames_out++;
+            l->stats.msgs_out += count;
+        }
+    }
+    if (rc < 0) {
+        peer_doom(p, "its connection is gone");
+    } else if (p->queue.count > 0) { /* blocked, or no memory for a frame: later */
+        p->blocked = true;
+        list_append(&l->blocked, &p->work);
+        if (!flux_watcher_active(l->retry))
+            flux_timer_start(l->retry, RETRY, RETRY);
+    }
+}
+
+/* The core may send again; from the reactor only. */
+static void peer_tell_room(struct link_peer *p)
+{
+    if (p->l->started && p->told_full && p->state != LINK_GONE &&
+        p->queue.count <= p->l->queue_max / 2 && p->queue.bytes <= BYTES_MAX / 2) {
+        p->told_full = false;
+        core_peer_writable(p->l->core, p->rank);
+    }
+}
+
+static void events_lossy(link_t *l, int lossy)
+{
+    int nodrop = !lossy;
+
+    zmq_setsockopt(l->src[SRC_PUB].sock, ZMQ_XPUB_NODROP, &nodrop, sizeof(nodrop));
+}
+
+static void events_flush(link_t *l)
+{
+    struct link_source *src = l->cast_uri ? &l->src[SRC_CAST] : &l->src[SRC_PUB];
+    double now = flux_reactor_now(l->r);
+    bool lossy = false;
+    zmq_msg_t *frame;
+
+    if (!src->sock || l->events.count == 0)
+        return;
+    if (!l->cast_uri && l->event_blocked) {
+        lossy = now - l->event_blocked_since >= EVENT_PATIENCE || l->events.bytes > EVENT_BYTES_MAX;
+        if (lossy) {
+            l->stats.event_skips++;
+            events_lossy(l, 1);
+        }
+    }
+    while ((frame = link_queue_frame(&l->events))) {
+        size_t count = l->events.frame_count;
+
+        if (zmq_msg_send(frame, src->sock, ZMQ_DONTWAIT) < 0)
+            break;
+        link_queue_sent(&l->events);
+        l->stats.frames_out++;
+        l->stats.events_out += count;
+    }
+    if (lossy)
+        events_lossy(l, 0);
+    if (l->events.count == 0) {
+        l->event_blocked = false;
+    } else if (!l->event_blocked) {
+        l->event_blocked = true;
+        l->event_blocked_since = now;
+        if (!flux_watcher_active(l->retry))
+            flux_timer_start(l->retry, RETRY, RETRY);
+    }
+}
+
+/* Rule 1, for a socket that something was sent on. */
+static void look_again(struct link_source *src)
+{
+    link_t *l = src->l;
+    int events = 0;
+    size_t len = sizeof(events);
+
+    if (!src->sock || src->again)
+        return;
+    if (zmq_getsockopt(src->sock, ZMQ_EVENTS, &events, &len) == 0 && (events & ZMQ_POLLIN)) {
+        src->again = true;
+        flux_timer_start(l->again, 0., 0.);
+    }
+}
+
+static void flush_list(link_t *l, struct list_node *list, const struct link_source *only)
+{
+    /* peer_flush() may put a peer back on the blocked list: each is seen once. */
+    struct list_node now;
+
+    list_init(&now);
+    LIST_FOREACH_SAFE(n, tmp, list)
+    {
+        struct link_peer *p = list_entry(n, struct link_peer, work);
+
+        if (!only || p->source == only) {
+            list_remove(n);
+            list_append(&now, n);
+        }
+    }
+    while (!list_empty(&now)) {
+        struct link_peer *p = list_entry(list_first(&now), struct link_peer, work);
+
+        peer_flush(p);
+        peer_tell_room(p);
+    }
+}
+
+void link_io_flush(link_t *l)
+{
+    flush_list(l, &l->dirty, NULL);
+    events_flush(l);
+}
+
+static void on_flush(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    link_t *l = arg;
+
+    (void)r, (void)w, (void)revents;
+    link_io_flush(l);
+    for (int i = SRC_IN; i <= SRC_RING; i++)
+        look_again(&l->src[i]);
+    look_again(&l->src[SRC_PUB]);
+}
+
+static void on_retry(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    link_t *l = arg;
+
+    (void)r, (void)revents;
+    flush_list(l, &l->blocked, NULL);
+    events_flush(l);
+    if (list_empty(&l->blocked) && !l->event_blocked)
+        flux_watcher_stop(w);
+    for (int i = SRC_IN; i <= SRC_PUB; i++)
+        look_again(&l->src[i]);
+}
+
+static struct link_peer *peer_find(link_t *l, enum core_plane plane, uint32_t rank)
+{
+    struct link_peer *out = plane == CORE_RING ? l->next : l->parent;
+
+    if (plane == CORE_EVENT)
+        return NULL;
+    /* In a ring of two the successor is the predecessor too: the connection that it opened to us
+     * carries the responses to its requests, and ours the requests; either reaches it. */
+    if (out && out->rank == rank)
+        return out;
+    return link_inbound(l, plane, rank);
+}
+
+static int op_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
+{
+    link_t *l = arg;
+    struct link_peer *p = peer_find(l, plane, rank);
+
+    if (!p || p->state == LINK_GONE || (!p->outbound && p->state == LINK_NEW)) {
+        errno = EHOSTUNREACH;
+        return -1;
+    }
+    if (!force && p->queue.count > 0 &&
+        (p->queue.count >= l->queue_max || p->queue.bytes >= BYTES_MAX)) {
+        p->told_full = true;
+        errno = EAGAIN;
+        return -1;
+    }
+    if (link_queue_backlog(&p->queue) >= FORCED_MAX) {
+        link_logf(
+            l, LOG_ERR,
+            "rank %u does not take what it is sent: %zu messages of %zu bytes wait; it is cut "
+            "off and counts as lost",
+            rank, p->queue.count, p->queue.bytes);
+        peer_doom(p, "it did not take what it was sent");
+        errno = EHOSTUNREACH;
+        return -1;
+    }
+    if (link_queue_push(&p->queue, msg) < 0)
+        return -1;
+    if (!p->blocked) {
+        if (p->queue.bytes >= LINK_FRAME_MAX) {
+            peer_flush(p);
+        } else if (list_empty(&p->work)) {
+            list_append(&l->dirty, &p->work);
+        }
+    }
+    flux_watcher_start(l->flush); /* also to look at the socket after peer_flush() */
+    return 0;
+}
+
+static int op_publish(void *arg, const flux_msg_t *event)
+{
+    link_t *l = arg;
+    flux_msg_t *ref;
+
+    if (l->cast_uri ? l->rank != 0 : l->event_up == 0)
+        return 0;
+    ref = flux_msg_incref(event);
+    if (link_queue_push(&l->events, ref) < 0) {
+        flux_msg_destroy(ref);
+        return -1;
+    }
+    if (l->events.bytes >= LINK_FRAME_MAX &&
+        (!l->event_blocked || l->events.bytes > EVENT_BYTES_MAX))
+        events_flush(l);
+    flux_watcher_start(l->flush);
+    return 0;
+}
+
+static void peer_cut(struct link_peer *p)
+{
+    zmq_msg_t word;
+
+    if (p->state == LINK_GONE)
+        return;
+    if (!p->outbound && p->state == LINK_NEW) {
+        peer_close(p);
+        return;
+    }
+    peer_flush(p);
+    if (p->state != LINK_GONE && zmq_msg_init_size(&word, strlen(LINK_WORD_CUT)) == 0) {
+        memcpy(zmq_msg_data(&word), LINK_WORD_CUT, strlen(LINK_WORD_CUT));
+        send_frame(p, &word);
+        zmq_msg_close(&word);
+    }
+    peer_close(p);
+    list_remove(&p->doomed); /* the core knows */
+    flux_watcher_start(p->l->flush);
+}
+
+static void op_drop(void *arg, enum core_plane plane, uint32_t rank)
+{
+    struct link_peer *p = peer_find(arg, plane, rank);
+
+    if (p)
+        peer_cut(p);
+}
+
+const struct core_link_ops link_ops = {
+    .send = op_send,
+    .publish = op_publish,
+    .drop = op_drop,
+};
+
+/* --- receiving --- */
+
+/* The messages of one frame.  Returns false when it is not what a broker sends. */
+static bool take_messages(link_t *l, enum core_plane plane, uint32_t from, const char *p,
+                          size_t len)
+{
+    errmsg_t err = {""};
+
+    l->stats.frames_in++;
+    while (len > 0) {
+        ssize_t size = flux_msg_frame_size(p, len, &err);
+        flux_msg_t *msg = NULL;
+
+        if (size > 0 && (size_t)size <= len)
+            msg = flux_msg_decode(p, size, &err);
+        if (!msg) {
+            l->stats.malformed++;
+            link_logf(l, LOG_ERR, "dropped %zu bytes from rank %u that are no message: %s", len,
+                      from, err.text[0] ? err.text : "it is cut short");
+            return false;
+        }
+        p += size;
+        len -= size;
+        if (plane == CORE_EVENT)
+            l->stats.events_in++;
+        else
+            l->stats.msgs_in++;
+        core_link_input(l->core, plane, from, msg);
+    }
+    return true;
+}
+
+static void take_frame(struct link_peer *p, zmq_msg_t *frame)
+{
+    const char *data = zmq_msg_data(frame);
+    size_t len = zmq_msg_size(frame);
+
+    if (p->state == LINK_GONE)
+        return;
+    p->state = LINK_UP;
+    if (len > LINK_WORD_MAX) {
+        take_messages(p->l, p->plane, p->rank, data, len);
+    } else if (len == strlen(LINK_WORD_CUT) && memcmp(data, LINK_WORD_CUT, len) == 0) {
+        peer_doom(p, "it cut the connection");
+    } else if (len > 0) {
+        p->l->stats.malformed++;
+        link_logf(p->l, LOG_ERR, "dropped %zu bytes from rank %u that are no message", len,
+                  p->rank);
+    }
+}
+
+/* Receive the parts of a message; those beyond `max` are dropped.  Returns how many there were, 0
+ * when nothing is there.  Close min(returned, max) of them. */
+static int receive(void *sock, zmq_msg_t *parts, int max)
+{
+    bool more = true;
+    int count = 0;
+
+    while (more) {
+        zmq_msg_t extra, *part = count < max ? &parts[count] : &extra;
+
+        zmq_msg_init(part);
+        if (zmq_msg_recv(part, sock, ZMQ_DONTWAIT) < 0) {
+            zmq_msg_close(part);
+            break;
+        }
+        more = zmq_msg_more(part);
+        if (count >= max)
+            zmq_msg_close(part);
+        count++;
+    }
+    return count;
+}
+
+static void close_parts(zmq_msg_t *parts, int count, int max)
+{
+    for (int i = 0; i < count && i < max; i++)
+        zmq_msg_close(&parts[i]);
+}
+
+/* Is that peer who it says?  The key was proven by CURVE, and came back from zap.c as user id. */
+static bool claim_ok(const struct link_peer *p, zmq_msg_t *frame)
+{
+    const char *key;
+
+    if (!p->l->curve)
+        return true;
+    key = zmq_msg_gets(frame, "User-Id");
+    return key && p->key[0] && strcmp(key, p->key) == 0;
+}
+
+static struct link_peer *identify(link_t *l, zmq_msg_t *id, zmq_msg_t *frame)
+{
+    const uint8_t *b = zmq_msg_data(id);
+    struct link_peer *p = NULL;
+    uint32_t rank = 0;
+
+    if (zmq_msg_size(id) == LINK_ID_SIZE && (b[0] == 'T' || b[0] == 'R')) {
+        rank = (uint32_t)b[1] << 24 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 8 | b[4];
+        p = link_inbound(l, b[0] == 'R' ? CORE_RING : CORE_TREE, rank);
+    }
+    if (!p) {
+        l->stats.misclaimed++;
+        link_logf(l, LOG_WARNING, "dropped a message from a broker that is no neighbour of rank %u",
+                  l->rank);
+        return NULL;
+    }
+    if (!claim_ok(p, frame)) {
+        l->stats.misclaimed++;
+        link_logf(l, LOG_WARNING,
+                  "dropped a message from a broker that says it is rank %u but has "
+                  "another rank's key",
+                  rank);
+        return NULL;
+    }
+    return p;
+}
+
+void link_drain_in(struct link_source *src)
+{
+    size_t bytes = 0;
+    zmq_msg_t part[2];
+
+    for (int i = 0; i < BATCH_FRAMES && bytes < BATCH_BYTES; i++) {
+        int count = receive(src->sock, part, 2);
+
+        if (count == 0)
+            return;
+        if (count == 2) {
+            struct link_peer *p = identify(src->l, &part[0], &part[1]);
+
+            bytes += zmq_msg_size(&part[1]);
+            if (p)
+                take_frame(p, &part[1]);
+        } else {
+            src->l->stats.malformed++;
+            link_logf(src->l, LOG_ERR, "dropped a message of %d parts from a neighbour", count);
+        }
+        close_parts(part, count, 2);
+    }
+}
+
+void link_drain_peer(struct link_source *src)
+{
+    size_t bytes = 0;
+    zmq_msg_t part[1];
+
+    for (int i = 0; i < BATCH_FRAMES && bytes < BATCH_BYTES; i++) {
+        int count = receive(src->sock, part, 1);
+
+        if (count == 0)
+            return;
+        bytes += zmq_msg_size(&part[0]);
+        if (count == 1)
+            take_frame(src->peer, &part[0]);
+        close_parts(part, count, 1);
+    }
+}
+
+void link_drain_sub(struct link_source *src)
+{
+    link_t *l = src->l;
+    size_t bytes = 0;
+    zmq_msg_t part[1];
+
+    if (l->rank == 0)
+        return;
+    for (int i = 0; i < BATCH_FRAMES && bytes < BATCH_BYTES; i++) {
+        int count = receive(src->sock, part, 1);
+
+        if (count == 0)
+            return;
+        bytes += zmq_msg_size(&part[0]);
+        if (count == 1 && l->parent && l->parent->state != LINK_GONE)
+            take_messages(l, CORE_EVENT, l->parent->rank, zmq_msg_data(&part[0]),
+                          zmq_msg_size(&part[0]));
+        close_parts(part, count, 1);
+    }
+}
+
+/* "\1up.RANK" from a child, or "\0up.RANK" from ZeroMQ when that child's connection ended. */
+static void take_subscription(link_t *l, zmq_msg_t *frame)
+{
+    const char *data = zmq_msg_data(frame);
+    size_t len = zmq_msg_size(frame);
+    char topic[24];
+    uint32_t rank;
+    struct link_peer *p;
+
+    if (len < 1 + strlen(UP_PREFIX) + 1 || len > sizeof(topic) ||
+        memcmp(data + 1, UP_PREFIX, strlen(UP_PREFIX)) != 0)
+        return; /* "" */
+    memcpy(topic, data + 1, len - 1);
+    topic[len - 1] = '\0';
+    if (str2u32(topic + strlen(UP_PREFIX), &rank) < 0 || !(p = link_inbound(l, CORE_TREE, rank)))
+        return;
+    if (data[0] == 1) {
+        if (!claim_ok(p, frame)) {
+            l->stats.misclaimed++;
+            link_logf(l, LOG_WARNING, "a broker says it is rank %u but has another rank's key",
+                      rank);
+        } else if (p->state != LINK_GONE && !p->event_up) {
+            p->event_up = true;
+            l->event_up++;
+            core_child_event_up(l->core, rank);
+        }
+    } else if (p->event_up) {
+        peer_doom(p, "its connection is gone");
+    }
+}
+
+void link_drain_pub(struct link_source *src)
+{
+    zmq_msg_t part[1];
+
+    for (int i = 0; i < BATCH_FRAMES; i++) {
+        int count = receive(src->sock, part, 1);
+
+        if (count == 0)
+            return;
+        if (count == 1)
+            take_subscription(src->l, &part[0]);
+        close_parts(part, count, 1);
+    }
+}
+
+void link_drain_zap(struct link_source *src)
+{
+    zap_serve(src->l->zap, flux_reactor_now(src->l->r), BATCH_FRAMES);
+}
+
+void link_drain_monitor(struct link_source *src)
+{
+    struct link_peer *p = src->peer;
+    zmq_msg_t part[2];
+    int count;
+
+    while ((count = receive(src->sock, part, 2)) > 0) {
+        uint16_t event = 0;
+
+        if (zmq_msg_size(&part[0]) >= sizeof(event))
+            memcpy(&event, zmq_msg_data(&part[0]), sizeof(event));
+        close_parts(part, count, 2);
+        switch (event) {
+        case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+            p->handshaken = true;
+            break;
+        case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+            link_logf(p->l, LOG_ERR, "rank %u refuses this broker's key", p->rank);
+            peer_doom(p, "it refuses this broker's key");
+            break;
+        case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+            link_logf(p->l, LOG_WARNING,
+                      "rank %u at %s does not answer as a broker with the expected "
+                      "key does; trying again",
+                      p->rank, p->source->uri);
+            break;
+        case ZMQ_EVENT_DISCONNECTED:
+            if (p->handshaken)
+                peer_doom(p, "its connection is gone");
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+/* --- turns --- */
+
+static void source_run(struct link_source *src)
+{
+    link_t *l = src->l;
+
+    src->again = false;
+    src->drain(src);
+    if (!list_empty(&l->blocked))
+        flush_list(l, &l->blocked, src);
+    if (l->event_blocked && src == &l->src[SRC_PUB])
+        events_flush(l);
+    look_again(src);
+}
+
+static void on_source(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    (void)r, (void)w, (void)revents;
+    source_run(arg);
+}
+
+static void announce(link_t *l)
+{
+    const topology_t *topo = core_topology(l->core);
+
+    l->announce = false;
+    for (uint32_t i = 0; i < l->nchildren; i++) {
+        struct link_peer *p = link_inbound(l, CORE_TREE, topology_child_at(topo, l->rank, i));
+
+        if (p && !p->event_up) {
+            p->event_up = true;
+            l->event_up++;
+            core_child_event_up(l->core, p->rank);
+        }
+    }
+}
+
+static void on_again(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    link_t *l = arg;
+
+    (void)r, (void)w, (void)revents;
+    if (l->announce)
+        announce(l);
+    for (int i = 0; i < SRC_COUNT; i++) {
+        if (l->src[i].sock && l->src[i].again)
+            source_run(&l->src[i]);
+    }
+    report_doomed(l);
+}
+
+int link_io_start(link_t *l)
+{
+    if (!(l->flush = flux_defer_create(l->r, on_flush, l)) ||
+        !(l->again = flux_timer_create(l->r, on_again, l)) ||
+        !(l->retry = flux_timer_create(l->r, on_retry, l)))
+        return -1;
+    for (int i = 0; i < SRC_COUNT; i++) {
+        struct link_source *src = &l->src[i];
+        int fd;
+        size_t len = sizeof(fd);
+
+        if (!src->sock)
+            continue;
+        if (zmq_getsockopt(src->sock, ZMQ_FD, &fd, &len) < 0 ||
+            !(src->w = flux_fd_watcher_create(l->r, fd, FLUX_POLLIN, on_source, src)))
+            return -1;
+        flux_watcher_start(src->w);
+        src->again = true; /* what came in before anybody looked */
+    }
+    flux_timer_start(l->again, 0., 0.);
+    return 0;
+}
+
+void link_io_stop(link_t *l)
+{
+    for (int i = 0; i < SRC_COUNT; i++) {
+        flux_watcher_destroy(l->src[i].w);
+        l->src[i].w = NULL;
+    }
+    flux_watcher_destroy(l->flush);
+    flux_watcher_destroy(l->again);
+    flux_watcher_destroy(l->retry);
+    l->flush = l->again = l->retry = NULL;
+}

@@ -1,0 +1,124 @@
+/* What the files of the link share.  link.c: sockets, keys and the public calls; link_io.c: what
+ * happens when a socket is ready; link_queue.c: what waits. */
+#ifndef BROKER_LINK_PRIVATE_H
+#define BROKER_LINK_PRIVATE_H
+
+#include "libutil/hmap.h"
+#include "libutil/list.h"
+#include "link.h"
+#include "link_queue.h"
+#include "zap.h"
+
+#define LINK_ID_SIZE 5
+#define LINK_WORD_MAX 39 /* frames shorter than a message header are words of the link itself */
+#define LINK_WORD_CUT "cut"
+#define LINK_KEY_SIZE (ZAP_KEY_SIZE + 1)
+
+/* state       meaning                                          left when
+ * LINK_NEW    not heard of yet (connecting, or waited for)     a frame came, or connected
+ * LINK_UP     messages pass                                    lost, dropped
+ * LINK_GONE   nothing is sent or believed any more             never: a lost peer stays lost
+ */
+enum link_peer_state { LINK_NEW, LINK_UP, LINK_GONE };
+
+struct link_peer {
+    link_t *l;
+    enum core_plane plane; /* CORE_TREE or CORE_RING */
+    uint32_t rank;
+    bool outbound; /* we connected to it (parent, ring successor); else it connected to us */
+    enum link_peer_state state;
+    bool handshaken; /* outbound: the connection was in use, its end is the end */
+    bool event_up;   /* child: its event connection is there */
+    bool told_full;  /* the core was given EAGAIN */
+    bool blocked;    /* ZeroMQ takes no more for now */
+    struct link_source *source;
+    uint8_t id[LINK_ID_SIZE]; /* inbound: routing id of its connection */
+    char key[LINK_KEY_SIZE];  /* "": not allowed to connect */
+    struct link_queue queue;
+    struct list_node work;   /* in link.dirty or link.blocked */
+    struct list_node doomed; /* in link.doomed: the core is to be told */
+    char why[96];
+};
+
+/* A ZeroMQ socket that is watched. */
+struct link_source {
+    link_t *l;
+    void *sock;
+    flux_watcher_t *w;
+    /* Take what has come in, a bounded part of it. */
+    void (*drain)(struct link_source *src);
+    struct link_peer *peer; /* the one behind an outbound socket or its monitor */
+    bool again;             /* something may be left: look without waiting for the descriptor */
+    char *uri;              /* connected or bound to */
+};
+
+enum {
+    SRC_IN,       /* ROUTER: tree children, ring predecessor */
+    SRC_UP,       /* DEALER: parent */
+    SRC_RING,     /* DEALER: ring successor */
+    SRC_UP_MON,   /* PAIR: what happens to the connection of SRC_UP */
+    SRC_RING_MON, /* the same for SRC_RING */
+    SRC_PUB,      /* XPUB: events to children; reads their subscriptions */
+    SRC_SUB,      /* SUB: events from the parent */
+    SRC_ZAP,      /* authentication */
+    SRC_CAST,     /* PUB at the root, else SUB: events by multicast */
+    SRC_COUNT,
+};
+
+struct link {
+    core_t *core;
+    flux_reactor_t *r;
+    void *ctx;
+    bool curve;
+    char public_key[LINK_KEY_SIZE];
+    char secret_key[LINK_KEY_SIZE];
+    double peer_timeout;
+    size_t queue_max;
+    char *cast_uri;
+    void (*log)(void *arg, int level, const char *text);
+    void *log_arg;
+    double log_since;
+    unsigned log_count;
+
+    uint32_t rank;
+    uint32_t nchildren;
+    bool started;
+    zap_t *zap;
+    struct link_source src[SRC_COUNT];
+    hmap_t *inbound; /* plane << 32 | rank -> struct link_peer */
+    struct link_peer *parent, *next;
+
+    struct link_queue events;
+    unsigned event_up; /* children whose event connection is there */
+    bool event_blocked;
+    double event_blocked_since;
+
+    struct list_node dirty;   /* peers with something to send */
+    struct list_node blocked; /* peers that ZeroMQ took no more for */
+    struct list_node doomed;
+    flux_watcher_t *flush; /* defer */
+    flux_watcher_t *again; /* timer 0: go on with what was cut short */
+    flux_watcher_t *retry; /* timer, only while something is blocked */
+    bool announce;         /* multicast: children's event links are there from the start */
+    struct link_stats stats;
+};
+
+void link_logf(link_t *l, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* link_io.c */
+extern const struct core_link_ops link_ops;
+int link_io_start(link_t *l);
+void link_io_stop(link_t *l);
+/* Hand everything over that ZeroMQ takes. */
+void link_io_flush(link_t *l);
+void link_drain_in(struct link_source *src);
+void link_drain_peer(struct link_source *src);
+void link_drain_monitor(struct link_source *src);
+void link_drain_pub(struct link_source *src);
+void link_drain_sub(struct link_source *src);
+void link_drain_zap(struct link_source *src);
+
+struct link_peer *link_inbound(const link_t *l, enum core_plane plane, uint32_t rank);
+void link_make_id(uint8_t *id, enum core_plane plane, uint32_t rank);
+
+#endif
