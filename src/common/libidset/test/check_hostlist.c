@@ -162,8 +162,7 @@ START_TEST(hostile)
         "n[0-1023]m[0-1024]",
         "[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]",
         "n[0-1048575],x",
-        "[0-1048575]"
-        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa1",
+        "[0-1048575]aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa1",
     };
     char longname[HOSTLIST_NAME_MAX + 2];
     hostlist_t *hl;
