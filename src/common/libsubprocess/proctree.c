@@ -1,0 +1,125 @@
+/* Processes as /proc shows them.
+ *
+ * A subreaper finds what its jobs left behind among its own children: whoever loses its parent is
+ * given to it.  Children come from /proc/self/task/TID/children where the kernel has that file, one
+ * read; else by the parent id in /proc/PID/stat of every process.
+ */
+#include "libsubprocess/proctree.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libutil/fdutil.h"
+
+#define ENVIRON_MAX (16u << 20)
+#define CHILDREN_MAX (8u << 20)
+
+/* State letter and parent of a process; -1 when it is gone. */
+static int stat_of(pid_t pid, char *state, pid_t *parent)
+{
+    char path[64], text[512], *p;
+    ssize_t n;
+    int fd, ppid;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (n <= 0)
+        return -1;
+    text[n] = '\0';
+    /* The name, in parentheses, may hold anything, even parentheses. */
+    p = strrchr(text, ')');
+    if (!p || sscanf(p + 1, " %c %d", state, &ppid) != 2)
+        return -1;
+    *parent = ppid;
+    return 0;
+}
+
+int proctree_all(proctree_f cb, void *arg)
+{
+    DIR *dir = opendir("/proc");
+    struct dirent *de;
+    int rc = 0;
+
+    if (!dir)
+        return -1;
+    while (rc == 0 && (de = readdir(dir)))
+        if (isdigit((unsigned char)de->d_name[0]))
+            rc = cb((pid_t)atoi(de->d_name), arg);
+    closedir(dir);
+    return rc;
+}
+
+struct filter {
+    proctree_f cb;
+    void *arg;
+    pid_t parent;
+};
+
+static int if_child(pid_t pid, void *arg)
+{
+    struct filter *f = arg;
+    pid_t parent;
+    char state;
+
+    if (stat_of(pid, &state, &parent) < 0 || parent != f->parent)
+        return 0;
+    return f->cb(pid, f->arg);
+}
+
+int proctree_children(proctree_f cb, void *arg)
+{
+    struct filter f = {cb, arg, getpid()};
+    char path[64], *text, *p, *end;
+    size_t len;
+    int rc = 0;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)gettid());
+    if (file_read_all(path, CHILDREN_MAX, &text, &len) < 0)
+        return proctree_all(if_child, &f);
+    for (p = text; rc == 0; p = end) {
+        long pid = strtol(p, &end, 10);
+
+        if (end == p)
+            break;
+        rc = cb((pid_t)pid, arg);
+    }
+    free(text);
+    return rc;
+}
+
+int proctree_has_env(pid_t pid, const char *assignment)
+{
+    size_t len, want = strlen(assignment) + 1;
+    char path[64], *text;
+    int found = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+    if (file_read_all(path, ENVIRON_MAX, &text, &len) < 0)
+        return -1;
+    for (char *p = text, *end; !found && p < text + len; p = end + 1) {
+        end = memchr(p, '\0', (size_t)(text + len - p));
+        if (!end)
+            end = text + len;
+        found = ((size_t)(end - p) == want - 1 && memcmp(p, assignment, want - 1) == 0);
+    }
+    free(text);
+    return found;
+}
+
+bool proctree_dead(pid_t pid)
+{
+    pid_t parent;
+    char state;
+
+    return stat_of(pid, &state, &parent) < 0 || state == 'Z' || state == 'X';
+}

@@ -1,0 +1,66 @@
+/* Start a program in a child process: fast, clean, and with the reason when it fails.
+ *
+ * The child shares the caller's memory until it has called execve(2), as with vfork(2): a large
+ * caller pays nothing for its size, and what went wrong in the child is known here at once, without
+ * a pipe.  The child starts with default signal handlers, an empty signal mask, and no descriptor
+ * open but those listed.
+ *
+ * Thread rules: every function may be called from any thread; the calling thread alone waits until
+ * the child has called execve(2).
+ */
+#ifndef SUBPROCESS_SPAWN_H
+#define SUBPROCESS_SPAWN_H
+
+#include <stddef.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "libutil/errmsg.h"
+
+/* Descriptor `src` of the caller becomes `dst` in the child. */
+struct spawn_fd {
+    int src;
+    int dst;
+};
+
+#define SPAWN_FDS_MAX 16
+
+enum {
+    SPAWN_PGRP = 1,    /* lead a process group of its own */
+    SPAWN_SESSION = 2, /* lead a session of its own (and so a group) */
+};
+
+/* Zeros mean: nothing of the kind. */
+struct spawn_params {
+    const char *path;           /* the program's file, see spawn_find_program() */
+    char *const *argv;          /* NULL-terminated */
+    char *const *envp;          /* NULL-terminated */
+    const char *cwd;            /* working directory; NULL: the caller's */
+    const struct spawn_fd *fds; /* everything the child has open; `dst` at most once each */
+    size_t nfds;                /* at most SPAWN_FDS_MAX */
+    unsigned flags;
+    int pdeathsig;               /* signal for the child when the calling *thread* ends */
+    const struct rlimit *nofile; /* limit of open files to set in the child */
+    int *pidfd;                  /* receives a descriptor of the child (close-on-exec) */
+};
+
+/* Start it.  The process id; or -1 with errno and a sentence, and no child is left: ENOENT, EACCES,
+ * ... as of execve(2), ENOTDIR and the like of chdir(2), EAGAIN or ENOMEM (no more processes),
+ * EINVAL. A file that is no program the kernel knows is given to /bin/sh, as execvp(3) does. */
+pid_t spawn_process(const struct spawn_params *p, errmsg_t *err);
+
+/* The file that a command name means: itself when it has a slash, else the first executable file of
+ * that name in the directories of `path` (the value of PATH; NULL: "/usr/local/bin:/usr/bin:/bin"),
+ * where relative ones start at `cwd` (may be NULL).  To be freed by the caller.  NULL with ENOENT,
+ * EACCES (found but not executable) or ENOMEM, and a sentence. */
+char *spawn_find_program(const char *name, const char *path, const char *cwd, errmsg_t *err);
+
+/* What a shell would report: 127 for a program not found, 126 for one that cannot be run. */
+int spawn_errno_to_code(int errnum);
+/* wait(2) status to exit code: that of exit(2), or 128 + signal. */
+int spawn_status_to_code(int status);
+/* The status in words: "exit code 3", "signal 11 (Segmentation fault), core dumped".  Returns buf.
+ */
+char *spawn_status_text(int status, char *buf, size_t size);
+
+#endif

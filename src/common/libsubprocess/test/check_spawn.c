@@ -1,0 +1,286 @@
+/* Spawning: what arrives in the child, and what comes back when it cannot start. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libsubprocess/process.h"
+#include "libsubprocess/proctree.h"
+#include "libutil/fdutil.h"
+
+static char *const env_min[] = {(char *)"PATH=/usr/bin:/bin", (char *)"COLOUR=blue", NULL};
+
+/* Run `sh -c script`, gather standard output, return the status. */
+static int shell(const char *script, struct process_params *pp, char *out, size_t size)
+{
+    char *argv[] = {(char *)"sh", (char *)"-c", (char *)script, NULL};
+    errmsg_t err;
+    process_t *p;
+    char *text;
+    size_t len;
+    int status = -1;
+
+    pp->spawn.path = "/bin/sh";
+    pp->spawn.argv = argv;
+    pp->spawn.envp = env_min;
+    pp->pipes |= PROCESS_STDOUT;
+    p = process_create(pp, &err);
+    ck_assert_msg(p != NULL, "%s", err.text);
+    ck_assert_int_eq(fd_read_all(process_fd(p, 1), 1 << 20, &text, &len), 0);
+    snprintf(out, size, "%s", text);
+    free(text);
+    while (process_reap(p, &status) == 0)
+        ;
+    process_destroy(p);
+    return status;
+}
+
+START_TEST(environment_and_directory)
+{
+    struct process_params pp = {.spawn.cwd = "/usr"};
+    char out[256];
+
+    ck_assert_int_eq(shell("echo $COLOUR $(pwd)", &pp, out, sizeof(out)), 0);
+    ck_assert_str_eq(out, "blue /usr\n");
+}
+END_TEST
+
+START_TEST(exit_codes)
+{
+    struct process_params pp = {0};
+    char out[256], text[128];
+    int status;
+
+    status = shell("exit 3", &pp, out, sizeof(out));
+    ck_assert_int_eq(spawn_status_to_code(status), 3);
+    ck_assert_str_eq(spawn_status_text(status, text, sizeof(text)), "exit code 3");
+    status = shell("kill -SEGV $$", &pp, out, sizeof(out));
+    ck_assert_int_eq(spawn_status_to_code(status), 128 + SIGSEGV);
+    ck_assert_ptr_nonnull(strstr(spawn_status_text(status, text, sizeof(text)), "signal 11"));
+    ck_assert_int_eq(spawn_errno_to_code(ENOENT), 127);
+    ck_assert_int_eq(spawn_errno_to_code(EACCES), 126);
+}
+END_TEST
+
+START_TEST(only_listed_descriptors)
+{
+    struct process_params pp = {0};
+    char out[256];
+    int leak = open("/dev/null", O_RDONLY); /* without close-on-exec */
+    int high = fcntl(leak, F_DUPFD, 200);
+    struct spawn_fd map[] = {{leak, 0}, {leak, 2}, {leak, 5}};
+
+    ck_assert_int_ge(high, 200);
+    pp.spawn.fds = map;
+    pp.spawn.nfds = 3;
+    ck_assert_int_eq(shell("exec ls /proc/self/fd", &pp, out, sizeof(out)), 0);
+    /* One more is that of ls itself. */
+    ck_assert_str_eq(out, "0\n1\n2\n3\n5\n");
+    close(leak);
+    close(high);
+}
+END_TEST
+
+START_TEST(crossed_descriptors)
+{
+    struct process_params pp = {0};
+    char out[256];
+    int a[2], b[2];
+
+    ck_assert_int_eq(pipe2(a, O_CLOEXEC), 0);
+    ck_assert_int_eq(pipe2(b, O_CLOEXEC), 0);
+    ck_assert_int_eq(write(a[1], "a\n", 2), 2);
+    ck_assert_int_eq(write(b[1], "b\n", 2), 2);
+    struct spawn_fd map[] = {{a[0], b[0]}, {b[0], a[0]}};
+
+    pp.spawn.fds = map;
+    pp.spawn.nfds = 2;
+    char script[128];
+
+    snprintf(script, sizeof(script), "read x <&%d; read y <&%d; echo $x$y", b[0], a[0]);
+    ck_assert_int_eq(shell(script, &pp, out, sizeof(out)), 0);
+    ck_assert_str_eq(out, "ab\n");
+    for (int i = 0; i < 2; i++) {
+        close(a[i]);
+        close(b[i]);
+    }
+}
+END_TEST
+
+START_TEST(signals_are_reset)
+{
+    struct process_params pp = {0};
+    char out[256];
+    sigset_t set;
+
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    ck_assert_int_eq(
+        shell("grep -E 'Sig(Blk|Ign)' /proc/self/status | cut -f2 | uniq", &pp, out, sizeof(out)),
+        0);
+    ck_assert_str_eq(out, "0000000000000000\n");
+    /* And the caller's mask is as it was. */
+    sigprocmask(SIG_BLOCK, NULL, &set);
+    ck_assert(sigismember(&set, SIGUSR1));
+    ck_assert(!sigismember(&set, SIGTERM));
+}
+END_TEST
+
+START_TEST(own_group_and_session)
+{
+    struct process_params pp = {.spawn.flags = SPAWN_PGRP};
+    char out[256];
+    int pid, group, session;
+
+    ck_assert_int_eq(
+        shell("set -- $(cut -d' ' -f1,5,6 /proc/$$/stat); echo $*", &pp, out, sizeof(out)), 0);
+    ck_assert_int_eq(sscanf(out, "%d %d %d", &pid, &group, &session), 3);
+    ck_assert_int_eq(pid, group);
+    ck_assert_int_eq(session, getsid(0));
+}
+END_TEST
+
+START_TEST(failures_have_reasons)
+{
+    char *argv[] = {(char *)"x", NULL};
+    struct spawn_params sp = {.argv = argv, .envp = env_min};
+    char dir[] = "/tmp/check_spawn.XXXXXX", file[64];
+    errmsg_t err;
+    int fd;
+
+    sp.path = "/no/such/program";
+    ck_assert_int_eq(spawn_process(&sp, &err), -1);
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "/no/such/program"));
+
+    sp.path = "/etc/passwd";
+    ck_assert_int_eq(spawn_process(&sp, &err), -1);
+    ck_assert_int_eq(errno, EACCES);
+
+    sp.path = "/bin/true";
+    sp.cwd = "/no/such/dir";
+    ck_assert_int_eq(spawn_process(&sp, &err), -1);
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "working directory '/no/such/dir'"));
+    sp.cwd = NULL;
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(file, sizeof(file), "%s/script", dir);
+    fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    ck_assert_int_eq(write(fd, "#!/no/interpreter\n", 18), 18);
+    close(fd);
+    sp.path = file;
+    ck_assert_int_eq(spawn_process(&sp, &err), -1);
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "interpreter"));
+
+    /* No zombie is left by any of these. */
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+    ck_assert_int_eq(errno, ECHILD);
+
+    /* A script without an interpreter line goes to the shell. */
+    fd = open(file, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    ck_assert_int_eq(write(fd, "exit 7\n", 7), 7);
+    close(fd);
+    int status, pid = spawn_process(&sp, &err);
+
+    ck_assert_int_gt(pid, 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(spawn_status_to_code(status), 7);
+    unlink(file);
+    rmdir(dir);
+    sp.argv = argv + 1;
+    ck_assert_int_eq(spawn_process(&sp, &err), -1);
+    ck_assert_int_eq(errno, EINVAL);
+}
+END_TEST
+
+START_TEST(find_program)
+{
+    errmsg_t err;
+    char *file = spawn_find_program("sh", "/no/such:/usr/bin:/bin", NULL, &err);
+
+    ck_assert_str_eq(file, "/usr/bin/sh");
+    free(file);
+    file = spawn_find_program("sh", "no:bin", "/usr", &err);
+    ck_assert_str_eq(file, "bin/sh");
+    free(file);
+    file = spawn_find_program("bin/sh", NULL, "/usr", &err);
+    ck_assert_str_eq(file, "bin/sh");
+    free(file);
+    ck_assert_ptr_null(spawn_find_program("no-such-thing", NULL, NULL, &err));
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert_ptr_null(spawn_find_program("passwd", "/etc", NULL, &err));
+    ck_assert_int_eq(errno, EACCES);
+    ck_assert_ptr_null(spawn_find_program("/usr", NULL, NULL, &err));
+    ck_assert_int_eq(errno, EACCES);
+    ck_assert_ptr_null(spawn_find_program("", NULL, NULL, &err));
+    ck_assert_int_eq(errno, ENOENT);
+}
+END_TEST
+
+static int remember(pid_t pid, void *arg)
+{
+    *(pid_t *)arg = pid;
+    return 1;
+}
+
+START_TEST(family)
+{
+    char *argv[] = {(char *)"sleep", (char *)"100", NULL};
+    struct process_params pp = {
+        .spawn = {.path = "/bin/sleep", .argv = argv, .envp = env_min, .pdeathsig = SIGKILL}};
+    errmsg_t err;
+    process_t *p = process_create(&pp, &err);
+    pid_t seen = 0, pid;
+    int status;
+
+    ck_assert_msg(p != NULL, "%s", err.text);
+    pid = process_pid(p);
+    ck_assert_int_eq(proctree_children(remember, &seen), 1);
+    ck_assert_int_eq(seen, pid);
+    ck_assert_int_eq(proctree_has_env(pid, "COLOUR=blue"), 1);
+    ck_assert_int_eq(proctree_has_env(pid, "COLOUR=blu"), 0);
+    ck_assert_int_eq(proctree_has_env(pid, "OLOUR=blue"), 0);
+    ck_assert(!proctree_dead(pid));
+    ck_assert_int_eq(process_reap(p, &status), 0);
+    process_destroy(p);
+    ck_assert(proctree_dead(pid));
+    ck_assert_int_eq(proctree_children(remember, &seen), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("spawn");
+    TCase *tc = tcase_create("spawn");
+    SRunner *sr;
+    int failed;
+
+    tcase_add_test(tc, environment_and_directory);
+    tcase_add_test(tc, exit_codes);
+    tcase_add_test(tc, only_listed_descriptors);
+    tcase_add_test(tc, crossed_descriptors);
+    tcase_add_test(tc, signals_are_reset);
+    tcase_add_test(tc, own_group_and_session);
+    tcase_add_test(tc, failures_have_reasons);
+    tcase_add_test(tc, find_program);
+    tcase_add_test(tc, family);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}
