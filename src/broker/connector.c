@@ -1,0 +1,648 @@
+/* connector.c - the door for local clients.
+ *
+ *    state of a client   what happens                                  left when
+ *    open                messages both ways                            see below
+ *    paused              open, but nothing is read from it             its queue is half empty and
+ *                                                                      half its requests answered
+ *    closing             an error frame waits to be written; nothing   written, or the client gone
+ *                        is read any more, and the endpoint is removed
+ *    dead                waits to be freed at the end of the pass      -
+ *
+ * Who comes in is asked of the kernel (SO_PEERCRED): the owner of the session, or root.  Others get
+ * an error frame.  What a client sends is decoded strictly; one that sends anything else than
+ * requests and responses in good form gets an error frame too, and is closed.
+ *
+ * A client that asks and does not read is not read any more once much waits for it, so that it
+ * blocks itself.  What it did not ask for just now (events, streams) cannot be held back that way:
+ * when far too much waits, it is cut off.
+ *
+ * Writing works as in conn_local.c: the first message of a pass at once, the following ones in one
+ * call at the end of the pass.
+ *
+ * Invariants:
+ *  1. In one pass one read of at most SCRATCH_SIZE bytes is done per client: nobody starves others.
+ *  2. Between passes no client's unread bytes lie in the shared scratch memory.
+ *  3. Memory for a client's output is at most cut_bytes and one message; for its input less than
+ *     one frame and SCRATCH_SIZE.
+ *  4. A client and its endpoint end only in the deferred sweep, never inside a call of the core.
+ *  5. Accepting that fails for want of descriptors is tried again when a client has gone, or after
+ *     RETRY seconds; it does not spin.
+ *
+ * Failure: of one client never harms another one, or the broker.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "connector.h"
+#include "core_private.h"
+#include "libflux/framer.h"
+#include "libflux/local_proto.h"
+#include "libutil/fdutil.h"
+#include "libutil/list.h"
+
+#define SCRATCH_SIZE 65536
+#define FLUSH_SIZE 65536
+#define BACKLOG 4096
+#define ACCEPT_BATCH 64
+#define RETRY 0.25
+
+enum client_state { CLIENT_OPEN, CLIENT_CLOSING, CLIENT_DEAD };
+
+struct client {
+    connector_t *cn;
+    struct list_node node;       /* in connector.clients */
+    struct list_node dirty_node; /* in connector.dirty: something is to be done after this pass */
+    int fd;
+    pid_t pid;
+    enum client_state state;
+    bool paused;
+    bool blocked; /* POLLOUT is waited for */
+    bool in_input;
+    bool grace; /* one batch may be read although many requests are open */
+    const char *why;
+    endpoint_t *ep;
+    framer_t *in;
+    outq_t *out;
+    flux_watcher_t *io;
+    double pass; /* reactor's time when a message was last written at once */
+};
+
+struct connector {
+    core_t *core;
+    flux_reactor_t *r;
+    int fd;
+    char *path;
+    dev_t dev; /* of the socket's name, to remove no other */
+    ino_t ino;
+    flux_watcher_t *accept;
+    flux_watcher_t *retry; /* accepting again, and paused clients that nothing else wakes */
+    flux_watcher_t *sweep;
+    struct list_node clients;
+    struct list_node dirty;
+    uint8_t *scratch;
+    bool starved; /* no descriptors: accept is stopped */
+    struct connector_limits limits;
+    struct connector_stats stats;
+};
+
+/* --- a client's state --- */
+
+static void mark_dirty(struct client *cl)
+{
+    list_remove(&cl->dirty_node);
+    list_append(&cl->cn->dirty, &cl->dirty_node);
+    flux_watcher_start(cl->cn->sweep);
+}
+
+static void set_events(struct client *cl)
+{
+    int events = (cl->state == CLIENT_OPEN && !cl->paused ? FLUX_POLLIN : 0) |
+                 (cl->blocked ? FLUX_POLLOUT : 0);
+
+    flux_fd_watcher_set(cl->io, events);
+}
+
+static void remove_endpoint(struct client *cl)
+{
+    endpoint_t *ep = cl->ep;
+
+    cl->ep = NULL;
+    core_endpoint_remove(ep, ECONNRESET, cl->why ? cl->why : "the client has gone away");
+}
+
+/* The end of a client.  `why` is a constant.  The core may be at work for this very client, so its
+ * endpoint is removed by the sweep. */
+static void kill_client(struct client *cl, const char *why)
+{
+    if (cl->state == CLIENT_DEAD)
+        return;
+    cl->state = CLIENT_DEAD;
+    if (!cl->why)
+        cl->why = why;
+    flux_watcher_stop(cl->io);
+    mark_dirty(cl);
+}
+
+/* Nothing is read from a client for which much waits. */
+static void update_pause(struct client *cl)
+{
+    const struct connector_limits *lim = &cl->cn->limits;
+    unsigned inflight = cl->ep && !cl->grace ? core_endpoint_inflight(cl->ep) : 0;
+    bool was = cl->paused;
+
+    if (outq_bytes(cl->out) > lim->pause_bytes || outq_messages(cl->out) > lim->pause_messages ||
+        inflight > lim->pause_inflight)
+        cl->paused = true;
+    else if (outq_bytes(cl->out) <= lim->pause_bytes / 2 &&
+             outq_messages(cl->out) <= lim->pause_messages / 2 &&
+             inflight <= lim->pause_inflight / 2)
+        cl->paused = false;
+    if (was == cl->paused)
+        return;
+    set_events(cl);
+    /* What was read before the pause waits here, not in the socket. */
+    if (!cl->paused && framer_pending(cl->in))
+        mark_dirty(cl);
+    if (cl->paused && !flux_watcher_active(cl->cn->retry))
+        flux_timer_start(cl->cn->retry, RETRY, 0.);
+}
+
+static void flush(struct client *cl)
+{
+    int rc = outq_flush(cl->out, cl->fd);
+    bool blocked = rc == 1;
+
+    if (rc < 0 || (rc == 0 && cl->state == CLIENT_CLOSING)) {
+        kill_client(cl, "the client has gone away");
+        return;
+    }
+    if (blocked != cl->blocked) {
+        cl->blocked = blocked;
+        set_events(cl);
+    }
+    if (cl->paused)
+        update_pause(cl);
+}
+
+/* The last thing a client hears. */
+static void close_with_error(struct client *cl, int errnum, const char *text)
+{
+    struct local_error e = {errnum, text};
+    char *json = flux_schema_encode(&local_error_schema, &e);
+    flux_msg_t *msg = json ? flux_msg_create(FLUX_MSG_CONTROL, LOCAL_ERROR) : NULL;
+
+    if (msg && flux_msg_set_json(msg, json) == 0 && outq_add(cl->out, msg) == 0) {
+        cl->state = CLIENT_CLOSING;
+        cl->why = "the client was disconnected";
+        set_events(cl);
+        mark_dirty(cl);
+        flush(cl);
+    } else
+        kill_client(cl, "the client was disconnected");
+    flux_msg_destroy(msg);
+    free(json);
+}
+
+static void cut(struct client *cl)
+{
+    connector_t *cn = cl->cn;
+
+    cn->stats.cut++;
+    core_log(cn->core, LOG_ERR,
+             "client %d is disconnected: it has not read the %zu bytes that wait for it",
+             (int)cl->pid, outq_bytes(cl->out));
+    kill_client(cl, "the client did not read what was sent to it");
+}
+
+/* --- to the client --- */
+
+static void client_send(void *arg, flux_msg_t *msg)
+{
+    struct client *cl = arg;
+    size_t queued = outq_bytes(cl->out);
+    double now = flux_reactor_now(cl->cn->r);
+    int rc = 0;
+
+    if (cl->state != CLIENT_OPEN) {
+        flux_msg_destroy(msg);
+        return;
+    }
+    if (queued > cl->cn->limits.cut_bytes) {
+        flux_msg_destroy(msg);
+        cut(cl);
+        return;
+    }
+    if (queued == 0 && cl->pass != now) {
+        cl->pass = now;
+        rc = outq_send(cl->out, cl->fd, msg);
+        if (rc == 0 && outq_bytes(cl->out) > 0) {
+            cl->blocked = true;
+            set_events(cl);
+        }
+    } else if ((rc = outq_add(cl->out, msg)) == 0 && !cl->blocked) {
+        if (outq_bytes(cl->out) >= FLUSH_SIZE)
+            flush(cl);
+        else if (list_empty(&cl->dirty_node))
+            mark_dirty(cl);
+    }
+    flux_msg_destroy(msg);
+    if (rc < 0)
+        kill_client(cl, errno == ENOMEM ? "out of memory for a message to the client"
+                                        : "the client has gone away");
+    else if (cl->state == CLIENT_OPEN && !cl->in_input)
+        update_pause(cl);
+}
+
+static const struct endpoint_ops client_endpoint_ops = {.send = client_send};
+
+/* --- from the client --- */
+
+static void broken(struct client *cl, const char *why)
+{
+    cl->cn->stats.broken++;
+    core_log(cl->cn->core, LOG_ERR, "client %d is disconnected: %s", (int)cl->pid, why);
+    close_with_error(cl, EPROTO, why);
+}
+
+/* Pass on what was read, for as long as the client may be read from. */
+static void handle_input(struct client *cl)
+{
+    flux_msg_t *msg = NULL;
+    errmsg_t err;
+
+    cl->in_input = true;
+    while (cl->state == CLIENT_OPEN && !cl->paused) {
+        if (!(msg = framer_next(cl->in, &err)))
+            break;
+        switch (flux_msg_type(msg)) {
+        case FLUX_MSG_REQUEST:
+        case FLUX_MSG_RESPONSE:
+            core_endpoint_input(cl->ep, msg);
+            break;
+        default:
+            flux_msg_destroy(msg);
+            broken(cl, "a client may send requests and responses only");
+            break;
+        }
+        if (cl->state == CLIENT_OPEN)
+            update_pause(cl);
+    }
+    cl->in_input = false;
+    cl->grace = false;
+    if (cl->state != CLIENT_OPEN)
+        return;
+    if (!msg && !cl->paused && errno != EAGAIN) {
+        broken(cl, err.text);
+        return;
+    }
+    if (framer_park(cl->in) < 0)
+        kill_client(cl, "out of memory for what the client sent");
+}
+
+static void read_client(struct client *cl)
+{
+    connector_t *cn = cl->cn;
+    ssize_t n = framer_read(cl->in, cl->fd, cn->scratch, SCRATCH_SIZE, false);
+
+    if (n > 0)
+        handle_input(cl);
+    else if (n == 0)
+        kill_client(cl, "the client has gone away");
+    else if (errno == ENOMEM)
+        kill_client(cl, "out of memory for what the client sent");
+    else if (errno != EAGAIN && errno != EINTR)
+        kill_client(cl, "the client has gone away");
+}
+
+static void client_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct client *cl = arg;
+
+    if (cl->state != CLIENT_DEAD && (revents & FLUX_POLLOUT))
+        flush(cl);
+    if (cl->state == CLIENT_OPEN && (revents & (FLUX_POLLIN | FLUX_POLLERR)) && !cl->paused)
+        read_client(cl);
+    else if (cl->state == CLIENT_CLOSING && (revents & FLUX_POLLERR))
+        kill_client(cl, "the client has gone away");
+}
+
+/* --- life of a client --- */
+
+static void client_free(struct client *cl)
+{
+    if (cl) {
+        int saved = errno;
+        list_remove(&cl->node);
+        list_remove(&cl->dirty_node);
+        flux_watcher_destroy(cl->io);
+        framer_destroy(cl->in);
+        outq_destroy(cl->out);
+        if (cl->fd >= 0)
+            close(cl->fd);
+        free(cl);
+        errno = saved;
+    }
+}
+
+/* After a pass: write what was queued, go on with clients that were paused, free dead ones. */
+static void sweep_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    connector_t *cn = arg;
+    struct list_node now;
+    struct list_node *n;
+
+    list_init(&now);
+    while ((n = list_first(&cn->dirty))) {
+        list_remove(n);
+        list_append(&now, n);
+    }
+    while ((n = list_first(&now))) {
+        struct client *cl = list_entry(n, struct client, dirty_node);
+
+        list_remove(n);
+        if (cl->state == CLIENT_OPEN && !cl->paused && framer_pending(cl->in))
+            handle_input(cl);
+        if (cl->state != CLIENT_DEAD && !cl->blocked && outq_bytes(cl->out) > 0)
+            flush(cl);
+        if (cl->state != CLIENT_OPEN)
+            remove_endpoint(cl);
+        if (cl->state == CLIENT_DEAD) {
+            client_free(cl);
+            cn->stats.clients--;
+            if (cn->starved) {
+                cn->starved = false;
+                flux_watcher_start(cn->accept);
+            }
+        }
+    }
+}
+
+static int send_hello(struct client *cl)
+{
+    core_t *core = cl->cn->core;
+    struct local_hello hello = {LOCAL_PROTOCOL, core_rank(core), core_size(core)};
+    char *json = flux_schema_encode(&local_hello_schema, &hello);
+    flux_msg_t *msg = json ? flux_msg_create(FLUX_MSG_CONTROL, LOCAL_HELLO) : NULL;
+    int rc = -1;
+
+    if (msg && flux_msg_set_json(msg, json) == 0)
+        rc = outq_send(cl->out, cl->fd, msg);
+    flux_msg_destroy(msg);
+    free(json);
+    return rc;
+}
+
+static int admit(struct client *cl, errmsg_t *err)
+{
+    connector_t *cn = cl->cn;
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+    char name[32];
+
+    if (getsockopt(cl->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        return errmsg_fail(err, errno, "cannot find out who the client is: %s", strerror(errno));
+    cl->pid = cred.pid;
+    if (cred.uid != core_userid(cn->core) && cred.uid != 0) {
+        errmsg_t why;
+        errmsg_fail(&why, EPERM, "this session belongs to user %u: user %u may not use it",
+                    core_userid(cn->core), cred.uid);
+        cn->stats.refused++;
+        core_log(cn->core, LOG_WARNING, "a client was refused: %s", why.text);
+        close_with_error(cl, EPERM, why.text);
+        return errmsg_fail(err, EPERM, "%s", why.text);
+    }
+    snprintf(name, sizeof(name), "client-%d", (int)cred.pid);
+    cl->ep = core_endpoint_add(cn->core, ENDPOINT_CLIENT, name, cred.uid, FLUX_ROLE_OWNER,
+                               &client_endpoint_ops, cl);
+    if (!cl->ep)
+        return errmsg_fail(err, ENOMEM, "out of memory for a client");
+    if (send_hello(cl) < 0)
+        return errmsg_fail(err, errno, "the client has gone away");
+    cl->blocked = outq_bytes(cl->out) > 0;
+    set_events(cl);
+    return 0;
+}
+
+int connector_adopt(connector_t *cn, int fd, errmsg_t *err)
+{
+    struct client *cl = calloc(1, sizeof(*cl));
+    int errnum;
+
+    if (!cl) {
+        close(fd);
+        return errmsg_fail(err, ENOMEM, "out of memory for a client");
+    }
+    cl->cn = cn;
+    cl->fd = fd;
+    cl->pass = -1.;
+    list_init(&cl->node);
+    list_init(&cl->dirty_node);
+    if (fd_set_cloexec(fd, 1) < 0 || !(cl->in = framer_create()) || !(cl->out = outq_create()) ||
+        !(cl->io = flux_fd_watcher_create(cn->r, fd, FLUX_POLLIN, client_cb, cl))) {
+        errmsg_set(err, "cannot serve a client: %s", strerror(errno));
+        client_free(cl);
+        return -1;
+    }
+    list_append(&cn->clients, &cl->node);
+    cn->stats.clients++;
+    cn->stats.accepted++;
+    flux_watcher_start(cl->io);
+    if (admit(cl, err) == 0)
+        return 0;
+    errnum = errno;
+    if (cl->state == CLIENT_OPEN)
+        kill_client(cl, "the client could not be served");
+    errno = errnum;
+    return -1;
+}
+
+/* --- listening --- */
+
+static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    connector_t *cn = arg;
+
+    for (int i = 0; i < ACCEPT_BATCH; i++) {
+        int fd = accept4(cn->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        errmsg_t err;
+
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+                if (!cn->starved)
+                    core_log(cn->core, LOG_ERR,
+                             "no more clients can be served (%s): raise the limit "
+                             "of open files, or let some go",
+                             strerror(errno));
+                cn->starved = true;
+                flux_watcher_stop(cn->accept);
+                flux_timer_start(cn->retry, RETRY, 0.);
+            }
+            return;
+        }
+        if (connector_adopt(cn, fd, &err) < 0 && errno != EPERM && errno != EPIPE)
+            core_log(cn->core, LOG_ERR, "a client was not served: %s", err.text);
+    }
+}
+
+/* A client with thousands of open requests that are not answered for long (it watches so many
+ * keys) gets its turn now and then: it may want to cancel some.  The core has a bound of its own.
+ */
+static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    connector_t *cn = arg;
+    const struct connector_limits *lim = &cn->limits;
+    bool again = false;
+
+    if (cn->starved) {
+        flux_watcher_start(cn->accept);
+        cn->starved = false;
+    }
+    LIST_FOREACH(it, &cn->clients)
+    {
+        struct client *cl = list_entry(it, struct client, node);
+        if (cl->state != CLIENT_OPEN || !cl->paused)
+            continue;
+        again = true;
+        if (outq_bytes(cl->out) > lim->pause_bytes / 2 ||
+            outq_messages(cl->out) > lim->pause_messages / 2)
+            continue;
+        cl->paused = false;
+        cl->grace = true;
+        set_events(cl);
+        if (framer_pending(cl->in))
+            mark_dirty(cl);
+    }
+    if (again)
+        flux_timer_start(cn->retry, RETRY, 0.);
+}
+
+/* Is there a living listener behind the name? */
+static bool is_alive(const struct sockaddr_un *sun)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int rc;
+
+    if (fd < 0)
+        return true; /* cannot tell: leave it alone */
+    rc = connect(fd, (const struct sockaddr *)sun, sizeof(*sun));
+    if (rc < 0 && errno != ECONNREFUSED && errno != ENOENT)
+        rc = 0; /* EAGAIN: alive and busy; anything else: not ours to remove */
+    close(fd);
+    return rc == 0;
+}
+
+static int bind_path(connector_t *cn, const char *path, errmsg_t *err)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    struct stat st;
+
+    if (strlen(path) >= sizeof(sun.sun_path))
+        return errmsg_fail(err, ENAMETOOLONG,
+                           "socket path %s has %zu bytes, %zu at most: choose a shorter rundir",
+                           path, strlen(path), sizeof(sun.sun_path) - 1);
+    strcpy(sun.sun_path, path);
+    if ((cn->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
+        return errmsg_fail(err, errno, "cannot create a socket: %s", strerror(errno));
+    if (bind(cn->fd, (struct sockaddr *)&sun, sizeof(sun)) < 0) {
+        if (errno != EADDRINUSE)
+            return errmsg_fail(err, errno, "cannot create socket %s: %s", path, strerror(errno));
+        if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
+            return errmsg_fail(err, EADDRINUSE, "%s exists and is no socket: remove it", path);
+        if (is_alive(&sun))
+            return errmsg_fail(err, EADDRINUSE,
+                               "another broker listens at %s: choose another rundir", path);
+        if (unlink(path) < 0 && errno != ENOENT)
+            return errmsg_fail(err, errno, "cannot remove the stale socket %s: %s", path,
+                               strerror(errno));
+        if (bind(cn->fd, (struct sockaddr *)&sun, sizeof(sun)) < 0)
+            return errmsg_fail(err, errno, "cannot create socket %s: %s", path, strerror(errno));
+        core_log(cn->core, LOG_INFO, "the socket of a dead broker was replaced: %s", path);
+    }
+    if (lstat(path, &st) == 0 && (cn->path = strdup(path))) {
+        cn->dev = st.st_dev;
+        cn->ino = st.st_ino;
+    }
+    if (listen(cn->fd, BACKLOG) < 0)
+        return errmsg_fail(err, errno, "cannot listen at %s: %s", path, strerror(errno));
+    if (!(cn->accept = flux_fd_watcher_create(cn->r, cn->fd, FLUX_POLLIN, accept_cb, cn)))
+        return errmsg_fail(err, ENOMEM, "out of memory for socket %s", path);
+    flux_watcher_start(cn->accept);
+    return 0;
+}
+
+connector_t *connector_create(core_t *core, const char *path, errmsg_t *err)
+{
+    connector_t *cn = calloc(1, sizeof(*cn));
+
+    if (!cn) {
+        errmsg_set(err, "out of memory for the local connector");
+        return NULL;
+    }
+    cn->core = core;
+    cn->r = core_reactor(core);
+    cn->fd = -1;
+    list_init(&cn->clients);
+    list_init(&cn->dirty);
+    cn->limits = (struct connector_limits){
+        .pause_bytes = 1024 * 1024,
+        .pause_messages = 8192,
+        .cut_bytes = 64 * 1024 * 1024,
+        .pause_inflight = 32768,
+    };
+    if (!(cn->scratch = malloc(SCRATCH_SIZE)) ||
+        !(cn->sweep = flux_defer_create(cn->r, sweep_cb, cn)) ||
+        !(cn->retry = flux_timer_create(cn->r, retry_cb, cn))) {
+        errmsg_set(err, "cannot create the local connector: %s", strerror(errno));
+        goto error;
+    }
+    if (path && bind_path(cn, path, err) < 0)
+        goto error;
+    return cn;
+error:
+    connector_destroy(cn);
+    return NULL;
+}
+
+void connector_destroy(connector_t *cn)
+{
+    if (cn) {
+        int saved = errno;
+        struct stat st;
+        struct list_node *n;
+
+        flux_watcher_destroy(cn->accept);
+        flux_watcher_destroy(cn->retry);
+        /* Answers that wait are still tried to be written, once. */
+        LIST_FOREACH(it, &cn->clients)
+        {
+            struct client *cl = list_entry(it, struct client, node);
+            if (cl->state != CLIENT_DEAD)
+                (void)outq_flush(cl->out, cl->fd);
+        }
+        LIST_FOREACH_SAFE(it, tmp, &cn->clients)
+        {
+            kill_client(list_entry(it, struct client, node), "the broker is going down");
+        }
+        LIST_FOREACH(it, &cn->clients)
+        {
+            remove_endpoint(list_entry(it, struct client, node));
+        }
+        while ((n = list_first(&cn->clients)))
+            client_free(list_entry(n, struct client, node));
+        flux_watcher_destroy(cn->sweep);
+        if (cn->fd >= 0)
+            close(cn->fd);
+        if (cn->path && lstat(cn->path, &st) == 0 && st.st_dev == cn->dev && st.st_ino == cn->ino)
+            (void)unlink(cn->path);
+        free(cn->path);
+        free(cn->scratch);
+        free(cn);
+        errno = saved;
+    }
+}
+
+void connector_get_limits(const connector_t *cn, struct connector_limits *limits)
+{
+    *limits = cn->limits;
+}
+
+void connector_set_limits(connector_t *cn, const struct connector_limits *limits)
+{
+    cn->limits = *limits;
+}
+
+void connector_get_stats(const connector_t *cn, struct connector_stats *st)
+{
+    *st = cn->stats;
+    st->queued = 0;
+    LIST_FOREACH(it, &cn->clients)
+    st->queued += outq_bytes(list_entry(it, struct client, node)->out);
+}
