@@ -1,0 +1,270 @@
+/* bench.c - what all benchmarks need.
+ *
+ * The socket to compare with is the plainest there is: two processes, blocking read and write, one
+ * system call each, messages of the same size as Flux's.
+ *
+ * Failure: a benchmark that cannot measure ends with a sentence and exit code 1.  A figure that
+ * misses its aim is marked, and is no failure: that is for whoever reads it to judge.
+ */
+#include "config.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "libflux/attr.h"
+
+#define STREAM_CHUNK 65536
+
+void bench_die(const char *fmt, ...)
+{
+    va_list ap;
+
+    fflush(stdout);
+    fprintf(stderr, "bench: ");
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+double bench_now_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec * 1e-3;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double bench_percentile(double *v, size_t n, double p)
+{
+    size_t i = (size_t)((double)n * p / 100.);
+
+    qsort(v, n, sizeof(*v), compare);
+    return v[i < n ? i : n - 1];
+}
+
+void bench_title(const char *fmt, ...)
+{
+    va_list ap;
+
+    printf("# ");
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    putchar('\n');
+    fflush(stdout);
+}
+
+/* Three digits that mean something. */
+static void print_value(char *buf, size_t size, double v)
+{
+    snprintf(buf, size, v >= 100. ? "%.0f" : v >= 10. ? "%.1f" : "%.2f", v);
+}
+
+void bench_print(const struct bench_figure *f)
+{
+    double ratio = f->ref_name && f->ref > 0. ? f->value / f->ref : 0.;
+    char value[32];
+    char ref[32] = "";
+    char rel[32] = "";
+    char aim[48] = "";
+    const char *mark = "";
+
+    print_value(value, sizeof(value), f->value);
+    if (f->ref_name) {
+        print_value(ref, sizeof(ref), f->ref);
+        snprintf(rel, sizeof(rel), "x%.2f", ratio);
+    }
+    if (f->ratio_at_most > 0.) {
+        snprintf(aim, sizeof(aim), "<= x%.4g", f->ratio_at_most);
+        mark = ratio <= f->ratio_at_most ? "ok" : "OVER";
+    } else if (f->at_most > 0.) {
+        snprintf(aim, sizeof(aim), "<= %.6g", f->at_most);
+        mark = f->value <= f->at_most ? "ok" : "OVER";
+    } else if (f->at_least > 0.) {
+        snprintf(aim, sizeof(aim), ">= %.6g", f->at_least);
+        mark = f->value >= f->at_least ? "ok" : "UNDER";
+    }
+    printf("%-40s %9s %-5s  %-26s %9s %-5s %8s  %-10s %s\n", f->name, value, f->unit,
+           f->ref_name ? f->ref_name : "", ref,
+           f->ref_name ? (f->ref_unit ? f->ref_unit : f->unit) : "", rel, aim, mark);
+    fflush(stdout);
+}
+
+void bench_rounds(struct bench_op *ops, size_t nops, size_t rounds)
+{
+    double *p50 = calloc(nops * rounds, sizeof(*p50));
+    double *p99 = calloc(nops * rounds, sizeof(*p99));
+    double *us;
+    size_t max = 0;
+
+    for (size_t i = 0; i < nops; i++)
+        max = ops[i].n > max ? ops[i].n : max;
+    us = calloc(max, sizeof(*us));
+    if (!p50 || !p99 || !us)
+        bench_die("out of memory");
+    for (size_t round = 0; round <= rounds; round++) {
+        for (size_t i = 0; i < nops; i++) {
+            ops[i].block(ops[i].arg, us, ops[i].n);
+            if (round > 0) {
+                p50[i * rounds + round - 1] = bench_percentile(us, ops[i].n, 50.);
+                p99[i * rounds + round - 1] = bench_percentile(us, ops[i].n, 99.);
+            }
+        }
+    }
+    for (size_t i = 0; i < nops; i++) {
+        ops[i].p50 = bench_percentile(p50 + i * rounds, rounds, 50.);
+        ops[i].p99 = bench_percentile(p99 + i * rounds, rounds, 50.);
+    }
+    free(p50);
+    free(p99);
+    free(us);
+}
+
+/* --- the plain socket --- */
+
+static void echo_serve(int fd)
+{
+    static char buf[STREAM_CHUNK];
+    ssize_t n;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while ((n = read(fd, buf, sizeof(buf))) > 0) {
+        for (ssize_t done = 0; done < n;) {
+            ssize_t m = write(fd, buf + done, (size_t)(n - done));
+            if (m < 0)
+                _exit(1);
+            done += m;
+        }
+    }
+    _exit(0);
+}
+
+void bench_echo_start(struct bench_echo *e, size_t size)
+{
+    int fd[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) < 0)
+        bench_die("socketpair: %s", strerror(errno));
+    fflush(stdout);
+    if ((e->pid = fork()) < 0)
+        bench_die("fork: %s", strerror(errno));
+    if (e->pid == 0) {
+        close(fd[0]);
+        echo_serve(fd[1]);
+    }
+    close(fd[1]);
+    e->fd = fd[0];
+    e->size = size;
+    if (!(e->buf = calloc(1, size > STREAM_CHUNK ? size : STREAM_CHUNK)))
+        bench_die("out of memory");
+}
+
+void bench_echo_stop(struct bench_echo *e)
+{
+    close(e->fd);
+    waitpid(e->pid, NULL, 0);
+    free(e->buf);
+}
+
+static void write_all(int fd, const char *buf, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, buf, len);
+        if (n < 0)
+            bench_die("write: %s", strerror(errno));
+        buf += n;
+        len -= (size_t)n;
+    }
+}
+
+static size_t read_some(int fd, char *buf, size_t len)
+{
+    ssize_t n = read(fd, buf, len);
+
+    if (n <= 0)
+        bench_die("read: %s", n < 0 ? strerror(errno) : "the other end is gone");
+    return (size_t)n;
+}
+
+void bench_echo_block(void *arg, double *us, size_t n)
+{
+    struct bench_echo *e = arg;
+    double last = bench_now_us();
+
+    for (size_t i = 0; i < n; i++) {
+        double now;
+        write_all(e->fd, e->buf, e->size);
+        for (size_t got = 0; got < e->size;)
+            got += read_some(e->fd, e->buf, e->size - got);
+        now = bench_now_us();
+        us[i] = now - last;
+        last = now;
+    }
+}
+
+double bench_echo_rate(struct bench_echo *e, size_t n, size_t window)
+{
+    size_t sent = 0; /* bytes */
+    size_t got = 0;
+    double begin = bench_now_us();
+
+    while (got < n * e->size) {
+        size_t end = got + window * e->size;
+        if (end > n * e->size)
+            end = n * e->size;
+        while (sent < end) {
+            size_t len = end - sent > STREAM_CHUNK ? STREAM_CHUNK : end - sent;
+            write_all(e->fd, e->buf, len);
+            sent += len;
+        }
+        got += read_some(e->fd, e->buf, STREAM_CHUNK);
+    }
+    return (double)n / (bench_now_us() - begin) * 1e6;
+}
+
+/* --- connections --- */
+
+flux_t *bench_open(void)
+{
+    errmsg_t err;
+    flux_t *h = flux_open(NULL, NULL, &err);
+
+    if (!h)
+        bench_die("%s", err.text);
+    return h;
+}
+
+flux_t *bench_open_rank(flux_t *h, uint32_t rank, flux_reactor_t *r)
+{
+    errmsg_t err;
+    char *dir = flux_attr_get(h, "rundir", &err);
+    char uri[256];
+    flux_t *other;
+
+    if (!dir)
+        bench_die("%s", err.text);
+    snprintf(uri, sizeof(uri), "local://%s/%u/local", dir, rank);
+    free(dir);
+    if (!(other = flux_open(uri, r, &err)))
+        bench_die("%s", err.text);
+    return other;
+}

@@ -1,0 +1,334 @@
+/* bench_event.c - how long an event takes until every rank has it, and how many of them go through.
+ *
+ *    bench_event
+ *
+ * One reader per rank of the session, each a client of its own broker.  A publisher, client of each
+ * rank in turn, publishes an event and sleeps until the last reader has it.  That is done with one
+ * process per reader, and with one process which has a connection to every rank: then the cost of
+ * waking the readers is not part of it, and what is left is Flux's.
+ *
+ * Throughput: one publisher with many events under way; the rate is what the slowest of the readers
+ * (processes) has got.
+ *
+ * The clock is the machine's, so that times taken in different processes can be subtracted.
+ */
+#include "config.h"
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "libflux/dispatch.h"
+#include "libflux/event.h"
+
+#define ROUNDS 7
+#define PER_ROUND 320
+#define STREAM_COUNT 20000
+#define STREAM_WINDOW 512
+#define STREAM_ROUNDS 3
+#define PAYLOAD 32
+
+enum { PING, STREAM, KINDS };
+
+/* Shared by all processes. */
+struct board {
+    atomic_uint got[KINDS]; /* readers that have the event at hand, or the last of the stream */
+    atomic_uint ready;
+    double last_us; /* when the last of them had it */
+    unsigned readers;
+    int wake; /* eventfd: the last reader wakes the publisher */
+};
+
+struct reader {
+    struct board *board;
+    unsigned streamed;
+    bool lost; /* the stream had a gap */
+    uint64_t last_seq;
+};
+
+static void report(struct board *b, int kind)
+{
+    if (atomic_fetch_add(&b->got[kind], 1) + 1 == b->readers) {
+        uint64_t one = 1;
+        b->last_us = bench_now_us();
+        if (write(b->wake, &one, sizeof(one)) < 0)
+            bench_die("eventfd: %s", strerror(errno));
+    }
+}
+
+static void ping_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct reader *r = arg;
+
+    report(r->board, PING);
+}
+
+static void stream_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct reader *r = arg;
+    uint64_t seq = flux_msg_seq(msg);
+
+    if (r->streamed > 0 && seq != r->last_seq + 1)
+        bench_die("rank %u: event %llu came after %llu", flux_rank(h), (unsigned long long)seq,
+                  (unsigned long long)r->last_seq);
+    r->last_seq = seq;
+    if (++r->streamed == STREAM_COUNT) {
+        r->streamed = 0;
+        report(r->board, STREAM);
+    }
+}
+
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_EVENT, "bench.ping", ping_cb, 0},
+    {FLUX_MSG_EVENT, "bench.stream", stream_cb, 0},
+    FLUX_HANDLER_END,
+};
+
+static void subscribe(flux_t *h, struct reader *r)
+{
+    flux_future_t *f;
+    errmsg_t err;
+
+    if (!flux_handlers_add(h, handlers, r))
+        bench_die("rank %u: handlers: %s", flux_rank(h), strerror(errno));
+    if (!(f = flux_event_subscribe(h, "bench.")) ||
+        flux_rpc_wait_struct(f, 30., NULL, NULL, &err) < 0)
+        bench_die("rank %u: subscribe: %s", flux_rank(h), f ? err.text : strerror(errno));
+    flux_future_destroy(f);
+    atomic_fetch_add(&r->board->ready, 1);
+}
+
+/* A process that reads for ranks first .. first + count - 1. */
+static pid_t start_reader(struct board *b, uint32_t first, uint32_t count)
+{
+    flux_reactor_t *reactor;
+    struct reader *readers;
+    flux_t *h;
+    pid_t pid;
+
+    fflush(stdout);
+    if ((pid = fork()) < 0)
+        bench_die("fork: %s", strerror(errno));
+    if (pid > 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    h = bench_open();
+    if (!(readers = calloc(count, sizeof(*readers))) || !(reactor = flux_reactor_create(false)))
+        bench_die("out of memory");
+    for (uint32_t i = 0; i < count; i++) {
+        readers[i].board = b;
+        subscribe(bench_open_rank(h, first + i, reactor), &readers[i]);
+    }
+    flux_close(h);
+    flux_reactor_run(reactor);
+    _exit(0);
+}
+
+static void start_readers(struct board *b, pid_t *pids, uint32_t nprocs)
+{
+    struct timespec tick = {.tv_nsec = 5000000};
+
+    atomic_store(&b->ready, 0);
+    for (uint32_t i = 0; i < nprocs; i++)
+        pids[i] = start_reader(b, nprocs > 1 ? i : 0, nprocs > 1 ? 1 : b->readers);
+    while (atomic_load(&b->ready) < b->readers) {
+        for (uint32_t i = 0; i < nprocs; i++) {
+            if (waitpid(pids[i], NULL, WNOHANG) > 0)
+                bench_die("a reader has failed");
+        }
+        nanosleep(&tick, NULL);
+    }
+}
+
+static void stop_readers(pid_t *pids, uint32_t nprocs)
+{
+    for (uint32_t i = 0; i < nprocs; i++) {
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], NULL, 0);
+    }
+}
+
+static void wait_for_readers(struct board *b)
+{
+    struct pollfd pfd = {.fd = b->wake, .events = POLLIN};
+    uint64_t n;
+
+    if (poll(&pfd, 1, 20000) <= 0 || read(b->wake, &n, sizeof(n)) < 0)
+        bench_die("an event did not reach all readers within 20 s: %u and %u of %u have it",
+                  atomic_load(&b->got[PING]), atomic_load(&b->got[STREAM]), b->readers);
+}
+
+/* --- latency --- */
+
+struct publisher {
+    struct board *board;
+    flux_t **from;
+    uint32_t first; /* ranks that publish, in turn */
+    uint32_t count;
+};
+
+static void publish_block(void *arg, double *us, size_t n)
+{
+    struct publisher *p = arg;
+    char payload[PAYLOAD] = {0};
+
+    for (size_t i = 0; i < n; i++) {
+        flux_t *h = p->from[p->first + i % p->count];
+        double begin;
+        atomic_store(&p->board->got[PING], 0);
+        begin = bench_now_us();
+        if (flux_event_send_raw(h, "bench.ping", payload, sizeof(payload)) < 0)
+            bench_die("publish: %s", strerror(errno));
+        wait_for_readers(p->board);
+        us[i] = p->board->last_us - begin;
+    }
+}
+
+static void latency(struct board *b, flux_t **from, uint32_t size, const char *how)
+{
+    struct bench_echo echo;
+    struct publisher root = {b, from, 0, 1};
+    struct publisher any = {b, from, 0, size};
+    struct bench_op ops[] = {
+        {.block = bench_echo_block, .arg = &echo, .n = 2000},
+        {.block = publish_block, .arg = &root, .n = PER_ROUND},
+        {.block = publish_block, .arg = &any, .n = PER_ROUND},
+    };
+    char name[64];
+
+    bench_echo_start(&echo, 100);
+    bench_rounds(ops, 3, ROUNDS);
+    bench_echo_stop(&echo);
+    for (int i = 1; i < 3; i++) {
+        struct bench_figure f = {.name = name,
+                                 .value = ops[i].p50,
+                                 .unit = "us",
+                                 .ref_name = "UNIX socket p50",
+                                 .ref = ops[0].p50,
+                                 .at_most = i == 2 && size == 16 ? 250. : 0.};
+        snprintf(name, sizeof(name), "event from %s, %s p50", i == 1 ? "rank 0" : "any rank", how);
+        bench_print(&f);
+        f.value = ops[i].p99;
+        f.ref_name = NULL;
+        f.at_most = 0.;
+        snprintf(name, sizeof(name), "event from %s, %s p99", i == 1 ? "rank 0" : "any rank", how);
+        bench_print(&f);
+    }
+}
+
+/* --- throughput --- */
+
+struct stream {
+    flux_t *h;
+    unsigned sent;
+    unsigned done;
+    char payload[PAYLOAD];
+};
+
+static void stream_send(struct stream *s);
+
+static void stream_done_cb(flux_future_t *f, void *arg)
+{
+    struct stream *s = arg;
+    errmsg_t err;
+
+    if (flux_rpc_get(f, &err) < 0)
+        bench_die("publish: %s", err.text);
+    flux_future_destroy(f);
+    if (++s->done == STREAM_COUNT)
+        flux_reactor_stop(flux_get_reactor(s->h), 0);
+    else if (s->sent < STREAM_COUNT)
+        stream_send(s);
+}
+
+static void stream_send(struct stream *s)
+{
+    flux_future_t *f = flux_event_publish_raw(s->h, "bench.stream", s->payload, PAYLOAD);
+
+    s->sent++;
+    if (!f || flux_future_then(f, 0., stream_done_cb, s) < 0)
+        bench_die("publish: %s", strerror(errno));
+}
+
+/* Events per second that each reader has got. */
+static double stream_rate(struct board *b, flux_t *h)
+{
+    struct stream s = {.h = h};
+    double begin = bench_now_us();
+
+    atomic_store(&b->got[STREAM], 0);
+    flux_reactor_update(flux_get_reactor(h));
+    for (int i = 0; i < STREAM_WINDOW; i++)
+        stream_send(&s);
+    if (flux_run(h) < 0)
+        bench_die("publish: the broker is gone");
+    wait_for_readers(b);
+    return STREAM_COUNT / (b->last_us - begin) * 1e6;
+}
+
+static void throughput(struct board *b, flux_t **from, uint32_t size, const char *how)
+{
+    double rates[2][STREAM_ROUNDS];
+    struct bench_echo echo;
+    double bare[STREAM_ROUNDS];
+    char name[64];
+
+    bench_echo_start(&echo, 100);
+    for (size_t i = 0; i < STREAM_ROUNDS; i++) {
+        bare[i] = bench_echo_rate(&echo, STREAM_COUNT * 5, STREAM_WINDOW);
+        rates[0][i] = stream_rate(b, from[0]);
+        rates[1][i] = stream_rate(b, from[size / 3]);
+    }
+    bench_echo_stop(&echo);
+    for (int i = 0; i < 2; i++) {
+        struct bench_figure f = {.name = name,
+                                 .value = bench_percentile(rates[i], STREAM_ROUNDS, 50.),
+                                 .unit = "/s",
+                                 .ref_name = "UNIX socket, same window",
+                                 .ref = bench_percentile(bare, STREAM_ROUNDS, 50.),
+                                 .at_least = size == 16 ? 20000. : 0.};
+        snprintf(name, sizeof(name), "events from rank %u, %s", i == 0 ? 0 : size / 3, how);
+        bench_print(&f);
+    }
+}
+
+int main(int argc, char *argv[])
+{
+    struct board *b =
+        mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    flux_t *h = bench_open();
+    uint32_t size = flux_size(h);
+    flux_t **from = calloc(size, sizeof(*from));
+    pid_t *pids = calloc(size, sizeof(*pids));
+
+    if (b == MAP_FAILED || !from || !pids || (b->wake = eventfd(0, EFD_CLOEXEC)) < 0)
+        bench_die("cannot set up: %s", strerror(errno));
+    b->readers = size;
+    for (uint32_t i = 0; i < size; i++)
+        from[i] = bench_open_rank(h, i, NULL);
+    bench_title("events to %u ranks", size);
+    start_readers(b, pids, 1);
+    latency(b, from, size, "1 reader");
+    throughput(b, from, size, "1 reader");
+    stop_readers(pids, 1);
+    start_readers(b, pids, size);
+    latency(b, from, size, "a reader each");
+    throughput(b, from, size, "a reader each");
+    stop_readers(pids, size);
+    for (uint32_t i = 0; i < size; i++)
+        flux_close(from[i]);
+    flux_close(h);
+    free(from);
+    free(pids);
+    return 0;
+}

@@ -1,0 +1,6 @@
+#!/bin/bash
+# Local requests beside a UNIX socket, hops of the tree beside ZeroMQ: see bench_rpc.c.
+. "$(dirname "$0")/bench_lib.sh"
+
+in_session 1 -- "$BENCH_DIR/bench_rpc" local || exit 1
+in_session 4 --topology=chain -- "$BENCH_DIR/bench_rpc" hops || exit 1
