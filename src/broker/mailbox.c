@@ -25,6 +25,7 @@ struct pile {
     struct letter *letters;
     size_t count;
     size_t cap;
+    size_t bytes;
 };
 
 struct mailbox {
@@ -81,7 +82,7 @@ int mailbox_put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limi
     bool wake = false;
 
     pthread_mutex_lock(&m->lock);
-    if (limit > 0 && p->count >= limit)
+    if (limit > 0 && (p->count >= limit || p->bytes >= MAILBOX_BYTES_MAX))
         errnum = ENOBUFS;
     else if (p->count == p->cap) {
         size_t cap = p->cap ? p->cap * 2 : 16;
@@ -94,6 +95,8 @@ int mailbox_put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limi
     }
     if (!errnum) {
         wake = p->count == 0;
+        if (msg)
+            p->bytes += flux_msg_encoded_size(msg);
         p->letters[p->count++] = (struct letter){from, msg, code};
     }
     pthread_mutex_unlock(&m->lock);
@@ -125,6 +128,7 @@ struct letter *mailbox_take(mailbox_t *m, size_t *count)
     p = m->fill;
     m->fill = m->taken;
     m->fill.count = 0;
+    m->fill.bytes = 0;
     m->taken = p;
     pthread_mutex_unlock(&m->lock);
     *count = p.count;

@@ -13,6 +13,9 @@
 
 typedef struct mailbox mailbox_t;
 
+/* Most bytes of messages that a put with a limit may leave waiting. */
+#define MAILBOX_BYTES_MAX (64 * 1024 * 1024)
+
 struct letter {
     void *from;      /* the sender's own mark */
     flux_msg_t *msg; /* or NULL: `code` is the news */
@@ -26,7 +29,8 @@ void mailbox_destroy(mailbox_t *m); /* NULL-safe, keeps errno; frees what is lef
 int mailbox_fd(const mailbox_t *m);
 
 /* Put one in; takes the message over on success.  `limit`: refuse with ENOBUFS when as many letters
- * wait (0: no limit).  -1 with ENOBUFS or ENOMEM; the message is then still the caller's. */
+ * or MAILBOX_BYTES_MAX bytes wait (0: no limit).  -1 with ENOBUFS or ENOMEM; the message is then
+ * still the caller's. */
 int mailbox_put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit);
 
 /* Take all that wait: an array that stays valid until the next call of mailbox_take(), and how

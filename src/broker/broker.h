@@ -1,0 +1,16 @@
+/* The broker: one per node; its main thread routes and does nothing else. */
+#ifndef BROKER_BROKER_H
+#define BROKER_BROKER_H
+
+#include <stdbool.h>
+
+#include "attrs.h"
+#include "libutil/errmsg.h"
+
+/* Be a broker until the session ends.  `attrs` holds what the command line set, and is filled in;
+ * see boot.h and broker.c for the names.  `argv` is the initial program (NULL-terminated, maybe
+ * empty), run by rank 0.  Returns the exit code for the process; what went wrong was written to
+ * standard error. */
+int broker_run(attrs_t *attrs, char *const argv[], bool verbose);
+
+#endif
