@@ -1,0 +1,17 @@
+/* Memory that is freed all at once: what one root change needs while it is made.
+ * Not thread-safe. */
+#ifndef KVS_ARENA_H
+#define KVS_ARENA_H
+
+#include <stddef.h>
+
+typedef struct arena arena_t;
+
+arena_t *arena_create(void);    /* NULL with ENOMEM */
+void arena_destroy(arena_t *a); /* NULL-safe, keeps errno */
+/* Aligned for anything, not zeroed.  NULL with ENOMEM. */
+void *arena_alloc(arena_t *a, size_t size);
+/* Forget everything; keeps one block for the next time. */
+void arena_reset(arena_t *a);
+
+#endif

@@ -1,0 +1,191 @@
+/* kvswalk.c - reading the tree.
+ *
+ * Invariants:
+ *  1. Nothing is copied or changed: what is handed out points into objects.
+ *  2. No unbounded work: a key has a bounded number of names, a trie a bounded depth, and links are
+ * followed 16 times.
+ *  3. An object is used only as what it should be at this place; one that is something else is EIO,
+ * so that a damaged or forged tree cannot lead a reader astray or in circles.
+ *
+ * Failure: a missing object is EAGAIN with its digest noted, everything else has a sentence.
+ */
+#include "config.h"
+#include <errno.h>
+#include <string.h>
+
+#include "kvs_key.h"
+#include "kvswalk.h"
+
+#define LINKS_MAX 16
+
+static struct content_obj *need(content_t *c, const uint8_t *digest, struct kvsmiss *miss)
+{
+    struct content_obj *o = content_get(c, digest);
+    if (!o) {
+        if (miss->n < KVSMISS_MAX)
+            memcpy(miss->digest[miss->n++], digest, blobref_size(content_blobref(c)));
+        errno = EAGAIN;
+    }
+    return o;
+}
+
+const void *kvswalk_node(content_t *c, const uint8_t *digest, int depth, struct kvsmiss *miss,
+                         errmsg_t *err)
+{
+    struct content_obj *o = need(c, digest, miss);
+    if (!o)
+        return NULL;
+    if (treeobj_kind(o->data) == TREEOBJ_BLOB ||
+        (depth >= 0 && treeobj_depth(o->data) != (unsigned)depth)) {
+        errmsg_fail(err, EIO, "an object of the store is not the directory it should be");
+        return NULL;
+    }
+    return o->data;
+}
+
+int kvswalk_entry(content_t *c, const uint8_t *dir, const char *name, size_t len,
+                  struct treeobj_entry *e, struct kvsmiss *miss, errmsg_t *err)
+{
+    size_t dsize = blobref_size(content_blobref(c));
+    uint64_t hash = 0;
+    for (int depth = 0;; depth++) {
+        const void *obj = kvswalk_node(c, dir, depth, miss, err);
+        if (!obj)
+            return -1;
+        if (treeobj_kind(obj) == TREEOBJ_LEAF)
+            return treeobj_leaf_find(obj, dsize, name, len, e);
+        if (depth == 0)
+            hash = treeobj_hash(name, len);
+        if (!treeobj_branch_child(obj, dsize, treeobj_slot(hash, (unsigned)depth), &dir, NULL))
+            return 0;
+    }
+}
+
+static int fail_key(errmsg_t *err, int errnum, const char *key, size_t keylen, const char *what)
+{
+    return errmsg_fail(err, errnum, "'%.*s': %s", keylen > 120 ? 120 : (int)keylen, key, what);
+}
+
+int kvswalk_find(content_t *c, const uint8_t *root, const char *key, size_t keylen, unsigned flags,
+                 struct treeobj_entry *e, bool *linked, struct kvsmiss *miss, errmsg_t *err)
+{
+    char path[2][KVS_KEY_MAX]; /* where a link leads; from one into the other */
+    const char *k = key;
+    size_t left = keylen;
+    unsigned links = 0;
+    const uint8_t *dir = root;
+    if (linked)
+        *linked = false;
+    if (kvs_key_is_root(key, keylen)) {
+        *e = (struct treeobj_entry){.name = "", .type = TREEOBJ_DIR, .digest = root};
+        return 0;
+    }
+    for (;;) {
+        const char *rest;
+        size_t restlen;
+        size_t n = kvs_key_name(k, left, &rest, &restlen);
+        int rc = kvswalk_entry(c, dir, k, n, e, miss, err);
+        if (rc < 0)
+            return -1;
+        if (rc == 0)
+            return fail_key(err, ENOENT, key, keylen, "no such key");
+        if (e->type == TREEOBJ_LINK && (rest || !(flags & KVSWALK_NOFOLLOW))) {
+            size_t len = e->len + (rest ? 1 + restlen : 0);
+            if (linked)
+                *linked = true;
+            if (++links > LINKS_MAX)
+                return fail_key(err, ELOOP, key, keylen, "too many symbolic links on the way");
+            if (len > KVS_KEY_MAX)
+                return fail_key(err, ENAMETOOLONG, key, keylen,
+                                "symbolic links lead to a key that is too long");
+            char *to = path[links & 1];
+            memcpy(to, e->data, e->len);
+            if (rest) {
+                to[e->len] = '.';
+                memcpy(to + e->len + 1, rest, restlen);
+            }
+            k = to;
+            left = len;
+            dir = root;
+            continue;
+        }
+        if (!rest)
+            return 0;
+        if (e->type != TREEOBJ_DIR)
+            return fail_key(err, ENOTDIR, key, keylen,
+                            "a name on the way is a value, not a directory");
+        dir = e->digest;
+        k = rest;
+        left = restlen;
+    }
+}
+
+int kvswalk_value(content_t *c, const struct treeobj_entry *e, const uint8_t **data, size_t *len,
+                  struct kvsmiss *miss, errmsg_t *err)
+{
+    if (e->type == TREEOBJ_VALUE) {
+        *data = e->data;
+        *len = e->len;
+        return 0;
+    }
+    struct content_obj *o = need(c, e->digest, miss);
+    if (!o)
+        return -1;
+    if (treeobj_kind(o->data) != TREEOBJ_BLOB || o->len != TREEOBJ_HEADER + (size_t)e->len)
+        return errmsg_fail(err, EIO, "an object of the store is not the value it should be");
+    *data = treeobj_blob(o->data, o->len, len);
+    return 0;
+}
+
+struct dirwalk {
+    content_t *c;
+    size_t dsize;
+    kvswalk_f cb;
+    void *arg;
+    struct kvsmiss *miss;
+    errmsg_t *err;
+    bool missing;
+};
+
+static int walk(struct dirwalk *w, const uint8_t *digest, int depth)
+{
+    const void *obj = kvswalk_node(w->c, digest, depth, w->miss, w->err);
+    if (!obj) {
+        if (errno != EAGAIN)
+            return -1;
+        w->missing = true;
+        return 0;
+    }
+    if (treeobj_kind(obj) == TREEOBJ_LEAF) {
+        uint32_t n = treeobj_count(obj, w->dsize);
+        for (uint32_t i = 0; i < n; i++) {
+            struct treeobj_entry e;
+            treeobj_leaf_entry(obj, w->dsize, i, &e);
+            int rc = w->cb(&e, w->arg);
+            if (rc)
+                return rc;
+        }
+        return 0;
+    }
+    for (unsigned i = 0; i < TREEOBJ_FAN && w->miss->n < KVSMISS_MAX; i++) {
+        const uint8_t *child;
+        if (!treeobj_branch_child(obj, w->dsize, i, &child, NULL))
+            continue;
+        int rc = walk(w, child, depth + 1);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int kvswalk_dir(content_t *c, const uint8_t *dir, kvswalk_f cb, void *arg, struct kvsmiss *miss,
+                errmsg_t *err)
+{
+    struct dirwalk w = {c, blobref_size(content_blobref(c)), cb, arg, miss, err, false};
+    int rc = walk(&w, dir, 0);
+    if (rc == 0 && w.missing) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return rc;
+}

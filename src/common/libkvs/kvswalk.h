@@ -1,0 +1,51 @@
+/* Reading the tree: from a root to an entry, or through a directory.
+ *
+ * Reading never waits.  Where an object is not here its digest is noted, and the caller, having got
+ * it, begins again at the root: the path is short, and all the rest of it is here then.
+ *
+ * Thread rules: those of the content store.
+ */
+#ifndef KVS_KVSWALK_H
+#define KVS_KVSWALK_H
+
+#include "libcontent/content.h"
+#include "treeobj.h"
+
+/* Digests of objects that are needed and not here. */
+#define KVSMISS_MAX 256
+struct kvsmiss {
+    unsigned n; /* up to KVSMISS_MAX; there may be more */
+    uint8_t digest[KVSMISS_MAX][BLOBREF_DIGEST_MAX];
+};
+
+enum {
+    KVSWALK_NOFOLLOW = 1, /* a symbolic link at the end is the answer */
+};
+
+/* Find `key` (valid; or ".") below `root`.  0 with *e, whose pointers live until the content store
+ * drops or trims.  For "." it is a TREEOBJ_DIR.  If `linked` is given it is set to whether a
+ * symbolic link was followed.  -1 with EAGAIN and one digest in `miss`; ENOENT, ENOTDIR, ELOOP,
+ * ENAMETOOLONG, EIO and a sentence. */
+int kvswalk_find(content_t *c, const uint8_t *root, const char *key, size_t keylen, unsigned flags,
+                 struct treeobj_entry *e, bool *linked, struct kvsmiss *miss, errmsg_t *err);
+
+/* One name in the directory `dir`: 1 with *e, 0 when it is not there, -1 as above. */
+int kvswalk_entry(content_t *c, const uint8_t *dir, const char *name, size_t len,
+                  struct treeobj_entry *e, struct kvsmiss *miss, errmsg_t *err);
+
+/* The value of a TREEOBJ_VALUE or TREEOBJ_REF: 0, or -1 as above. */
+int kvswalk_value(content_t *c, const struct treeobj_entry *e, const uint8_t **data, size_t *len,
+                  struct kvsmiss *miss, errmsg_t *err);
+
+/* Call back for all entries of a directory, in the order of the trie.  Nonzero from the callback
+ * ends it.  0; what the callback returned; -1 with EAGAIN (objects noted in `miss`; entries that
+ * are here were shown), EIO. */
+typedef int (*kvswalk_f)(const struct treeobj_entry *e, void *arg);
+int kvswalk_dir(content_t *c, const uint8_t *dir, kvswalk_f cb, void *arg, struct kvsmiss *miss,
+                errmsg_t *err);
+
+/* A leaf or branch that should be at this depth (or any: depth < 0).  NULL with EAGAIN or EIO. */
+const void *kvswalk_node(content_t *c, const uint8_t *digest, int depth, struct kvsmiss *miss,
+                         errmsg_t *err);
+
+#endif

@@ -1,0 +1,83 @@
+/* Tree objects: the bytes of directories and large values (format: treeobj.c and
+ * doc/kvs-objects.rst).
+ *
+ * Objects are read in place: treeobj_check() once when bytes come in, accessors after that. `dsize`
+ * is the size of a digest, the same for all objects of a store.
+ *
+ * Thread rules: any thread.
+ */
+#ifndef KVS_TREEOBJ_H
+#define KVS_TREEOBJ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libutil/errmsg.h"
+
+#define TREEOBJ_HEADER 8
+#define TREEOBJ_INLINE_MAX 256 /* longest value kept in its entry */
+#define TREEOBJ_FAN 16         /* children of a branch */
+#define TREEOBJ_LEAF_MAX 32    /* entries of a leaf above the deepest level */
+#define TREEOBJ_DEPTH_MAX 16   /* a leaf there has any number of entries */
+
+enum treeobj_kind { TREEOBJ_LEAF = 1, TREEOBJ_BRANCH = 2, TREEOBJ_BLOB = 3 };
+enum treeobj_type {
+    TREEOBJ_VALUE = 1, /* data, len */
+    TREEOBJ_REF = 2,   /* digest of a blob, len is the value's size */
+    TREEOBJ_DIR = 4,   /* digest of a leaf or branch */
+    TREEOBJ_LINK = 5,  /* data, len: a key */
+};
+
+struct treeobj_entry {
+    const char *name;
+    uint8_t namelen;
+    uint8_t type;
+    uint32_t len;
+    const uint8_t *data;
+    const uint8_t *digest;
+};
+
+/* Are these bytes an object, in its one encoding?  0, or -1 with EPROTO and a sentence. */
+int treeobj_check(const void *data, size_t len, size_t dsize, errmsg_t *err);
+
+/* The functions below are for checked objects. */
+enum treeobj_kind treeobj_kind(const void *obj);
+unsigned treeobj_depth(const void *obj);
+/* Entries in the (sub)directory that a leaf or branch is. */
+uint32_t treeobj_count(const void *obj, size_t dsize);
+
+void treeobj_leaf_entry(const void *leaf, size_t dsize, uint32_t i, struct treeobj_entry *e);
+bool treeobj_leaf_find(const void *leaf, size_t dsize, const char *name, size_t namelen,
+                       struct treeobj_entry *e);
+/* Child number `slot` of a branch; false when there is none. */
+bool treeobj_branch_child(const void *branch, size_t dsize, unsigned slot, const uint8_t **digest,
+                          uint32_t *count);
+const uint8_t *treeobj_blob(const void *blob, size_t objlen, size_t *len);
+/* Call back with each digest in the object, until it returns nonzero, which is returned. */
+int treeobj_refs(const void *obj, size_t dsize, int (*cb)(const uint8_t *digest, void *arg),
+                 void *arg);
+
+/* Where a name belongs: four bits per level, from the highest. */
+uint64_t treeobj_hash(const char *name, size_t namelen);
+static inline unsigned treeobj_slot(uint64_t hash, unsigned depth)
+{
+    return (unsigned)(hash >> (60 - 4 * depth)) & 15;
+}
+/* Order of entries in a leaf: by bytes, the shorter first. */
+int treeobj_name_cmp(const char *a, size_t alen, const char *b, size_t blen);
+
+/* Encoding.  Entries are sorted and distinct.  sizes first, then into a buffer of that size. */
+size_t treeobj_leaf_size(const struct treeobj_entry *e, uint32_t n, size_t dsize);
+void treeobj_leaf_encode(void *buf, const struct treeobj_entry *e, uint32_t n, size_t dsize,
+                         unsigned depth);
+struct treeobj_child {
+    const uint8_t *digest; /* NULL: none */
+    uint32_t count;
+};
+size_t treeobj_branch_size(const struct treeobj_child child[TREEOBJ_FAN], size_t dsize);
+void treeobj_branch_encode(void *buf, const struct treeobj_child child[TREEOBJ_FAN], size_t dsize,
+                           unsigned depth);
+void treeobj_blob_header(void *buf); /* TREEOBJ_HEADER bytes, before the value */
+
+#endif
