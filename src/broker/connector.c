@@ -139,7 +139,7 @@ static void update_pause(struct client *cl)
     bool was = cl->paused;
 
     if (outq_bytes(cl->out) > lim->pause_bytes || outq_messages(cl->out) > lim->pause_messages ||
-        inflight > lim->pause_inflight)
+        inflight > lim->pause_inflight || core_congested(cl->cn->core))
         cl->paused = true;
     else if (outq_bytes(cl->out) <= lim->pause_bytes / 2 &&
              outq_messages(cl->out) <= lim->pause_messages / 2 &&
@@ -492,7 +492,7 @@ static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
             continue;
         again = true;
         if (outq_bytes(cl->out) > lim->pause_bytes / 2 ||
-            outq_messages(cl->out) > lim->pause_messages / 2)
+            outq_messages(cl->out) > lim->pause_messages / 2 || core_congested(cn->core))
             continue;
         cl->paused = false;
         cl->grace = true;

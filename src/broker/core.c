@@ -105,7 +105,6 @@ core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
         c->cbs = *cbs;
     c->cbs_arg = arg;
     c->hash_seed = cfg->seed ^ 0x5bd1e9955bd1e995u;
-    list_init(&c->held);
     list_init(&c->subscribers);
     if (!(c->topo = topology_create(cfg->topology, cfg->size, err))) {
         core_destroy(c);
@@ -146,7 +145,6 @@ void core_destroy(core_t *c)
         service_destroy(c);
         flux_close(c->h);
         c->h = NULL;
-        route_held_destroy(c);
         pos = 0;
         while (c->inflight && hmap_next(c->inflight, &pos, NULL, NULL, &val)) {
             struct inflight *f = val;
@@ -242,8 +240,12 @@ drop:
 
 void core_peer_writable(core_t *c, uint32_t rank)
 {
-    (void)rank;
-    route_held(c);
+    struct peer *p = overlay_tree_peer(c, rank);
+
+    if (p)
+        route_held(c, p);
+    if (c->ring_next.rank == rank)
+        route_held(c, &c->ring_next);
 }
 
 /* --- endpoints --- */

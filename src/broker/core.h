@@ -104,6 +104,9 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
 /* The queue towards a neighbour that gave EAGAIN has room again. */
 void core_peer_writable(core_t *c, uint32_t rank);
 
+/* Much waits for neighbours that do not keep up: read no more from local clients for now. */
+bool core_congested(const core_t *c);
+
 /* --- local endpoints: clients and modules --- */
 
 struct endpoint_ops {

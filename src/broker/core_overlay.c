@@ -204,7 +204,9 @@ static void wired(core_t *c)
             flux_msg_destroy(hello);
         }
     }
-    route_held(c);
+    route_held(c, &c->ring_next);
+    if (c->parent)
+        route_held(c, c->parent);
     report_ready(c);
 }
 
@@ -270,7 +272,7 @@ static void peer_gone(core_t *c, struct peer *p, const char *why)
              why);
     inflight_fail(c, &p->to, EHOSTUNREACH, text);
     inflight_forget(c, &p->from, true);
-    route_held(c);
+    route_held(c, p);
 }
 
 void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char *why)
@@ -413,7 +415,7 @@ static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     else {
         p->up = true;
         send_control(c, p, "overlay.welcome", &welcome_schema, &n);
-        route_held(c);
+        route_held(c, p);
         return;
     }
     refuse(c, p, why);
@@ -493,6 +495,7 @@ static void goodbye_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     snprintf(text, sizeof(text), "rank %u has left the session", p->rank);
     inflight_fail(c, &p->to, EHOSTUNREACH, text);
     inflight_forget(c, &p->from, true);
+    route_held(c, p);
     if (c->state < CORE_DOWN) {
         idset_t *sub = topology_subtree(c->topo, p->rank);
         if (sub)
@@ -617,6 +620,7 @@ static void peer_init(struct peer *p, uint32_t rank, enum core_plane plane)
     p->plane = plane;
     list_init(&p->to);
     list_init(&p->from);
+    list_init(&p->held);
 }
 
 int overlay_init(core_t *c)
@@ -653,8 +657,14 @@ int overlay_init(core_t *c)
 
 void overlay_destroy(core_t *c)
 {
-    for (uint32_t i = 0; i < c->nchildren && c->children; i++)
+    for (uint32_t i = 0; i < c->nchildren && c->children; i++) {
         flux_msg_destroy(c->children[i].hello);
+        route_held_destroy(c, &c->children[i]);
+    }
+    if (c->parent)
+        route_held_destroy(c, c->parent);
+    if (c->ring_next.held.next)
+        route_held_destroy(c, &c->ring_next);
     flux_watcher_destroy(c->join_timer);
     flux_watcher_destroy(c->report_timer);
     flux_watcher_destroy(c->orphan_timer);

@@ -24,6 +24,9 @@ struct peer {
     flux_msg_t *hello;     /* child: came before this broker was welcomed itself */
     struct list_node to;   /* inflight.to_node: requests sent to it */
     struct list_node from; /* inflight.from_node: requests that came from it */
+    struct list_node held; /* requests for it that wait until it has joined, or has room */
+    size_t held_count;
+    size_t held_bytes;
 };
 
 struct used_service {
@@ -89,8 +92,7 @@ struct core {
     struct peer ring_next;
     struct peer ring_prev;
 
-    struct list_node held; /* struct held: requests for a neighbour that has not joined yet */
-    size_t held_count;
+    size_t held_count; /* of all neighbours */
 
     struct list_node subscribers;
     struct event_log *events;
@@ -122,9 +124,9 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
 void route_response(core_t *c, flux_msg_t *msg);
 void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* A neighbour has joined or is lost: try the held requests again. */
-void route_held(core_t *c);
-void route_held_destroy(core_t *c);
+/* A neighbour has joined, has room, or is lost: try what is held for it again. */
+void route_held(core_t *c, struct peer *p);
+void route_held_destroy(core_t *c, struct peer *p);
 int route_control(core_t *c, struct peer *p, flux_msg_t *msg); /* taken over */
 /* Tell a service that the sender `routes` of `like` is gone. */
 void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, struct peer *to_peer);

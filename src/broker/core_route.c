@@ -15,7 +15,9 @@
  * Invariants:
  *  1. Every request that wants an answer gets exactly one last response, whatever is lost.
  *  2. A request never comes back to a broker on the ring: more hops than ranks end it.
- *  3. No more than HELD_MAX requests are held.
+ *  3. No more than HELD_MAX requests, or HELD_BYTES_MAX bytes of them, are held for one neighbour;
+ * beyond CONGESTED of them local clients are not read (core_congested()).
+ *  4. What is held for a neighbour is sent before anything that comes later for it.
  *
  * Failure: errors are answered to the sender; what has no sender to answer (NORESPONSE) is counted
  * as dropped.
@@ -29,7 +31,9 @@
 
 #include "core_private.h"
 
-#define HELD_MAX 16384
+#define HELD_MAX 65536
+#define HELD_BYTES_MAX (64 * 1024 * 1024)
+#define CONGESTED 1024
 
 struct held {
     struct list_node node;
@@ -141,16 +145,40 @@ static void deliver_local(core_t *c, endpoint_t *ep, flux_msg_t *msg, endpoint_t
     ep->ops->send(ep->arg, msg);
 }
 
-static void forward(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from_ep,
+static void hold(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from_ep,
+                 struct peer *from_peer)
+{
+    size_t size = flux_msg_encoded_size(msg);
+    struct held *held = NULL;
+
+    if (p->held_count < HELD_MAX && p->held_bytes + size <= HELD_BYTES_MAX &&
+        (held = malloc(sizeof(*held)))) {
+        held->msg = msg;
+        held->from_ep = from_ep ? from_ep->id : 0;
+        held->from_peer = from_peer;
+        list_append(&p->held, &held->node);
+        p->held_count++;
+        p->held_bytes += size;
+        c->held_count++;
+        return;
+    }
+    route_error(c, msg, EAGAIN, "rank %u does not keep up with what is sent to it: try again later",
+                p->rank);
+    flux_msg_destroy(msg);
+}
+
+/* Send to a neighbour: 0 when the message is done with, -1 when it has to wait. */
+static int try_send(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from_ep,
                     struct peer *from_peer)
 {
     struct inflight *f = NULL;
+    int errnum;
 
     if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
         !(f = inflight_add(c, msg, from_ep, from_peer, NULL, p))) {
         route_error(c, msg, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
         flux_msg_destroy(msg);
-        return;
+        return 0;
     }
     if (c->link->send(c->link_arg, p->plane, p->rank, msg, false) == 0) {
         if (p->plane == CORE_RING)
@@ -159,35 +187,24 @@ static void forward(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from
             c->stats.tree_up++;
         else
             c->stats.tree_down++;
-        return;
+        return 0;
     }
-    int errnum = errno;
+    errnum = errno;
     if (f)
         inflight_remove(c, f);
     if (errnum == EAGAIN)
-        route_error(c, msg, EAGAIN,
-                    "rank %u does not keep up with what is sent to it: try again later", p->rank);
-    else
-        route_error(c, msg, EHOSTUNREACH, "rank %u cannot be reached from rank %u: %s", p->rank,
-                    c->cfg.rank, strerror(errnum));
+        return -1;
+    route_error(c, msg, EHOSTUNREACH, "rank %u cannot be reached from rank %u: %s", p->rank,
+                c->cfg.rank, strerror(errnum));
     flux_msg_destroy(msg);
+    return 0;
 }
 
-static void hold(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)
+static void forward(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from_ep,
+                    struct peer *from_peer)
 {
-    struct held *held = NULL;
-
-    if (c->held_count < HELD_MAX && (held = malloc(sizeof(*held)))) {
-        held->msg = msg;
-        held->from_ep = from_ep ? from_ep->id : 0;
-        held->from_peer = from_peer;
-        list_append(&c->held, &held->node);
-        c->held_count++;
-        return;
-    }
-    route_error(c, msg, EAGAIN, "rank %u has not joined the session yet: try again later",
-                c->cfg.rank);
-    flux_msg_destroy(msg);
+    if (!p->up || !list_empty(&p->held) || try_send(c, p, msg, from_ep, from_peer) < 0)
+        hold(c, p, msg, from_ep, from_peer);
 }
 
 /* Routing proper; the sender is on the route stack already. */
@@ -211,10 +228,6 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
             flux_msg_destroy(msg);
             return;
         }
-        if (!c->parent->lost && !c->parent->up) {
-            hold(c, msg, from_ep, from_peer);
-            return;
-        }
         if (flags & FLUX_MSGF_UPSTREAM)
             flux_msg_set_flags(msg, flags & ~FLUX_MSGF_UPSTREAM);
         if (c->parent->lost) {
@@ -236,13 +249,10 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
     }
     p = overlay_tree_peer(c, topology_next_hop(c->topo, c->cfg.rank, nodeid));
     if (!(flags & FLUX_MSGF_RING) && p && !p->lost && !p->gone) {
-        if (p->up)
-            forward(c, p, msg, from_ep, from_peer);
-        else
-            hold(c, msg, from_ep, from_peer);
+        forward(c, p, msg, from_ep, from_peer);
         return;
     }
-    if (c->ring_next.up && !c->ring_next.lost &&
+    if (c->cfg.size > 1 && !c->ring_next.lost &&
         flux_msg_route_count(msg) <= (size_t)c->cfg.size + 1) {
         flux_msg_set_flags(msg, flags | FLUX_MSGF_RING);
         forward(c, &c->ring_next, msg, from_ep, from_peer);
@@ -275,39 +285,69 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
     route(c, msg, from_ep, from_peer);
 }
 
-void route_held(core_t *c)
+void route_held(core_t *c, struct peer *p)
 {
-    struct list_node now;
+    struct list_node later;
     struct list_node *n;
+    size_t count = p->held_count;
+    size_t bytes = p->held_bytes;
+    bool waits = false;
 
-    list_init(&now);
-    while ((n = list_first(&c->held))) {
+    /* Work on a list of its own: what is held again goes back in front of it, in order. */
+    list_init(&later);
+    while ((n = list_first(&p->held))) {
         list_remove(n);
-        list_append(&now, n);
+        list_append(&later, n);
     }
-    c->held_count = 0;
-    while ((n = list_first(&now))) {
+    p->held_count = p->held_bytes = 0;
+    c->held_count -= count;
+    while (!waits && (n = list_first(&later))) {
         struct held *held = list_entry(n, struct held, node);
         endpoint_t *ep = held->from_ep ? hmap_get_u64(c->endpoints, held->from_ep) : NULL;
-        list_remove(n);
-        if (ep || held->from_peer)
-            route(c, held->msg, ep, held->from_peer);
-        else
+        size_t size = flux_msg_encoded_size(held->msg);
+
+        if (!ep && !held->from_peer)
             flux_msg_destroy(held->msg); /* its sender is gone */
+        else if (p->lost || p->gone)
+            route(c, held->msg, ep, held->from_peer);
+        else if (!p->up || try_send(c, p, held->msg, ep, held->from_peer) < 0) {
+            waits = true;
+            break;
+        }
+        list_remove(n);
         free(held);
+        count--;
+        bytes -= size;
     }
+    if (!waits)
+        return;
+    while ((n = list_first(&p->held))) {
+        list_remove(n);
+        list_append(&later, n);
+    }
+    while ((n = list_first(&later))) {
+        list_remove(n);
+        list_append(&p->held, n);
+    }
+    p->held_count += count;
+    p->held_bytes += bytes;
+    c->held_count += count;
 }
 
-void route_held_destroy(core_t *c)
+bool core_congested(const core_t *c)
 {
-    LIST_FOREACH_SAFE(it, tmp, &c->held)
+    return c->held_count > CONGESTED;
+}
+
+void route_held_destroy(core_t *c, struct peer *p)
+{
+    LIST_FOREACH_SAFE(it, tmp, &p->held)
     {
         struct held *held = list_entry(it, struct held, node);
         list_remove(it);
         flux_msg_destroy(held->msg);
         free(held);
     }
-    c->held_count = 0;
 }
 
 int route_control(core_t *c, struct peer *p, flux_msg_t *msg)
