@@ -386,6 +386,10 @@ int flux_msg_take_raw(flux_msg_t *msg, void *data, size_t len)
 
 int flux_msg_route_push(flux_msg_t *msg, uint32_t id)
 {
+    if (msg->type != FLUX_MSG_REQUEST && msg->type != FLUX_MSG_RESPONSE) {
+        errno = EINVAL;
+        return -1;
+    }
     if (msg->nroutes >= FLUX_MSG_ROUTES_MAX) {
         errno = EOVERFLOW;
         return -1;
