@@ -1,0 +1,910 @@
+/* check_connector.c - the local connector with a real core, and libflux's client at the other end.
+ *
+ * The broker is a thread with its own reactor; clients are in the test's thread.
+ */
+#include "config.h"
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/broker/connector.h"
+#include "libflux/dispatch.h"
+#include "libflux/event.h"
+#include "libflux/future.h"
+
+/* --- a broker in a thread --- */
+
+struct broker {
+    pthread_t thread;
+    char dir[64];
+    char path[96];
+    uint32_t userid;
+    struct connector_limits limits; /* 0: default */
+    int stop[2];
+    int ready[2];
+    core_t *core;
+    connector_t *cn;
+    flux_reactor_t *r;
+    atomic_int lines; /* lines logged */
+    atomic_ullong clients, accepted, refused, broken, cut, queued;
+    atomic_uint disconnects;
+};
+
+static void log_cb(core_t *c, int level, const char *text, void *arg)
+{
+    struct broker *b = arg;
+
+    (void)c;
+    (void)level;
+    (void)text;
+    atomic_fetch_add(&b->lines, 1);
+}
+
+static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    flux_reactor_stop(r, 0);
+}
+
+static void stats_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct broker *b = arg;
+    struct connector_stats st;
+
+    connector_get_stats(b->cn, &st);
+    b->clients = st.clients;
+    b->accepted = st.accepted;
+    b->refused = st.refused;
+    b->broken = st.broken;
+    b->cut = st.cut;
+    b->queued = st.queued;
+}
+
+/* A service of the broker's own, for things that a service may do. */
+static void flood_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    char *block = calloc(1, 65536);
+
+    /* A stream that does not care whether it is read: 2 GiB. */
+    for (int i = 0; i < 32768; i++)
+        flux_respond_more_raw(h, req, block, 65536);
+    flux_respond_error(h, req, ENODATA, "end");
+    free(block);
+}
+
+static void big_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    size_t len;
+    const void *data = flux_msg_payload(req, &len);
+
+    flux_respond_raw(h, req, data, len);
+}
+
+static void silent_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+}
+
+static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct broker *b = arg;
+
+    atomic_fetch_add(&b->disconnects, 1);
+}
+
+static void cred_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    char json[96];
+
+    snprintf(json, sizeof(json), "{\"userid\":%u,\"roles\":%u,\"hops\":%zu}", flux_msg_userid(req),
+             flux_msg_rolemask(req), flux_msg_route_count(req));
+    flux_respond(h, req, json);
+}
+
+static const struct flux_handler test_handlers[] = {
+    {FLUX_MSG_REQUEST, "test.flood", flood_cb, 0},
+    {FLUX_MSG_REQUEST, "test.big", big_cb, 0},
+    {FLUX_MSG_REQUEST, "test.silent", silent_cb, 0},
+    {FLUX_MSG_REQUEST, "test.cred", cred_cb, 0},
+    {FLUX_MSG_REQUEST, "test.disconnect", disconnect_cb, 0},
+    FLUX_HANDLER_END,
+};
+
+/* The service is an endpoint of its own with a handle, as a module's would be, but in this thread.
+ */
+struct service {
+    endpoint_t *ep;
+    flux_t *h;
+};
+
+static int service_out(void *impl, flux_msg_t *msg)
+{
+    struct service *s = impl;
+
+    core_endpoint_input(s->ep, msg);
+    return 0;
+}
+
+static void service_in(void *arg, flux_msg_t *msg)
+{
+    struct service *s = arg;
+
+    flux_handle_deliver(s->h, msg);
+}
+
+/* A link that reaches nobody: a session of one. */
+static int link_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
+{
+    errno = EHOSTUNREACH;
+    return -1;
+}
+
+static int link_publish(void *arg, const flux_msg_t *event)
+{
+    return 0;
+}
+
+static void link_drop(void *arg, enum core_plane plane, uint32_t rank)
+{
+}
+
+static const struct core_link_ops link_ops = {link_send, link_publish, link_drop};
+
+static void *broker_thread(void *arg)
+{
+    static const struct flux_handle_ops handle_ops = {.send = service_out};
+    static const struct endpoint_ops ep_ops = {.send = service_in};
+    static const struct core_callbacks cbs = {.log = log_cb};
+    struct broker *b = arg;
+    struct core_config cfg;
+    struct service s;
+    flux_handlers_t *hs;
+    flux_watcher_t *stop;
+    flux_watcher_t *stats;
+    errmsg_t err = {""};
+
+    core_config_init(&cfg);
+    cfg.userid = b->userid;
+    b->r = flux_reactor_create(false);
+    b->core = core_create(&cfg, b->r, &cbs, b, &err);
+    ck_assert_msg(b->core != NULL, "%s", err.text);
+    core_set_link(b->core, &link_ops, NULL);
+    b->cn = connector_create(b->core, b->path, &err);
+    ck_assert_msg(b->cn != NULL, "%s", err.text);
+    if (b->limits.cut_bytes)
+        connector_set_limits(b->cn, &b->limits);
+    s.h = flux_handle_create(&handle_ops, &s, b->r, 0, 1, 1);
+    s.ep = core_endpoint_add(b->core, ENDPOINT_MODULE, "test", cfg.userid, FLUX_ROLE_BROKER,
+                             &ep_ops, &s);
+    core_service_add(b->core, "test", s.ep);
+    hs = flux_handlers_add(s.h, test_handlers, b);
+    ck_assert_int_eq(core_start(b->core), 0);
+    core_local_ready(b->core);
+    stop = flux_fd_watcher_create(b->r, b->stop[0], FLUX_POLLIN, stop_cb, NULL);
+    flux_watcher_start(stop);
+    stats = flux_timer_create(b->r, stats_cb, b);
+    flux_timer_start(stats, 0.01, 0.01);
+    ck_assert_int_eq(write(b->ready[1], "x", 1), 1);
+    flux_reactor_run(b->r);
+    flux_watcher_destroy(stats);
+    flux_watcher_destroy(stop);
+    connector_destroy(b->cn);
+    flux_handlers_remove(hs);
+    core_endpoint_remove(s.ep, EHOSTUNREACH, "end");
+    flux_close(s.h);
+    core_destroy(b->core);
+    flux_reactor_destroy(b->r);
+    return NULL;
+}
+
+static struct broker *broker_start(uint32_t userid, const struct connector_limits *limits)
+{
+    struct broker *b = calloc(1, sizeof(*b));
+    char c;
+
+    strcpy(b->dir, "/tmp/check-connector-XXXXXX");
+    ck_assert(mkdtemp(b->dir) != NULL);
+    snprintf(b->path, sizeof(b->path), "%s/local", b->dir);
+    b->userid = userid;
+    if (limits)
+        b->limits = *limits;
+    ck_assert_int_eq(pipe(b->stop), 0);
+    ck_assert_int_eq(pipe(b->ready), 0);
+    ck_assert_int_eq(pthread_create(&b->thread, NULL, broker_thread, b), 0);
+    ck_assert_int_eq(read(b->ready[0], &c, 1), 1);
+    return b;
+}
+
+static void broker_stop(struct broker *b)
+{
+    ck_assert_int_eq(write(b->stop[1], "x", 1), 1);
+    pthread_join(b->thread, NULL);
+    ck_assert(access(b->path, F_OK) < 0); /* the socket's name is gone */
+    for (int i = 0; i < 2; i++) {
+        close(b->stop[i]);
+        close(b->ready[i]);
+    }
+    ck_assert_int_eq(rmdir(b->dir), 0);
+    free(b);
+}
+
+/* The broker looks at its counters every 10 ms. */
+#define WAIT_FOR(cond)                                         \
+    do {                                                       \
+        int tries_ = 0;                                        \
+        while (!(cond) && tries_++ < 2000)                     \
+            poll(NULL, 0, 5);                                  \
+        ck_assert_msg((cond), "waited in vain for %s", #cond); \
+    } while (0)
+
+static flux_t *open_client(struct broker *b)
+{
+    char uri[128];
+    errmsg_t err = {""};
+    flux_t *h;
+
+    snprintf(uri, sizeof(uri), "local://%s", b->path);
+    h = flux_open(uri, NULL, &err);
+    ck_assert_msg(h != NULL, "%s", err.text);
+    return h;
+}
+
+static int raw_connect(struct broker *b)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    strcpy(sun.sun_path, b->path);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    return fd;
+}
+
+/* Read a frame from a raw connection: NULL at the end of the stream. */
+static flux_msg_t *raw_read(int fd)
+{
+    static char buf[1 << 20];
+    size_t have = 0;
+
+    for (;;) {
+        errmsg_t err;
+        ssize_t size = flux_msg_frame_size(buf, have, &err);
+        ck_assert_int_ge(size, 0);
+        if (size > 0 && (size_t)size == have)
+            return flux_msg_decode(buf, have, &err);
+        ssize_t n =
+            read(fd, buf + have, size > 0 ? (size_t)size - have : FLUX_MSG_HEADER_SIZE - have);
+        if (n <= 0)
+            return NULL;
+        have += (size_t)n;
+    }
+}
+
+static void expect_error(int fd, const char *says)
+{
+    flux_msg_t *msg = raw_read(fd);
+
+    ck_assert(msg != NULL);
+    ck_assert_int_eq(flux_msg_type(msg), FLUX_MSG_CONTROL);
+    ck_assert_str_eq(flux_msg_topic(msg), "error");
+    ck_assert_msg(strstr(flux_msg_json(msg), says) != NULL, "%s", flux_msg_json(msg));
+    flux_msg_destroy(msg);
+    ck_assert(raw_read(fd) == NULL);
+}
+
+static void expect_hello(int fd)
+{
+    flux_msg_t *msg = raw_read(fd);
+
+    ck_assert(msg != NULL);
+    ck_assert_str_eq(flux_msg_topic(msg), "hello");
+    ck_assert_str_eq(flux_msg_json(msg), "{\"protocol\":1,\"rank\":0,\"size\":1}");
+    flux_msg_destroy(msg);
+}
+
+static void ping(flux_t *h)
+{
+    flux_future_t *f = flux_rpc(h, "broker.ping", "{}", FLUX_NODEID_ANY, 0);
+    errmsg_t err;
+
+    ck_assert_int_eq(flux_future_wait(f, 20.), 0);
+    ck_assert_msg(flux_rpc_get(f, &err) == 0, "%s", err.text);
+    flux_future_destroy(f);
+}
+
+/* --- the tests --- */
+
+START_TEST(test_basic)
+{
+    struct broker *b = broker_start(geteuid(), NULL);
+    flux_t *h = open_client(b);
+    flux_future_t *f;
+    const char *json;
+    char want[96];
+    errmsg_t err;
+
+    ck_assert_uint_eq(flux_rank(h), 0);
+    ck_assert_uint_eq(flux_size(h), 1);
+    ping(h);
+    /* Identity is what the kernel says. */
+    f = flux_rpc(h, "test.cred", NULL, FLUX_NODEID_ANY, 0);
+    ck_assert_int_eq(flux_future_wait(f, 20.), 0);
+    ck_assert_int_eq(flux_rpc_get_json(f, &json, &err), 0);
+    snprintf(want, sizeof(want), "{\"userid\":%u,\"roles\":1,\"hops\":1}", geteuid());
+    ck_assert_str_eq(json, want);
+    flux_future_destroy(f);
+    f = flux_rpc(h, "nothing.here", NULL, FLUX_NODEID_ANY, 0);
+    ck_assert_int_eq(flux_future_wait(f, 20.), 0);
+    ck_assert_int_eq(flux_rpc_get(f, &err), -1);
+    ck_assert_int_eq(errno, ENOSYS);
+    flux_future_destroy(f);
+    flux_close(h);
+    WAIT_FOR(b->clients == 0);
+    WAIT_FOR(b->disconnects == 1);
+    broker_stop(b);
+}
+END_TEST
+
+static void count_cb(flux_future_t *f, void *arg)
+{
+    int *n = arg;
+    flux_t *h = flux_future_handle(f);
+
+    ck_assert_int_eq(flux_rpc_get(f, NULL), 0);
+    flux_future_destroy(f);
+    if (--*n == 0)
+        flux_reactor_stop(flux_get_reactor(h), 0);
+}
+
+START_TEST(test_many)
+{
+    struct broker *b = broker_start(geteuid(), NULL);
+    flux_t *h = open_client(b);
+    int n = 100000;
+
+    for (int i = 0; i < 100000; i++) {
+        flux_future_t *f = flux_rpc(h, "broker.ping", "{}", FLUX_NODEID_ANY, 0);
+        ck_assert_int_eq(flux_future_then(f, 0., count_cb, &n), 0);
+    }
+    ck_assert_int_eq(flux_run(h), 0);
+    ck_assert_int_eq(n, 0);
+    ck_assert_uint_eq(b->cut, 0);
+    flux_close(h);
+    broker_stop(b);
+}
+END_TEST
+
+START_TEST(test_large)
+{
+    static const size_t sizes[] = {1, 16000, 16384, 65536, 1000000, 50000000};
+    struct broker *b = broker_start(geteuid(), NULL);
+    flux_t *h = open_client(b);
+    char *data = malloc(50000000);
+    errmsg_t err;
+
+    for (size_t i = 0; i < 50000000; i++)
+        data[i] = (char)(i * 7 >> 3);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        flux_future_t *f = flux_rpc_raw(h, "test.big", data, sizes[i], FLUX_NODEID_ANY, 0);
+        const void *got;
+        size_t len;
+        ck_assert_int_eq(flux_future_wait(f, 60.), 0);
+        ck_assert_msg(flux_rpc_get_raw(f, &got, &len, &err) == 0, "%s", err.text);
+        ck_assert_uint_eq(len, sizes[i]);
+        ck_assert(memcmp(got, data, len) == 0);
+        flux_future_destroy(f);
+    }
+    free(data);
+    flux_close(h);
+    broker_stop(b);
+}
+END_TEST
+
+/* A client asks for a million pings and reads none: the broker stops reading, others are served. */
+START_TEST(test_no_reader)
+{
+    struct broker *b = broker_start(geteuid(), NULL);
+    int fd = raw_connect(b);
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "broker.ping");
+    flux_t *h = open_client(b);
+    char buf[256];
+    size_t size;
+    size_t sent = 0;
+    size_t stuck = 0;
+
+    flux_msg_set_json(msg, "{}");
+    size = flux_msg_encoded_size(msg);
+    flux_msg_encode(msg, buf);
+    flux_msg_destroy(msg);
+    while (sent < 1000000 && stuck < 200) {
+        if (send(fd, buf, size, MSG_DONTWAIT) == (ssize_t)size) {
+            sent++;
+            stuck = 0;
+        } else { /* the last frame may be cut: no matter, nothing more is sent */
+            stuck++;
+            poll(NULL, 0, 2);
+            if (stuck == 1)
+                ping(h);
+        }
+    }
+    ck_assert_uint_lt(sent, 1000000);
+    ping(h);
+    WAIT_FOR(b->queued > 0);
+    ck_assert_uint_lt(b->queued, 2 * 1024 * 1024);
+    ck_assert_uint_eq(b->cut, 0);
+    close(fd);
+    WAIT_FOR(b->clients == 1);
+    ping(h);
+    flux_close(h);
+    broker_stop(b);
+}
+END_TEST
+
+/* A stream nobody reads: cut, with a line in the log; and the queue never grows beyond the bound.
+ */
+START_TEST(test_cut)
+{
+    struct connector_limits limits = {1 << 20, 8192, 4 << 20, 32768};
+    struct broker *b = broker_start(geteuid(), &limits);
+    flux_t *h = open_client(b);
+    flux_t *other = open_client(b);
+    flux_future_t *f = flux_rpc(h, "test.flood", NULL, FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
+
+    ck_assert(f != NULL);
+    WAIT_FOR(b->cut == 1);
+    WAIT_FOR(b->clients == 1);
+    ck_assert_int_gt(b->lines, 0);
+    ping(other);
+    /* The client reads what had been written, then learns that it is over. */
+    for (;;) {
+        ck_assert(flux_future_wait(f, 20.) == 0);
+        if (flux_rpc_get(f, NULL) < 0)
+            break;
+        if (flux_future_next(f) < 0)
+            break;
+    }
+    ck_assert_int_eq(errno, EPIPE);
+    flux_future_destroy(f);
+    flux_close(h);
+    flux_close(other);
+    broker_stop(b);
+}
+END_TEST
+
+START_TEST(test_malformed)
+{
+    static const char *const garbage[] = {
+        "GET / HTTP/1.1\r\n\r\n",
+        "\xf1\x02 the wrong version",
+        "\xf1\x01\x07\x01 a type that is none, in a header of more than forty bytes",
+    };
+    struct broker *b = broker_start(geteuid(), NULL);
+    flux_t *h = open_client(b);
+
+    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
+        int fd = raw_connect(b);
+        expect_hello(fd);
+        ck_assert_int_gt(write(fd, garbage[i], strlen(garbage[i])), 0);
+        expect_error(fd, "errnum");
+        close(fd);
+        ping(h);
+    }
+    WAIT_FOR(b->broken == 3);
+    WAIT_FOR(b->clients == 1);
+    flux_close(h);
+    broker_stop(b);
+}
+END_TEST
+
+START_TEST(test_wrong_type)
+{
+    struct broker *b = broker_start(geteuid(), NULL);
+    static const enum flux_msg_type types[] = {FLUX_MSG_CONTROL, FLUX_MSG_EVENT};
+
+    for (size_t i = 0; i < 2; i++) {
+        int fd = raw_connect(b);
+        flux_msg_t *msg = flux_msg_create(types[i], "hello");
+        char buf[128];
+        expect_hello(fd);
+        flux_msg_encode(msg, buf);
+        ck_assert_int_gt(write(fd, buf, flux_msg_encoded_size(msg)), 0);
+        expect_error(fd, "requests and responses only");
+        flux_msg_destroy(msg);
+        close(fd);
+    }
+    broker_stop(b);
+}
+END_TEST
+
+/* Half a request, then death; requests in flight, then death. */
+START_TEST(test_half)
+{
+    struct broker *b = broker_start(geteuid(), NULL);
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "test.silent");
+    char buf[128];
+    size_t size;
+    flux_t *h;
+
+    flux_msg_set_matchtag(msg, 1);
+    size = flux_msg_encoded_size(msg);
+    flux_msg_encode(msg, buf);
+    for (size_t cut = 1; cut <= size; cut += 7) {
+        int fd = raw_connect(b);
+        ck_assert_int_eq(write(fd, buf, cut), cut);
+        close(fd);
+    }
+    int fd = raw_connect(b);
+    expect_hello(fd);
+    ck_assert_int_eq(write(fd, buf, size), size);
+    close(fd);
+    flux_msg_destroy(msg);
+    WAIT_FOR(b->clients == 0 && b->accepted > 5);
+    WAIT_FOR(b->disconnects == 1); /* of the one whole request */
+    h = open_client(b);
+    ping(h);
+    flux_close(h);
+    broker_stop(b);
+}
+END_TEST
+
+/* Nobody but the owner and root: the test's own user is neither (unless root runs it). */
+START_TEST(test_permission)
+{
+    struct broker *b = broker_start(geteuid() + 4711, NULL);
+    char uri[128];
+    errmsg_t err;
+    flux_t *h;
+
+    snprintf(uri, sizeof(uri), "local://%s", b->path);
+    h = flux_open(uri, NULL, &err);
+    if (geteuid() == 0) {
+        ck_assert(h != NULL);
+        flux_close(h);
+    } else {
+        ck_assert(h == NULL);
+        ck_assert_int_eq(errno, EPERM);
+        ck_assert(strstr(err.text, "belongs to user") != NULL);
+        WAIT_FOR(b->refused == 1);
+    }
+    WAIT_FOR(b->clients == 0);
+    broker_stop(b);
+}
+END_TEST
+
+/* As root the refusal can be seen by becoming somebody else for the moment of connecting. */
+START_TEST(test_permission_root)
+{
+    struct broker *b;
+    pid_t pid;
+    int status;
+
+    if (geteuid() != 0)
+        return;
+    b = broker_start(4711, NULL);
+    ck_assert_int_eq(chmod(b->dir, 0711), 0);
+    ck_assert_int_eq(chmod(b->path, 0666), 0);
+    if ((pid = fork()) == 0) {
+        char uri[128];
+        errmsg_t err = {""};
+        if (setresuid(4712, 4712, 4712) < 0)
+            _exit(1);
+        snprintf(uri, sizeof(uri), "local://%s", b->path);
+        if (flux_open(uri, NULL, &err) || errno != EPERM || !strstr(err.text, "belongs to user"))
+            _exit(2);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    WAIT_FOR(b->refused == 1);
+    broker_stop(b);
+}
+END_TEST
+
+START_TEST(test_socket_file)
+{
+    struct broker *b = broker_start(geteuid(), NULL);
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    char stale[96];
+    char plain[96];
+    char toolong[200];
+    struct core_config cfg;
+    flux_reactor_t *r = flux_reactor_create(false);
+    core_t *core;
+    connector_t *cn;
+    errmsg_t err;
+    int fd;
+
+    core_config_init(&cfg);
+    core = core_create(&cfg, r, NULL, NULL, &err);
+    /* One that is alive. */
+    ck_assert(connector_create(core, b->path, &err) == NULL);
+    ck_assert_int_eq(errno, EADDRINUSE);
+    ck_assert(strstr(err.text, "another broker") != NULL);
+    ping(open_client(b));
+    /* One that is dead. */
+    snprintf(stale, sizeof(stale), "%s/stale", b->dir);
+    strcpy(sun.sun_path, stale);
+    fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    close(fd);
+    cn = connector_create(core, stale, &err);
+    ck_assert_msg(cn != NULL, "%s", err.text);
+    connector_destroy(cn);
+    ck_assert(access(stale, F_OK) < 0);
+    /* One that is none. */
+    snprintf(plain, sizeof(plain), "%s/plain", b->dir);
+    fclose(fopen(plain, "w"));
+    ck_assert(connector_create(core, plain, &err) == NULL);
+    ck_assert_int_eq(errno, EADDRINUSE);
+    ck_assert(strstr(err.text, "no socket") != NULL);
+    ck_assert_int_eq(unlink(plain), 0);
+    memset(toolong, 'x', sizeof(toolong) - 1);
+    toolong[sizeof(toolong) - 1] = '\0';
+    toolong[0] = '/';
+    ck_assert(connector_create(core, toolong, &err) == NULL);
+    ck_assert_int_eq(errno, ENAMETOOLONG);
+    ck_assert(connector_create(core, "/nonexistent/dir/local", &err) == NULL);
+    ck_assert_int_eq(errno, ENOENT);
+    core_destroy(core);
+    flux_reactor_destroy(r);
+    broker_stop(b);
+}
+END_TEST
+
+START_TEST(test_open_errors)
+{
+    static const struct {
+        const char *uri;
+        int errnum;
+    } bad[] = {
+        {"local:///tmp/nobody-listens-here", ENOENT},
+        {"local://relative", EINVAL},
+        {"fd://x", EINVAL},
+        {"fd://-1", EINVAL},
+        {"fd://999", EBADF},
+        {"tcp://host", EINVAL},
+        {"", EINVAL},
+    };
+    errmsg_t err;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        err.text[0] = '\0';
+        ck_assert(flux_open(bad[i].uri, NULL, &err) == NULL);
+        ck_assert_msg(errno == bad[i].errnum, "%s: %s", bad[i].uri, strerror(errno));
+        ck_assert(strlen(err.text) > 10);
+    }
+    unsetenv("FLUX_URI");
+    ck_assert(flux_open(NULL, NULL, &err) == NULL);
+    ck_assert(strstr(err.text, "not inside a session") != NULL);
+}
+END_TEST
+
+/* What listens there is no broker. */
+START_TEST(test_open_strange)
+{
+    static const char *const says[] = {
+        "",
+        "220 mail ESMTP\r\n",
+        "{\"protocol\":2,\"rank\":0,\"size\":1}",
+        "{\"protocol\":1,\"rank\":1,\"size\":1}",
+        "{\"protocol\":1,\"rank\":0}",
+    };
+
+    for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
+        int sv[2];
+        char uri[32];
+        errmsg_t err = {""};
+
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+        snprintf(uri, sizeof(uri), "fd://%d", sv[0]);
+        if (says[i][0] == '{') {
+            flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, "hello");
+            char buf[256];
+            flux_msg_set_json(msg, says[i]);
+            flux_msg_encode(msg, buf);
+            ck_assert_int_gt(write(sv[1], buf, flux_msg_encoded_size(msg)), 0);
+            flux_msg_destroy(msg);
+        } else if (says[i][0])
+            ck_assert_int_gt(write(sv[1], says[i], strlen(says[i])), 0);
+        close(sv[1]);
+        ck_assert(flux_open(uri, NULL, &err) == NULL);
+        ck_assert(errno == EPROTO || errno == ECONNRESET);
+        ck_assert(strlen(err.text) > 10);
+    }
+}
+END_TEST
+
+/* The broker goes away: futures end with EPIPE, waiting and in a reactor. */
+START_TEST(test_lost)
+{
+    struct broker *b = broker_start(geteuid(), NULL);
+    flux_t *h = open_client(b);
+    flux_t *h2 = open_client(b);
+    flux_future_t *f = flux_rpc(h, "test.silent", NULL, FLUX_NODEID_ANY, 0);
+    flux_future_t *f2 = flux_rpc(h2, "test.silent", NULL, FLUX_NODEID_ANY, 0);
+    errmsg_t err;
+
+    ping(h);
+    ping(h2);
+    broker_stop(b);
+    ck_assert_int_eq(flux_future_wait(f, 20.), 0);
+    ck_assert_int_eq(flux_rpc_get(f, &err), -1);
+    ck_assert_int_eq(errno, EPIPE);
+    flux_future_destroy(f);
+    f = flux_rpc(h, "test.silent", NULL, FLUX_NODEID_ANY, 0);
+    ck_assert_int_eq(flux_future_wait(f, 20.), 0);
+    ck_assert_int_eq(flux_rpc_get(f, &err), -1);
+    ck_assert_int_eq(errno, EPIPE);
+    flux_future_destroy(f);
+    ck_assert_int_eq(flux_run(h2), -1);
+    ck_assert_int_eq(errno, EPIPE);
+    ck_assert_int_eq(flux_rpc_get(f2, &err), -1);
+    flux_future_destroy(f2);
+    flux_close(h);
+    flux_close(h2);
+}
+END_TEST
+
+START_TEST(test_thousands)
+{
+    enum { N = 1500 };
+    struct broker *b = broker_start(geteuid(), NULL);
+    struct rlimit lim;
+    static flux_t *h[N];
+    int n = N;
+
+    getrlimit(RLIMIT_NOFILE, &lim);
+    if (lim.rlim_max >= 3 * N + 100) {
+        lim.rlim_cur = lim.rlim_max > 10000 ? 10000 : lim.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &lim);
+    } else
+        n = (int)lim.rlim_cur / 8;
+    for (int i = 0; i < n; i++)
+        h[i] = open_client(b);
+    for (int i = 0; i < n; i += 7)
+        ping(h[i]);
+    WAIT_FOR(b->clients == (unsigned)n);
+    for (int i = 0; i < n; i++)
+        flux_close(h[i]);
+    WAIT_FOR(b->clients == 0);
+    broker_stop(b);
+}
+END_TEST
+
+/* No descriptors left: the broker neither spins nor falls, and goes on when there are some. */
+START_TEST(test_emfile)
+{
+    struct broker *b = broker_start(geteuid(), NULL);
+    int fds[512];
+    int n = 0;
+    int spare = dup(0);
+    struct rlimit old;
+    struct rlimit low;
+    struct timespec t0;
+    struct timespec t1;
+    clockid_t clock;
+    flux_t *h = open_client(b);
+
+    ping(h);
+    getrlimit(RLIMIT_NOFILE, &old);
+    low = old;
+    low.rlim_cur = (rlim_t)spare + 40;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
+    close(spare);
+    /* This process is broker and client both: take all that is left but one for the client. */
+    while (n < 512 && (fds[n] = dup(0)) >= 0)
+        n++;
+    ck_assert_int_gt(n, 2);
+    close(fds[--n]);
+    int fd = raw_connect(b);
+    ck_assert_int_eq(pthread_getcpuclockid(b->thread, &clock), 0);
+    WAIT_FOR(b->lines > 0);
+    clock_gettime(clock, &t0);
+    poll(NULL, 0, 600);
+    clock_gettime(clock, &t1);
+    double cpu = (double)(t1.tv_sec - t0.tv_sec) + 1e-9 * (double)(t1.tv_nsec - t0.tv_nsec);
+    ck_assert_msg(cpu < 0.1, "the broker spins: %g s of CPU time in 0.6 s", cpu);
+    ck_assert_int_lt(b->lines, 10);
+    ping(h);
+    while (n > 0)
+        close(fds[--n]);
+    expect_hello(fd);
+    close(fd);
+    setrlimit(RLIMIT_NOFILE, &old);
+    flux_close(h);
+    broker_stop(b);
+}
+END_TEST
+
+/* Requests that are never answered hold the sender back, not for ever. */
+START_TEST(test_inflight)
+{
+    struct connector_limits limits = {1 << 20, 8192, 64 << 20, 100};
+    struct broker *b = broker_start(geteuid(), &limits);
+    flux_t *h = open_client(b);
+    flux_future_t *f[1000];
+
+    for (int i = 0; i < 1000; i++)
+        f[i] = flux_rpc(h, "test.silent", NULL, FLUX_NODEID_ANY, 0);
+    ping(h);
+    for (int i = 0; i < 1000; i++)
+        flux_future_destroy(f[i]);
+    flux_close(h);
+    WAIT_FOR(b->clients == 0);
+    broker_stop(b);
+}
+END_TEST
+
+struct ticks {
+    int n;
+    uint64_t seq;
+};
+
+static void event_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct ticks *t = arg;
+
+    ck_assert(t->n == 0 || flux_msg_seq(msg) == t->seq + 1);
+    t->seq = flux_msg_seq(msg);
+    if (++t->n == 1000)
+        flux_reactor_stop(flux_get_reactor(h), 0);
+}
+
+START_TEST(test_events)
+{
+    static const struct flux_handler tab[] = {
+        {FLUX_MSG_EVENT, "tick", event_cb, 0},
+        FLUX_HANDLER_END,
+    };
+    struct broker *b = broker_start(geteuid(), NULL);
+    flux_t *h = open_client(b);
+    struct ticks t = {0};
+    flux_handlers_t *hs = flux_handlers_add(h, tab, &t);
+    flux_future_t *f = flux_event_subscribe(h, "tick");
+
+    ck_assert_int_eq(flux_future_wait(f, 20.), 0);
+    ck_assert_int_eq(flux_rpc_get(f, NULL), 0);
+    flux_future_destroy(f);
+    for (int i = 0; i < 1000; i++)
+        ck_assert_int_eq(flux_event_send(h, "tick", NULL), 0);
+    ck_assert_int_eq(flux_run(h), 0);
+    ck_assert_int_eq(t.n, 1000);
+    flux_handlers_remove(hs);
+    flux_close(h);
+    broker_stop(b);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        test_basic,           test_many,        test_large,
+        test_no_reader,       test_cut,         test_malformed,
+        test_wrong_type,      test_half,        test_permission,
+        test_permission_root, test_socket_file, test_open_errors,
+        test_open_strange,    test_lost,        test_thousands,
+        test_emfile,          test_inflight,    test_events,
+    };
+    Suite *s = suite_create("connector");
+    TCase *tc = tcase_create("connector");
+    SRunner *sr;
+    int failed;
+
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(tc, tests[i]);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}
