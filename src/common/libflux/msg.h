@@ -107,8 +107,8 @@ int flux_msg_set_raw(flux_msg_t *msg, const void *data, size_t len);
 int flux_msg_take_raw(flux_msg_t *msg, void *data, size_t len);
 
 /* Route stack of a request (pushed at each hop) or response (popped).  Ids are the business of the
- * broker.  push: -1 with ENOMEM, EOVERFLOW (1024 hops), or EINVAL (no request or response).  pop and top: -1
- * with ENOENT when empty.
+ * broker.  push: -1 with ENOMEM, EOVERFLOW (1024 hops), or EINVAL (no request or response).  pop
+ * and top: -1 with ENOENT when empty.
  */
 int flux_msg_route_push(flux_msg_t *msg, uint32_t id);
 int flux_msg_route_pop(flux_msg_t *msg, uint32_t *id);

@@ -45,6 +45,7 @@ struct flux_watcher {
     flux_watcher_f cb;
     void *arg;
     void *engine_data;
+    double after;
     double repeat;
     union {
         ev_timer timer;
@@ -281,12 +282,15 @@ void flux_watcher_start(flux_watcher_t *w)
         return;
     w->active = true;
     if (!loop) {
-        if (w->kind == KIND_DEFER)
+        if (w->kind == KIND_TIMER)
+            w->r->ops->timer_set(w->r->impl, w, w->r->ops->now(w->r->impl) + w->after);
+        else
             w->r->ops->defer(w->r->impl, w);
         return;
     }
     switch (w->kind) {
     case KIND_TIMER:
+        ev_timer_set(&w->ev.timer, w->after, w->repeat);
         ev_timer_start(loop, &w->ev.timer);
         break;
     case KIND_FD:
@@ -370,17 +374,10 @@ void flux_watcher_unref(flux_watcher_t *w)
 
 void flux_timer_start(flux_watcher_t *w, double after, double repeat)
 {
-    if (after < 0.)
-        after = 0.;
     flux_watcher_stop(w);
+    w->after = after < 0. ? 0. : after;
     w->repeat = repeat;
-    if (w->r->loop) {
-        ev_timer_set(&w->ev.timer, after, repeat);
-        flux_watcher_start(w);
-        return;
-    }
-    w->active = true;
-    w->r->ops->timer_set(w->r->impl, w, w->r->ops->now(w->r->impl) + after);
+    flux_watcher_start(w);
 }
 
 void flux_fd_watcher_set(flux_watcher_t *w, int events)

@@ -45,7 +45,8 @@ flux_watcher_t *flux_child_watcher_create(flux_reactor_t *r, int pid, flux_watch
  * place to send what was batched.  Start it again for the next time. */
 flux_watcher_t *flux_defer_create(flux_reactor_t *r, flux_watcher_f cb, void *arg);
 
-void flux_watcher_start(flux_watcher_t *w); /* no effect when started */
+/* No effect when started.  A timer starts anew with the times it was given last. */
+void flux_watcher_start(flux_watcher_t *w);
 void flux_watcher_stop(flux_watcher_t *w);  /* NULL-safe */
 bool flux_watcher_active(const flux_watcher_t *w);
 void flux_watcher_destroy(flux_watcher_t *w); /* stops; NULL-safe, keeps errno */

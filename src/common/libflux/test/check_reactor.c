@@ -1,0 +1,637 @@
+/* check_reactor.c - time, descriptors, signals, children and deferrals, on libev and on an engine
+ * with a clock of its own. */
+#include "config.h"
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libflux/reactor.h"
+#include "suite.h"
+
+#define TRACE_MAX 64
+
+struct trace {
+    char text[TRACE_MAX];
+    size_t n;
+    flux_watcher_t *w[8];
+    int left;
+    int revents;
+    double at;
+};
+
+static void note(struct trace *t, char c)
+{
+    ck_assert_uint_lt(t->n, TRACE_MAX - 1);
+    t->text[t->n++] = c;
+    t->text[t->n] = '\0';
+}
+
+static void a_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    note(arg, 'a');
+}
+
+static void b_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    note(arg, 'b');
+}
+
+static void c_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    note(arg, 'c');
+}
+
+static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    note(arg, '.');
+    flux_reactor_stop(r, 7);
+}
+
+/* --- libev --- */
+
+START_TEST(timers)
+{
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct trace t = {.n = 0};
+    flux_watcher_t *a = flux_timer_create(r, a_cb, &t);
+    flux_watcher_t *b = flux_timer_create(r, b_cb, &t);
+    flux_watcher_t *c = flux_timer_create(r, c_cb, &t);
+    double start = flux_reactor_now(r);
+
+    ck_assert(!flux_watcher_active(a));
+    flux_timer_start(a, 0.03, 0.);
+    flux_timer_start(b, 0.01, 0.);
+    flux_timer_start(c, -5., 0.); /* at once */
+    ck_assert(flux_watcher_active(a));
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_str_eq(t.text, "cba");
+    ck_assert(!flux_watcher_active(a));
+    ck_assert(flux_reactor_now(r) - start >= 0.029);
+    /* restarted, it counts from now; stopped, it is silent */
+    flux_timer_start(a, 0.001, 0.);
+    flux_timer_start(a, 0.02, 0.);
+    flux_timer_start(b, 0.01, 0.);
+    flux_timer_start(c, 0.001, 0.);
+    flux_watcher_stop(c);
+    flux_watcher_stop(c);
+    flux_watcher_stop(NULL);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_str_eq(t.text, "cbaba");
+    flux_watcher_destroy(a);
+    flux_watcher_destroy(b);
+    flux_watcher_destroy(c);
+    flux_watcher_destroy(NULL);
+    flux_reactor_destroy(r);
+    flux_reactor_destroy(NULL);
+}
+END_TEST
+
+static void countdown_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct trace *t = arg;
+
+    note(t, 'a');
+    if (--t->left == 0)
+        flux_reactor_stop(r, 3);
+}
+
+START_TEST(repeating)
+{
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct trace t = {.left = 5};
+    flux_watcher_t *a = flux_timer_create(r, countdown_cb, &t);
+    int rc = 99;
+
+    flux_timer_start(a, 0., 0.002);
+    ck_assert_int_eq(flux_reactor_run(r), 3);
+    ck_assert(flux_reactor_stopped(r, &rc));
+    ck_assert_int_eq(rc, 3);
+    ck_assert_str_eq(t.text, "aaaaa");
+    ck_assert(flux_watcher_active(a));
+    /* the loop can be run again */
+    t.left = 2;
+    ck_assert_int_eq(flux_reactor_run(r), 3);
+    ck_assert_str_eq(t.text, "aaaaaaa");
+    flux_watcher_destroy(a);
+    flux_reactor_destroy(r);
+}
+END_TEST
+
+static void reader_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct trace *t = arg;
+    char c;
+
+    t->revents = revents;
+    if (revents & FLUX_POLLIN) {
+        if (read((int)t->at, &c, 1) == 1)
+            note(t, c);
+        else
+            flux_watcher_stop(w);
+    } else {
+        note(t, 'w');
+        flux_fd_watcher_set(w, 0);
+        flux_reactor_stop(r, 0);
+    }
+}
+
+START_TEST(descriptors)
+{
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct trace t = {.n = 0};
+    int fds[2];
+    flux_watcher_t *in, *out;
+
+    ck_assert_int_eq(pipe2(fds, O_NONBLOCK | O_CLOEXEC), 0);
+    t.at = fds[0];
+    in = flux_fd_watcher_create(r, fds[0], FLUX_POLLIN, reader_cb, &t);
+    out = flux_fd_watcher_create(r, fds[1], FLUX_POLLOUT, reader_cb, &t);
+    flux_watcher_start(out);
+    flux_watcher_start(out);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_int_eq(t.revents, FLUX_POLLOUT);
+    /* paused it says nothing, though active; set again it does */
+    ck_assert(flux_watcher_active(out));
+    flux_fd_watcher_set(out, FLUX_POLLOUT);
+    flux_fd_watcher_set(out, FLUX_POLLOUT);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    flux_watcher_destroy(out);
+    ck_assert_int_eq(write(fds[1], "xyz", 3), 3);
+    close(fds[1]);
+    flux_watcher_start(in);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_str_eq(t.text, "wwxyz");
+    ck_assert(!flux_watcher_active(in));
+    flux_watcher_destroy(in);
+    close(fds[0]);
+    flux_reactor_destroy(r);
+}
+END_TEST
+
+static void ready_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct trace *t = arg;
+
+    note(t, 'r');
+    flux_watcher_stop(w);
+    flux_watcher_start(t->w[0]);
+}
+
+START_TEST(defer_after_what_is_ready)
+{
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct trace t = {.n = 0};
+    int fds[2];
+    flux_watcher_t *w[3];
+
+    ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+    t.w[0] = flux_defer_create(r, stop_cb, &t);
+    for (int i = 0; i < 3; i++) {
+        w[i] = flux_fd_watcher_create(r, i < 2 ? fds[1] : dup(fds[1]), FLUX_POLLOUT, ready_cb, &t);
+        flux_watcher_start(w[i]);
+    }
+    ck_assert_int_eq(flux_reactor_run(r), 7);
+    /* once, for all three */
+    ck_assert_str_eq(t.text, "rrr.");
+    ck_assert(!flux_watcher_active(t.w[0]));
+    for (int i = 0; i < 3; i++)
+        flux_watcher_destroy(w[i]);
+    flux_watcher_destroy(t.w[0]);
+    close(fds[0]);
+    close(fds[1]);
+    flux_reactor_destroy(r);
+}
+END_TEST
+
+static void chain_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct trace *t = arg;
+
+    note(t, (char)('0' + t->left));
+    if (t->left-- > 0)
+        flux_watcher_start(t->left % 2 ? w : t->w[0]);
+}
+
+/* Started in a deferral it fires too, and the loop does not sleep for the timer meanwhile. */
+START_TEST(defer_in_defer)
+{
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct trace t = {.left = 6};
+    flux_watcher_t *late = flux_timer_create(r, stop_cb, &t);
+    flux_watcher_t *d = flux_defer_create(r, chain_cb, &t);
+    double start;
+
+    t.w[0] = flux_defer_create(r, chain_cb, &t);
+    flux_timer_start(late, 0.5, 0.);
+    start = flux_reactor_now(r);
+    flux_watcher_start(d);
+    flux_watcher_start(d);
+    ck_assert_int_eq(flux_reactor_run(r), 7);
+    ck_assert_str_eq(t.text, "6543210.");
+    ck_assert(flux_reactor_now(r) - start < 5.);
+    /* Alone it keeps no loop from returning, but fires. */
+    t = (struct trace){.w = {t.w[0]}};
+    flux_watcher_start(d);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_str_eq(t.text, "0");
+    flux_watcher_start(d);
+    flux_watcher_stop(d);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_str_eq(t.text, "0");
+    flux_watcher_destroy(late);
+    flux_watcher_destroy(d);
+    flux_watcher_destroy(t.w[0]);
+    flux_reactor_destroy(r);
+}
+END_TEST
+
+static void start_defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct trace *t = arg;
+
+    note(t, 't');
+    flux_watcher_start(t->w[0]);
+}
+
+/* A deferral started by a timer fires before the loop sleeps for the next one. */
+START_TEST(defer_before_sleep)
+{
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct trace t = {.n = 0};
+    flux_watcher_t *soon = flux_timer_create(r, start_defer_cb, &t);
+    flux_watcher_t *late = flux_timer_create(r, b_cb, &t);
+
+    t.w[0] = flux_defer_create(r, a_cb, &t);
+    flux_timer_start(soon, 0.001, 0.);
+    flux_timer_start(late, 0.05, 0.);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_str_eq(t.text, "tab");
+    flux_watcher_destroy(soon);
+    flux_watcher_destroy(late);
+    flux_watcher_destroy(t.w[0]);
+    flux_reactor_destroy(r);
+}
+END_TEST
+
+START_TEST(unref)
+{
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct trace t = {.n = 0};
+    int fds[2];
+    flux_watcher_t *background = flux_timer_create(r, a_cb, &t);
+    flux_watcher_t *once = flux_timer_create(r, c_cb, &t);
+    flux_watcher_t *work = flux_timer_create(r, b_cb, &t);
+    flux_watcher_t *in;
+
+    ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+    in = flux_fd_watcher_create(r, fds[0], FLUX_POLLIN, a_cb, &t);
+    flux_watcher_unref(in);
+    flux_watcher_start(in);
+    flux_watcher_unref(background);
+    flux_watcher_unref(background);
+    flux_timer_start(background, 1000., 1000.);
+    flux_watcher_start(once); /* unref'd while active */
+    flux_timer_start(once, 0.001, 0.);
+    flux_watcher_unref(once);
+    for (int i = 0; i < 3; i++) {
+        flux_timer_start(once, 0.001, 0.);
+        flux_timer_start(work, 0.005, 0.);
+        ck_assert_int_eq(flux_reactor_run(r), 0);
+        flux_timer_start(background, 1000., 1000.);
+        flux_watcher_stop(in);
+        flux_watcher_start(in);
+    }
+    ck_assert_str_eq(t.text, "cbcbcb");
+    /* Nothing but these: it returns at once; and a counted one still holds it. */
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    flux_watcher_destroy(background);
+    flux_watcher_destroy(in);
+    flux_timer_start(work, 0.01, 0.);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_str_eq(t.text, "cbcbcbb");
+    flux_watcher_destroy(work);
+    flux_watcher_destroy(once);
+    close(fds[0]);
+    close(fds[1]);
+    flux_reactor_destroy(r);
+}
+END_TEST
+
+static void destroy_all_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct trace *t = arg;
+
+    note(t, 'd');
+    for (int i = 0; i < 8; i++) {
+        flux_watcher_destroy(t->w[i]);
+        t->w[i] = NULL;
+    }
+}
+
+/* The first one that is called destroys all: the others, ready at the same time, are not called. */
+START_TEST(destroy_in_callback)
+{
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct trace t = {.n = 0};
+    int fds[2];
+
+    ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+    for (int i = 0; i < 8; i++) {
+        if (i < 4) {
+            t.w[i] = flux_timer_create(r, destroy_all_cb, &t);
+            flux_timer_start(t.w[i], 0., i % 2 ? 0.1 : 0.);
+            if (i > 1)
+                flux_watcher_unref(t.w[i]);
+        } else if (i < 6) {
+            t.w[i] = flux_fd_watcher_create(r, fds[1], FLUX_POLLOUT, destroy_all_cb, &t);
+            flux_watcher_start(t.w[i]);
+        } else {
+            t.w[i] = flux_defer_create(r, destroy_all_cb, &t);
+            flux_watcher_start(t.w[i]);
+        }
+    }
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_str_eq(t.text, "d");
+    /* the loop's count is right: it waits for a timer, and for nothing else */
+    t.w[0] = flux_timer_create(r, destroy_all_cb, &t);
+    flux_timer_start(t.w[0], 0.001, 0.);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_str_eq(t.text, "dd");
+    close(fds[0]);
+    close(fds[1]);
+    flux_reactor_destroy(r);
+}
+END_TEST
+
+/* A timer that is started without times uses those of the last time. */
+START_TEST(timer_started_again)
+{
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct trace t = {.n = 0};
+    flux_watcher_t *a = flux_timer_create(r, a_cb, &t);
+    double start;
+
+    flux_timer_start(a, 0.02, 0.);
+    flux_watcher_stop(a);
+    flux_watcher_start(a);
+    start = flux_reactor_now(r);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert(flux_reactor_now(r) - start >= 0.015);
+    flux_watcher_start(a);
+    start = flux_reactor_now(r);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert(flux_reactor_now(r) - start >= 0.015);
+    ck_assert_str_eq(t.text, "aa");
+    flux_watcher_destroy(a);
+    flux_reactor_destroy(r);
+}
+END_TEST
+
+static void status_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct trace *t = arg;
+
+    t->revents = revents;
+    note(t, 's');
+    flux_watcher_stop(w);
+}
+
+START_TEST(signals_and_children)
+{
+    flux_reactor_t *r = flux_reactor_create(true);
+    flux_reactor_t *plain = flux_reactor_create(false);
+    struct trace t = {.n = 0};
+    flux_watcher_t *s = flux_signal_watcher_create(r, SIGUSR1, status_cb, &t);
+    flux_watcher_t *c;
+    pid_t pid;
+
+    errno = 0;
+    ck_assert_ptr_null(flux_signal_watcher_create(plain, SIGUSR1, a_cb, &t));
+    ck_assert_int_eq(errno, ENOTSUP);
+    ck_assert_ptr_null(flux_child_watcher_create(plain, 1, a_cb, &t));
+    flux_reactor_destroy(plain);
+    flux_watcher_start(s);
+    ck_assert_int_eq(raise(SIGUSR1), 0);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_int_eq(t.revents, SIGUSR1);
+    flux_watcher_destroy(s);
+    if ((pid = fork()) == 0)
+        _exit(23);
+    ck_assert_int_gt(pid, 0);
+    ck_assert_ptr_nonnull(c = flux_child_watcher_create(r, pid, status_cb, &t));
+    flux_watcher_start(c);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert(WIFEXITED(t.revents));
+    ck_assert_int_eq(WEXITSTATUS(t.revents), 23);
+    ck_assert_str_eq(t.text, "ss");
+    flux_watcher_destroy(c);
+    flux_reactor_destroy(r);
+}
+END_TEST
+
+/* --- another engine: a list of what is due, and a clock that jumps --- */
+
+struct engine {
+    double now;
+    struct due {
+        flux_watcher_t *w;
+        double at;
+    } due[16];
+    size_t ndue;
+    flux_watcher_t *deferred[16];
+    size_t ndeferred;
+    bool destroyed;
+};
+
+static double engine_now(void *impl)
+{
+    return ((struct engine *)impl)->now;
+}
+
+static void engine_clear(void *impl, flux_watcher_t *w)
+{
+    struct engine *e = impl;
+
+    for (size_t i = 0; i < e->ndue; i++) {
+        if (e->due[i].w == w) {
+            memmove(&e->due[i], &e->due[i + 1], (e->ndue - i - 1) * sizeof(e->due[0]));
+            e->ndue--;
+            return;
+        }
+    }
+}
+
+static int engine_set(void *impl, flux_watcher_t *w, double at)
+{
+    struct engine *e = impl;
+
+    engine_clear(e, w);
+    ck_assert_uint_lt(e->ndue, 16);
+    e->due[e->ndue++] = (struct due){w, at};
+    return 0;
+}
+
+static int engine_defer(void *impl, flux_watcher_t *w)
+{
+    struct engine *e = impl;
+
+    ck_assert_uint_lt(e->ndeferred, 16);
+    e->deferred[e->ndeferred++] = w;
+    return 0;
+}
+
+static void engine_defer_clear(void *impl, flux_watcher_t *w)
+{
+    struct engine *e = impl;
+
+    for (size_t i = 0; i < e->ndeferred; i++) {
+        if (e->deferred[i] == w) {
+            memmove(&e->deferred[i], &e->deferred[i + 1],
+                    (e->ndeferred - i - 1) * sizeof(e->deferred[0]));
+            e->ndeferred--;
+            return;
+        }
+    }
+}
+
+static void engine_destroy(void *impl)
+{
+    ((struct engine *)impl)->destroyed = true;
+}
+
+static const struct flux_reactor_ops engine_ops = {
+    engine_now, engine_set, engine_clear, engine_defer, engine_defer_clear, engine_destroy,
+};
+
+/* One step: deferrals first, else the earliest timer.  false: nothing is left. */
+static bool engine_step(struct engine *e)
+{
+    flux_watcher_t *w;
+    size_t first = 0;
+
+    if (e->ndeferred > 0) {
+        w = e->deferred[0];
+        engine_defer_clear(e, w);
+    } else if (e->ndue > 0) {
+        for (size_t i = 1; i < e->ndue; i++) {
+            if (e->due[i].at < e->due[first].at)
+                first = i;
+        }
+        w = e->due[first].w;
+        e->now = fmax(e->now, e->due[first].at);
+        engine_clear(e, w);
+    } else
+        return false;
+    flux_watcher_fire(w);
+    return true;
+}
+
+START_TEST(engine)
+{
+    struct engine e = {.now = 100.};
+    flux_reactor_t *r = flux_reactor_create_ops(&engine_ops, &e);
+    struct trace t = {.left = 3};
+    flux_watcher_t *a = flux_timer_create(r, a_cb, &t);
+    flux_watcher_t *b = flux_timer_create(r, b_cb, &t);
+    flux_watcher_t *d = flux_defer_create(r, c_cb, &t);
+    int rc = 0;
+
+    ck_assert_double_eq(flux_reactor_now(r), 100.);
+    flux_reactor_update(r);
+    errno = 0;
+    ck_assert_ptr_null(flux_fd_watcher_create(r, 0, FLUX_POLLIN, a_cb, &t));
+    ck_assert_int_eq(errno, ENOTSUP);
+    ck_assert_ptr_null(flux_signal_watcher_create(r, SIGUSR1, a_cb, &t));
+    ck_assert_ptr_null(flux_child_watcher_create(r, 1, a_cb, &t));
+
+    flux_timer_start(a, 3600., 0.);
+    flux_timer_start(b, 10., 1000.);
+    flux_watcher_start(d);
+    flux_watcher_start(d);
+    while (e.now < 100. + 3600.)
+        ck_assert(engine_step(&e));
+    ck_assert_str_eq(t.text, "cbbbba");
+    ck_assert_double_eq(e.now, 3700.);
+    ck_assert(!flux_watcher_active(a));
+    ck_assert(flux_watcher_active(b));
+    flux_watcher_stop(b);
+    ck_assert(!engine_step(&e));
+    /* moved, and started again with the times of the last time */
+    flux_timer_start(a, 5., 0.);
+    flux_timer_start(a, 50., 0.);
+    ck_assert(engine_step(&e));
+    ck_assert_double_eq(e.now, 3750.);
+    flux_watcher_start(a);
+    ck_assert(engine_step(&e));
+    ck_assert_double_eq(e.now, 3800.);
+    ck_assert(!engine_step(&e));
+    /* fired when nobody asked: nothing */
+    flux_watcher_fire(a);
+    ck_assert_str_eq(t.text, "cbbbbaaa");
+    flux_watcher_set_engine_data(a, &e);
+    ck_assert_ptr_eq(flux_watcher_engine_data(a), &e);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert(!flux_reactor_stopped(r, NULL));
+    flux_reactor_stop(r, -4);
+    ck_assert(flux_reactor_stopped(r, &rc));
+    ck_assert_int_eq(rc, -4);
+    flux_timer_start(a, 5., 1.);
+    flux_watcher_start(d);
+    flux_watcher_destroy(a);
+    flux_watcher_destroy(b);
+    flux_watcher_destroy(d);
+    ck_assert(!engine_step(&e));
+    flux_reactor_destroy(r);
+    ck_assert(e.destroyed);
+}
+END_TEST
+
+START_TEST(engine_destroy_in_callback)
+{
+    struct engine e = {.now = 0.};
+    flux_reactor_t *r = flux_reactor_create_ops(&engine_ops, &e);
+    struct trace t = {.left = 4};
+    flux_watcher_t *d;
+
+    for (int i = 0; i < 8; i++) {
+        if (i % 2) {
+            t.w[i] = flux_timer_create(r, destroy_all_cb, &t);
+            flux_timer_start(t.w[i], 1., 1.);
+        } else {
+            t.w[i] = flux_defer_create(r, destroy_all_cb, &t);
+            flux_watcher_start(t.w[i]);
+        }
+    }
+    ck_assert(engine_step(&e));
+    ck_assert(!engine_step(&e));
+    ck_assert_str_eq(t.text, "d");
+    t.w[0] = flux_timer_create(r, destroy_all_cb, &t);
+    flux_timer_start(t.w[0], 1., 1.);
+    ck_assert(engine_step(&e));
+    ck_assert(!engine_step(&e));
+    /* deferrals from deferrals, all at the same time */
+    t = (struct trace){.left = 4};
+    d = flux_defer_create(r, chain_cb, &t);
+    t.w[0] = flux_defer_create(r, chain_cb, &t);
+    flux_watcher_start(d);
+    while (engine_step(&e))
+        ;
+    ck_assert_str_eq(t.text, "43210");
+    flux_watcher_destroy(d);
+    flux_watcher_destroy(t.w[0]);
+    flux_reactor_destroy(r);
+}
+END_TEST
+
+int main(void)
+{
+    RUN_SUITE("reactor", timers, repeating, descriptors, defer_after_what_is_ready, defer_in_defer,
+              defer_before_sleep, unref, destroy_in_callback, timer_started_again,
+              signals_and_children, engine, engine_destroy_in_callback);
+}
