@@ -42,11 +42,11 @@ typedef struct boot boot_t;
  *   config.file     the Lua configuration file
  *   boot.rank       config: rank of this broker, when the host's name does not tell
  *   topology        default kary:16
- *   rundir          private directory for sockets; made when absent, and then also removed
+ *   rundir          private directory for sockets; made when absent, removed when left empty
  *   curve           no: neighbours neither authenticate nor encrypt.  Default yes
- *   tcp.address     address to listen on with TCP, numeric.  Default: the first that is not loopback
+ *   tcp.address     numeric address to listen on with TCP; default: the first that is no loopback
  *   tcp.interface   ... or the first one of this interface
- *   peer.timeout    silence after which a neighbour counts as lost, a duration; 0 never.  Default 30s
+ *   peer.timeout    silence after which a neighbour counts as lost; 0 never.  Default 30s
  *   link.queue      messages queued towards one neighbour.  Default 1000
  *   event.uri       "epgm://INTERFACE;239.x.y.z:PORT": events by multicast
  */

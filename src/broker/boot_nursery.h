@@ -1,8 +1,9 @@
 /* The nursery: all brokers of a session on one host, from one process.
  *
- * A broker that is started by exec pays for linking a dozen libraries and for its modules' relocations
- * each time, in time and in private memory.  The nursery pays once: it has loaded everything, forks
- * one child per rank, serves PMI to them while they find each other, and waits for the end.
+ * A broker that is started by exec pays for linking a dozen libraries and for its modules'
+ * relocations each time, in time and in private memory.  The nursery pays once: it has loaded
+ * everything, forks one child per rank, serves PMI to them while they find each other, and waits
+ * for the end.
  *
  * Use it like fork(), before there is any thread, reactor or ZeroMQ context:
  *
@@ -35,18 +36,18 @@ struct nursery_config {
 };
 
 struct nursery_place {
-    uint32_t rank;      /* child */
-    char rundir[108];   /* both */
-    int exit_code;      /* parent: rank 0's, or 128 + the signal that killed it */
+    uint32_t rank;    /* child */
+    char rundir[108]; /* both */
+    int exit_code;    /* parent: rank 0's, or 128 + the signal that killed it */
 };
 
-/* 1 in a child, whose environment then has PMI_FD, PMI_RANK and PMI_SIZE, which gets SIGTERM when the
- * parent dies, and whose standard input is the parent's for rank 0, /dev/null for the others.
+/* 1 in a child, whose environment then has PMI_FD, PMI_RANK and PMI_SIZE, which gets SIGTERM when
+ * the parent dies, and whose standard input is the parent's for rank 0, /dev/null for the others.
  * 0 in the parent when all children are gone.  -1 with errno and a sentence when they could not be
  * started; then none is left.
  *
- * The parent passes SIGINT, SIGTERM and SIGHUP on to rank 0 as SIGTERM, which shuts the session down in
- * order; at the second one it kills. */
+ * The parent passes SIGINT, SIGTERM and SIGHUP on to rank 0 as SIGTERM, which shuts the session
+ * down in order; at the second one it kills. */
 int nursery_run(const struct nursery_config *cfg, struct nursery_place *place, errmsg_t *err);
 
 #endif

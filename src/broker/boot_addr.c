@@ -1,0 +1,116 @@
+/* Addresses of this host, and of others.
+ *
+ * All results are numeric: the link tells connections apart by what it connected to, and a name
+ * that changes its meaning while ZeroMQ tries again would join a session to a stranger (who is then
+ * refused, but the session hangs).  Looking up a name may block; nothing runs yet.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "boot_private.h"
+#include "libutil/strutil.h"
+
+/* As it stands in a URI.  0, or -1 when it does not fit. */
+static int format_address(const struct sockaddr *sa, char *buf, size_t size)
+{
+    char host[INET6_ADDRSTRLEN];
+    bool v6 = sa->sa_family == AF_INET6;
+    const void *addr =
+        v6 ? (const void *)&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr
+           : (const void *)&((const struct sockaddr_in *)(const void *)sa)->sin_addr;
+
+    if (!inet_ntop(sa->sa_family, addr, host, sizeof(host)))
+        return -1;
+    return snprintf(buf, size, v6 ? "[%s]" : "%s", host) < (int)size ? 0 : -1;
+}
+
+/* How much we want this address: 0 not at all. */
+static int rate(const struct ifaddrs *ifa, const char *interface)
+{
+    const struct sockaddr_in6 *sin6;
+    bool loopback = ifa->ifa_flags & IFF_LOOPBACK;
+
+    if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP))
+        return 0;
+    if (interface ? strcmp(ifa->ifa_name, interface) != 0 : loopback)
+        return 0;
+    if (ifa->ifa_addr->sa_family == AF_INET)
+        return 2;
+    if (ifa->ifa_addr->sa_family != AF_INET6)
+        return 0;
+    sin6 = (const struct sockaddr_in6 *)(const void *)ifa->ifa_addr;
+    return IN6_IS_ADDR_LINKLOCAL(&sin6->sin6_addr) ? 0 : 1;
+}
+
+int boot_address(const boot_t *b, char *buf, size_t size, errmsg_t *err)
+{
+    const char *address = boot_attr(b, "tcp.address");
+    const char *interface = boot_attr(b, "tcp.interface");
+    struct ifaddrs *list;
+    unsigned char bin[16];
+    int best = 0;
+
+    if (address) {
+        bool v6 = inet_pton(AF_INET6, address, bin) == 1;
+
+        if (!v6 && inet_pton(AF_INET, address, bin) != 1)
+            return errmsg_fail(err, EINVAL, "tcp.address=%s is no numeric IPv4 or IPv6 address",
+                               address);
+        snprintf(buf, size, v6 ? "[%s]" : "%s", address);
+        return 0;
+    }
+    if (getifaddrs(&list) < 0)
+        return errmsg_fail(err, errno, "cannot list network interfaces: %s", strerror(errno));
+    for (struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next) {
+        int n = rate(ifa, interface);
+
+        if (n > best && format_address(ifa->ifa_addr, buf, size) == 0)
+            best = n;
+    }
+    freeifaddrs(list);
+    if (best == 0 && interface)
+        return errmsg_fail(err, EADDRNOTAVAIL,
+                           "tcp.interface=%s: no such interface with an address", interface);
+    if (best == 0)
+        snprintf(buf, size, "127.0.0.1");
+    return 0;
+}
+
+int boot_resolve(const char *uri, char *buf, size_t size, errmsg_t *err)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *res;
+    char host[256], addr[BOOT_ADDR_MAX];
+    const char *start, *colon;
+    size_t len;
+    uint32_t port;
+    int rc;
+
+    if (!str_starts(uri, "tcp://") || !(colon = strrchr(uri + 6, ':')) ||
+        str2u32(colon + 1, &port) < 0 || port == 0 || port > 65535)
+        return errmsg_fail(err, EINVAL, "\"%s\" is not of the form tcp://HOST:PORT", uri);
+    start = uri + 6;
+    len = colon - start;
+    if (len >= 2 && start[0] == '[' && start[len - 1] == ']') {
+        start++;
+        len -= 2;
+    }
+    if (len == 0 || len >= sizeof(host))
+        return errmsg_fail(err, EINVAL, "\"%s\" is not of the form tcp://HOST:PORT", uri);
+    memcpy(host, start, len);
+    host[len] = '\0';
+    if ((rc = getaddrinfo(host, NULL, &hints, &res)) != 0)
+        return errmsg_fail(err, EHOSTUNREACH, "cannot find the address of host %s: %s", host,
+                           gai_strerror(rc));
+    rc = format_address(res->ai_addr, addr, sizeof(addr));
+    freeaddrinfo(res);
+    if (rc < 0 || snprintf(buf, size, "tcp://%s:%u", addr, port) >= (int)size)
+        return errmsg_fail(err, EINVAL, "host %s has an address of a kind that cannot be used",
+                           host);
+    return 0;
+}

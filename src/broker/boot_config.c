@@ -1,0 +1,331 @@
+/* Boot by configuration file: the section `session` (doc/man5/flux-config.rst).
+ *
+ *     field          type              meaning
+ *     hosts          string, required  hostlist; the place in it is the rank
+ *     address        text              tree endpoint of a broker        "tcp://%h:8050"
+ *     event_address  text              event endpoint of a broker       its port + 1
+ *     bind           text              where it listens, if that differs from `address`
+ *     event_bind     text              the same for events
+ *     keyfile        text              certificate of `flux keygen`
+ *     curve          boolean           false: no authentication, no encryption
+ *     topology       string            shape of the tree
+ *     attrs          pairs             attributes for all brokers
+ *
+ * A text is a string in which %h is the host and %r the rank, or a function of rank and host.
+ *
+ * 1. Every broker reads the same file, so there is no exchange: cards are computed.
+ * 2. A keyfile that is the same for all ranks is shared: all brokers have both its keys, and can
+ * claim any rank.  One that differs by rank (or host) is each broker's own; of the others it needs
+ * the .pub files only, and then a broker can claim no rank but its own.
+ * 3. No keyfile is an error unless curve = false says that it is meant.
+ * 4. The rank is boot.rank, or else the place of this host's name in `hosts`, which must be there
+ *    exactly once (with or without its domain).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "boot_private.h"
+#include "configfile.h"
+#include "libidset/hostlist.h"
+#include "libutil/strutil.h"
+
+#define SECTION "session"
+#define DEFAULT_PORT 8050
+
+static const struct config_field fields[] = {
+    {SECTION, "hosts", CONFIG_STRING, true},
+    {SECTION, "address", CONFIG_TEXT_OF, false},
+    {SECTION, "event_address", CONFIG_TEXT_OF, false},
+    {SECTION, "bind", CONFIG_TEXT_OF, false},
+    {SECTION, "event_bind", CONFIG_TEXT_OF, false},
+    {SECTION, "keyfile", CONFIG_TEXT_OF, false},
+    {SECTION, "curve", CONFIG_BOOL, false},
+    {SECTION, "topology", CONFIG_STRING, false},
+    {SECTION, "attrs", CONFIG_PAIRS, false},
+    CONFIG_FIELD_END,
+};
+
+struct conf {
+    config_t *file;
+    hostlist_t *hosts;
+};
+
+static void conf_close(boot_t *b)
+{
+    struct conf *cf = b->state;
+
+    if (!cf)
+        return;
+    b->state = NULL;
+    config_destroy(cf->file);
+    hostlist_destroy(cf->hosts);
+    free(cf);
+}
+
+/* --- who am I --- */
+
+/* Is `entry` this host?  A name without a domain is compared without. */
+static bool same_host(const char *entry, const char *self)
+{
+    size_t n = strcspn(entry, "."), m = strcspn(self, ".");
+
+    if (strcmp(entry, self) == 0)
+        return true;
+    return (!entry[n] || !self[m]) && n == m && strncmp(entry, self, n) == 0;
+}
+
+static int find_self(boot_t *b, struct conf *cf, errmsg_t *err)
+{
+    char self[HOSTLIST_NAME_MAX + 1] = "", name[HOSTLIST_NAME_MAX + 1];
+    uint32_t found = 0;
+
+    gethostname(self, sizeof(self) - 1);
+    for (uint32_t i = 0; hostlist_nth(cf->hosts, i, name, sizeof(name)); i++) {
+        if (!same_host(name, self))
+            continue;
+        if (found++ > 0)
+            return errmsg_fail(err, EINVAL,
+                               "%s: this host, %s, is more than once in session.hosts; say which "
+                               "broker it is with --set=boot.rank=N",
+                               config_name(cf->file), self);
+        b->rank = i;
+    }
+    if (found == 0)
+        return errmsg_fail(err, EINVAL,
+                           "%s: this host, %s, is not in session.hosts; put it there, or say which "
+                           "broker it is with --set=boot.rank=N",
+                           config_name(cf->file), self);
+    return 0;
+}
+
+static int find_rank(boot_t *b, struct conf *cf, errmsg_t *err)
+{
+    const char *text = boot_attr(b, "boot.rank");
+
+    if (!text)
+        return find_self(b, cf, err);
+    if (str2u32(text, &b->rank) < 0 || b->rank >= b->size)
+        return errmsg_fail(err, EINVAL, "boot.rank=%s: %s has ranks 0 to %u", text,
+                           config_name(cf->file), b->size - 1);
+    return 0;
+}
+
+static int read_attrs(boot_t *b, struct conf *cf, errmsg_t *err)
+{
+    char *key, *value;
+    int rc;
+
+    for (size_t i = 0; (rc = config_pair(cf->file, SECTION, "attrs", i, &key, &value)) > 0; i++) {
+        rc = strvec_add(b->attrs, key);
+        if (rc == 0)
+            rc = strvec_add(b->attrs, value);
+        free(key);
+        free(value);
+        if (rc < 0)
+            break;
+    }
+    if (rc == 0 && config_bool(cf->file, SECTION, "curve", true) == false &&
+        (strvec_add(b->attrs, "curve") < 0 || strvec_add(b->attrs, "no") < 0))
+        rc = -1;
+    return rc < 0 ? errmsg_fail(err, ENOMEM, "out of memory while booting") : 0;
+}
+
+static int conf_open(boot_t *b, errmsg_t *err)
+{
+    const char *path = boot_attr(b, "config.file"), *topology;
+    struct conf *cf = b->state = calloc(1, sizeof(*cf));
+    errmsg_t why;
+
+    if (!cf)
+        return errmsg_fail(err, ENOMEM, "out of memory while booting");
+    if (!path)
+        return errmsg_fail(err, EINVAL, "boot.method=config needs config.file=FILE");
+    if (!(cf->file = config_load(path, fields, err)))
+        return -1;
+    if (!config_has(cf->file, SECTION))
+        return errmsg_fail(err, EINVAL, "%s: there is no section session { ... }", path);
+    if (!(cf->hosts = hostlist_parse(config_string(cf->file, SECTION, "hosts"), &why)))
+        return errmsg_fail(err, errno, "%s: session.hosts: %s", path, why.text);
+    b->size = hostlist_count(cf->hosts);
+    if (b->size == 0)
+        return errmsg_fail(err, EINVAL, "%s: session.hosts names no host", path);
+    if (read_attrs(b, cf, err) < 0)
+        return -1;
+    topology = config_string(cf->file, SECTION, "topology");
+    if (topology && !(b->topology = strdup(topology)))
+        return errmsg_fail(err, ENOMEM, "out of memory while booting");
+    return find_rank(b, cf, err);
+}
+
+/* --- endpoints --- */
+
+static int host_of(struct conf *cf, uint32_t rank, char *host, size_t size, errmsg_t *err)
+{
+    if (!hostlist_nth(cf->hosts, rank, host, size))
+        return errmsg_fail(err, EINVAL, "%s: session.hosts has no rank %u", config_name(cf->file),
+                           rank);
+    return 0;
+}
+
+/* A field for a rank: 1, 0 (absent) or -1. */
+static int text_for(struct conf *cf, const char *name, uint32_t rank, char *buf, size_t size,
+                    errmsg_t *err)
+{
+    char host[HOSTLIST_NAME_MAX + 1];
+
+    if (host_of(cf, rank, host, sizeof(host), err) < 0)
+        return -1;
+    return config_text_of(cf->file, SECTION, name, rank, host, buf, size, err);
+}
+
+static int tree_address(struct conf *cf, uint32_t rank, char *uri, errmsg_t *err)
+{
+    char host[HOSTLIST_NAME_MAX + 1];
+    int rc = text_for(cf, "address", rank, uri, BOOT_URI_MAX, err);
+
+    if (rc != 0)
+        return rc < 0 ? -1 : 0;
+    if (host_of(cf, rank, host, sizeof(host), err) < 0)
+        return -1;
+    snprintf(uri, BOOT_URI_MAX, "tcp://%.255s:%d", host, DEFAULT_PORT);
+    return 0;
+}
+
+/* Without an address of its own: TREE-URI's port + 1, or its path with "-event". */
+static int event_from_tree(struct conf *cf, const char *tree_uri, char *uri, errmsg_t *err)
+{
+    const char *colon = strrchr(tree_uri, ':');
+    uint32_t port;
+    int len;
+
+    if (str_starts(tree_uri, "ipc://"))
+        len = snprintf(uri, BOOT_URI_MAX, "%s-event", tree_uri);
+    else if (colon && str2u32(colon + 1, &port) == 0 && port < 65535)
+        len = snprintf(uri, BOOT_URI_MAX, "%.*s:%u", (int)(colon - tree_uri), tree_uri, port + 1);
+    else
+        return errmsg_fail(err, EINVAL, "%s: session.address gives %s: tcp://HOST:PORT is wanted",
+                           config_name(cf->file), tree_uri);
+    return len < BOOT_URI_MAX
+               ? 0
+               : errmsg_fail(err, EINVAL, "%s: session.address is too long", config_name(cf->file));
+}
+
+/* One of "address" and "bind". */
+static int endpoint_pair(struct conf *cf, const char *name, const char *event_name, uint32_t rank,
+                         char *tree_uri, char *event_uri, errmsg_t *err)
+{
+    int rc;
+
+    if (strcmp(name, "bind") == 0) {
+        if ((rc = text_for(cf, name, rank, tree_uri, BOOT_URI_MAX, err)) <= 0)
+            return rc;
+    } else if (tree_address(cf, rank, tree_uri, err) < 0) {
+        return -1;
+    }
+    rc = text_for(cf, event_name, rank, event_uri, BOOT_URI_MAX, err);
+    if (rc == 0)
+        rc = event_from_tree(cf, tree_uri, event_uri, err) < 0 ? -1 : 1;
+    return rc;
+}
+
+/* Names become numbers; "*" and UNIX sockets stay. */
+static int resolve(struct conf *cf, char *uri, errmsg_t *err)
+{
+    char numeric[BOOT_URI_MAX];
+    errmsg_t why;
+
+    if (str_starts(uri, "ipc://") || str_starts(uri, "tcp://*:"))
+        return 0;
+    if (boot_resolve(uri, numeric, sizeof(numeric), &why) < 0)
+        return errmsg_fail(err, errno, "%s: %s", config_name(cf->file), why.text);
+    memcpy(uri, numeric, BOOT_URI_MAX);
+    return 0;
+}
+
+static int conf_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *err)
+{
+    struct conf *cf = b->state;
+    int rc = endpoint_pair(cf, "bind", "event_bind", b->rank, tree_uri, event_uri, err);
+
+    if (rc == 0)
+        rc = endpoint_pair(cf, "address", "event_address", b->rank, tree_uri, event_uri, err);
+    if (rc < 0 || resolve(cf, tree_uri, err) < 0 || resolve(cf, event_uri, err) < 0)
+        return -1;
+    return 0;
+}
+
+/* --- keys --- */
+
+static int keyfile(boot_t *b, uint32_t rank, char *path, size_t size, errmsg_t *err)
+{
+    struct conf *cf = b->state;
+    int rc = text_for(cf, "keyfile", rank, path, size, err);
+
+    if (rc == 0)
+        return errmsg_fail(err, EINVAL,
+                           "%s: session.keyfile is missing; make one with 'flux keygen', or say "
+                           "curve = false to do without encryption",
+                           config_name(cf->file));
+    return rc < 0 ? -1 : 0;
+}
+
+static int conf_keys(boot_t *b, errmsg_t *err)
+{
+    char path[1024];
+
+    if (keyfile(b, b->rank, path, sizeof(path), err) < 0)
+        return -1;
+    return cert_read(&b->cert, path, true, err);
+}
+
+static int conf_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err)
+{
+    struct conf *cf = b->state;
+    char own[1024], path[1024];
+    struct cert cert;
+
+    memset(card, 0, sizeof(*card));
+    if (endpoint_pair(cf, "address", "event_address", rank, card->tree_uri, card->event_uri, err) <
+            0 ||
+        resolve(cf, card->tree_uri, err) < 0 || resolve(cf, card->event_uri, err) < 0)
+        return -1;
+    if (!b->curve)
+        return 0;
+    if (keyfile(b, b->rank, own, sizeof(own), err) < 0 ||
+        keyfile(b, rank, path, sizeof(path), err) < 0)
+        return -1;
+    if (strcmp(own, path) == 0) {
+        memcpy(card->key, b->cert.public_key, CERT_KEY_SIZE);
+        return 0;
+    }
+    if (cert_read(&cert, path, false, err) < 0)
+        return -1;
+    memcpy(card->key, cert.public_key, CERT_KEY_SIZE);
+    return 0;
+}
+
+static int conf_publish(boot_t *b, const struct boot_card *card, errmsg_t *err)
+{
+    (void)b, (void)card, (void)err;
+    return 0;
+}
+
+static int conf_finish(boot_t *b, errmsg_t *err)
+{
+    (void)b, (void)err;
+    return 0;
+}
+
+const struct boot_ops boot_config_ops = {
+    .name = "config",
+    .open = conf_open,
+    .keys = conf_keys,
+    .endpoints = conf_endpoints,
+    .publish = conf_publish,
+    .lookup = conf_lookup,
+    .finish = conf_finish,
+    .close = conf_close,
+};

@@ -1,0 +1,108 @@
+/* Directories of a session.
+ *
+ * 1. A directory for sockets that others could write to is refused: who can replace a socket can be
+ *    anybody.
+ * 2. RUNDIR/RANK is locked (flock) by its broker as long as that lives.  So a directory that a
+ * killed broker left can be told from one that is in use, and two sessions in one RUNDIR never
+ * remove each other's sockets.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "boot_dir.h"
+#include "libutil/fdutil.h"
+
+#define LONGEST_IN_RUNDIR "/4294967295/event"
+
+static int check_private(const char *path, errmsg_t *err)
+{
+    struct stat st;
+
+    if (lstat(path, &st) < 0)
+        return errmsg_fail(err, errno, "cannot use directory %s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return errmsg_fail(err, ENOTDIR, "%s is no directory", path);
+    if (st.st_uid != geteuid() || (st.st_mode & 022))
+        return errmsg_fail(err, EPERM,
+                           "directory %s can be changed by others; the sockets of a session need "
+                           "one that is yours alone (chmod 700)",
+                           path);
+    return 0;
+}
+
+int boot_dir_session(const char *path, char *buf, bool *made, errmsg_t *err)
+{
+    char *fresh;
+
+    *made = false;
+    buf[0] = '\0';
+    if (!path) {
+        if (!(fresh = dir_create_runtime("flux", err)))
+            return -1;
+        snprintf(buf, BOOT_PATH_MAX, "%s", fresh);
+        free(fresh);
+        *made = true;
+        return 0;
+    }
+    if (path[0] != '/' || strlen(path) > BOOT_PATH_MAX - sizeof(LONGEST_IN_RUNDIR))
+        return errmsg_fail(err, EINVAL,
+                           "rundir=%.120s: an absolute path of at most %d characters is wanted, "
+                           "since sockets cannot have longer names",
+                           path, BOOT_PATH_MAX - (int)sizeof(LONGEST_IN_RUNDIR));
+    if (mkdir(path, 0700) == 0)
+        *made = true;
+    else if (errno != EEXIST)
+        return errmsg_fail(err, errno, "cannot make directory %s: %s", path, strerror(errno));
+    snprintf(buf, BOOT_PATH_MAX, "%s", path);
+    return check_private(path, err);
+}
+
+/* A descriptor that holds the lock. */
+static int lock_dir(const char *path, errmsg_t *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0)
+        return errmsg_fail(err, errno, "cannot use directory %s: %s", path, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        int saved = errno == EWOULDBLOCK ? EADDRINUSE : errno;
+
+        close(fd);
+        if (saved == EADDRINUSE)
+            return errmsg_fail(err, saved,
+                               "directory %s is in use: another broker runs there; choose another "
+                               "rundir",
+                               path);
+        return errmsg_fail(err, saved, "cannot lock directory %s: %s", path, strerror(saved));
+    }
+    return fd;
+}
+
+int boot_dir_rank(const char *rundir, uint32_t rank, char *buf, errmsg_t *err)
+{
+    if (snprintf(buf, BOOT_PATH_MAX, "%s/%u", rundir, rank) >= BOOT_PATH_MAX)
+        return errmsg_fail(err, EINVAL, "directory %s has too long a name", rundir);
+    if (mkdir(buf, 0700) < 0 && errno != EEXIST)
+        return errmsg_fail(err, errno, "cannot make directory %s: %s", buf, strerror(errno));
+    if (check_private(buf, err) < 0)
+        return -1;
+    return lock_dir(buf, err);
+}
+
+void boot_dir_remove_rank(const char *rundir, uint32_t rank)
+{
+    char path[BOOT_PATH_MAX];
+    int fd;
+
+    if (snprintf(path, sizeof(path), "%s/%u", rundir, rank) >= (int)sizeof(path) ||
+        (fd = lock_dir(path, NULL)) < 0)
+        return;
+    dir_remove_tree(path);
+    close(fd);
+}

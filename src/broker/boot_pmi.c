@@ -1,0 +1,317 @@
+/* Boot by PMI: brokers that another launcher started find each other through its PMI.
+ *
+ * Two ways to speak PMI-1, tried in this order:
+ *     wire     PMI_FD or PMI_PORT is set (flux start, flux wreckrun, mpiexec.hydra, srun
+ * --mpi=pmi2) libpmi   SLURM_PROCID is set: Slurm's own libpmi.so.0, loaded when the need arises
+ *
+ * A card is one value under the key "flux.card.RANK":
+ *     TREE-URI|EVENT-URI|KEY
+ * of printable ASCII without blanks; an empty part is "-", since some servers dislike empty values.
+ *
+ * When PMI_process_mapping says that all brokers are on this one host they listen on UNIX sockets
+ * in RUNDIR/RANK, which nobody but the user can reach; else on TCP, at the address of
+ * boot_address() and a free port.  (The mapping of a launcher that emulates nodes gives TCP: right,
+ * if slower.)
+ *
+ * Failure: PMI's calls block; a launcher that goes away ends them with an error.  A missing card is
+ * an error that names the rank.
+ */
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "boot_private.h"
+#include "libpmi/pmi_client.h"
+#include "libpmi/pmi_mapping.h"
+#include "libutil/strutil.h"
+
+#define VALUE_MAX (2 * BOOT_URI_MAX + CERT_KEY_SIZE + 3)
+#define MAPPING_MAX 65536
+
+/* The functions of a libpmi.so that are used here, by the names of the PMI-1 C API. */
+struct libpmi {
+    void *dso;
+    int (*init)(int *spawned);
+    int (*finalize)(void);
+    int (*get_rank)(int *rank);
+    int (*get_size)(int *size);
+    int (*name_max)(int *len);
+    int (*name)(char *name, int len);
+    int (*value_max)(int *len);
+    int (*put)(const char *name, const char *key, const char *value);
+    int (*commit)(const char *name);
+    int (*barrier)(void);
+    int (*get)(const char *name, const char *key, char *value, int len);
+};
+
+struct pmi {
+    struct pmi_client *wire;
+    struct libpmi lib;
+    char *kvsname;
+    size_t value_max;
+};
+
+static const char *const variables[] = {
+    "PMI_FD",      "PMI_PORT",       "PMI_ID",    "PMI_RANK",      "PMI_SIZE",       "PMI_SPAWNED",
+    "PMI_VERSION", "PMI_SUBVERSION", "PMI_DEBUG", "PMI_TOTALVIEW", "PMIX_NAMESPACE", "PMIX_RANK",
+};
+
+bool boot_pmi_found(void)
+{
+    return getenv("PMI_FD") || getenv("PMI_PORT") || getenv("SLURM_PROCID");
+}
+
+/* --- libpmi.so --- */
+
+static int lib_load(struct libpmi *lib, errmsg_t *err)
+{
+    const struct {
+        const char *name;
+        void **slot;
+    } symbols[] = {
+        {"PMI_Init", (void **)&lib->init},
+        {"PMI_Finalize", (void **)&lib->finalize},
+        {"PMI_Get_rank", (void **)&lib->get_rank},
+        {"PMI_Get_size", (void **)&lib->get_size},
+        {"PMI_KVS_Get_name_length_max", (void **)&lib->name_max},
+        {"PMI_KVS_Get_my_name", (void **)&lib->name},
+        {"PMI_KVS_Get_value_length_max", (void **)&lib->value_max},
+        {"PMI_KVS_Put", (void **)&lib->put},
+        {"PMI_KVS_Commit", (void **)&lib->commit},
+        {"PMI_Barrier", (void **)&lib->barrier},
+        {"PMI_KVS_Get", (void **)&lib->get},
+    };
+
+    if (!(lib->dso = dlopen("libpmi.so.0", RTLD_NOW | RTLD_LOCAL)))
+        return errmsg_fail(err, ENOENT,
+                           "started by srun without a PMI: use srun --mpi=pmi2, or install Slurm's "
+                           "libpmi (%.100s)",
+                           dlerror());
+    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+        if (!(*symbols[i].slot = dlsym(lib->dso, symbols[i].name)))
+            return errmsg_fail(err, ENOSYS, "Slurm's libpmi.so.0 has no %s", symbols[i].name);
+    }
+    return 0;
+}
+
+static int lib_failed(errmsg_t *err, const char *what, int rc)
+{
+    return errmsg_fail(err, EREMOTEIO, "Slurm's PMI failed to %s (code %d)", what, rc);
+}
+
+static int lib_open(boot_t *b, struct pmi *p, errmsg_t *err)
+{
+    int rc, spawned, rank, size, len;
+
+    if (lib_load(&p->lib, err) < 0)
+        return -1;
+    if ((rc = p->lib.init(&spawned)) != 0 || (rc = p->lib.get_rank(&rank)) != 0 ||
+        (rc = p->lib.get_size(&size)) != 0 || (rc = p->lib.name_max(&len)) != 0)
+        return lib_failed(err, "start", rc);
+    if (len < 1 || !(p->kvsname = calloc(1, (size_t)len + 1)))
+        return errmsg_fail(err, ENOMEM, "out of memory while booting");
+    if ((rc = p->lib.name(p->kvsname, len)) != 0 || (rc = p->lib.value_max(&len)) != 0)
+        return lib_failed(err, "name its store", rc);
+    p->value_max = len > 1 ? len - 1 : 0;
+    b->rank = rank;
+    b->size = size;
+    return rank < 0 || size <= rank ? lib_failed(err, "tell rank and size", 0) : 0;
+}
+
+/* --- either --- */
+
+static int pmi_put(struct pmi *p, const char *key, const char *value, errmsg_t *err)
+{
+    int rc;
+
+    if (p->wire)
+        return pmi_client_put(p->wire, key, value, err);
+    if ((rc = p->lib.put(p->kvsname, key, value)) != 0 || (rc = p->lib.commit(p->kvsname)) != 0)
+        return lib_failed(err, "take this broker's address", rc);
+    return 0;
+}
+
+static int pmi_barrier(struct pmi *p, errmsg_t *err)
+{
+    int rc;
+
+    if (p->wire)
+        return pmi_client_barrier(p->wire, err);
+    return (rc = p->lib.barrier()) == 0 ? 0 : lib_failed(err, "pass the barrier", rc);
+}
+
+static int pmi_get(struct pmi *p, const char *key, char *value, size_t cap, errmsg_t *err)
+{
+    int rc;
+
+    if (p->wire)
+        return pmi_client_get(p->wire, key, value, cap, err);
+    return (rc = p->lib.get(p->kvsname, key, value, (int)cap)) == 0
+               ? 0
+               : lib_failed(err, "find a neighbour's address", rc);
+}
+
+static void pmi_close(boot_t *b)
+{
+    struct pmi *p = b->state;
+
+    if (!p)
+        return;
+    b->state = NULL;
+    pmi_client_destroy(p->wire);
+    free(p->kvsname);
+    /* A library that may have threads or exit handlers stays loaded. */
+    free(p);
+}
+
+static int pmi_open(boot_t *b, errmsg_t *err)
+{
+    struct pmi *p = b->state = calloc(1, sizeof(*p));
+    const char *fd = getenv("PMI_FD");
+    int32_t n;
+
+    if (!p)
+        return errmsg_fail(err, ENOMEM, "out of memory while booting");
+    if (!fd && !getenv("PMI_PORT") && getenv("SLURM_PROCID"))
+        return lib_open(b, p, err);
+    if (fd && str2i32(fd, &n) == 0)
+        fcntl(n, F_SETFD, FD_CLOEXEC);
+    if (!(p->wire = pmi_client_create_env(err)))
+        return -1;
+    b->rank = pmi_client_rank(p->wire);
+    b->size = pmi_client_size(p->wire);
+    p->value_max = pmi_client_value_max(p->wire);
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+        unsetenv(variables[i]);
+    return 0;
+}
+
+/* Are all brokers of the session on this host?  When in doubt they are not. */
+static bool one_host(boot_t *b, struct pmi *p)
+{
+    size_t cap = p->value_max + 1 > MAPPING_MAX ? MAPPING_MAX : p->value_max + 1;
+    struct pmi_mapping *m;
+    char *text;
+    bool one = false;
+
+    if (!p->wire || !(text = calloc(1, cap)))
+        return false;
+    if (pmi_get(p, "PMI_process_mapping", text, cap, NULL) == 0 &&
+        (m = pmi_mapping_parse(text, b->size))) {
+        one = pmi_mapping_nnodes(m) == 1;
+        pmi_mapping_destroy(m);
+    }
+    free(text);
+    return one;
+}
+
+static int pmi_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *err)
+{
+    char address[BOOT_ADDR_MAX];
+
+    if (one_host(b, b->state) && !boot_attr(b, "tcp.address") && !boot_attr(b, "tcp.interface")) {
+        snprintf(tree_uri, BOOT_URI_MAX, "ipc://%s/tree", b->rankdir);
+        snprintf(event_uri, BOOT_URI_MAX, "ipc://%s/event", b->rankdir);
+        return 0;
+    }
+    if (boot_address(b, address, sizeof(address), err) < 0)
+        return -1;
+    snprintf(tree_uri, BOOT_URI_MAX, "tcp://%s:*", address);
+    snprintf(event_uri, BOOT_URI_MAX, "tcp://%s:*", address);
+    return 0;
+}
+
+static void card_key(char *key, size_t size, uint32_t rank)
+{
+    snprintf(key, size, "flux.card.%u", rank);
+}
+
+/* May this stand in a card? */
+static bool part_ok(const char *s)
+{
+    for (; *s; s++) {
+        if (!isgraph((unsigned char)*s) || *s == '|')
+            return false;
+    }
+    return true;
+}
+
+static int pmi_publish(boot_t *b, const struct boot_card *card, errmsg_t *err)
+{
+    struct pmi *p = b->state;
+    char key[32], value[VALUE_MAX];
+
+    if (!part_ok(card->tree_uri) || !part_ok(card->event_uri))
+        return errmsg_fail(err, EINVAL,
+                           "the path of %s has characters that cannot go over PMI; choose another "
+                           "directory with TMPDIR",
+                           card->tree_uri);
+    snprintf(value, sizeof(value), "%s|%s|%s", card->tree_uri,
+             card->event_uri[0] ? card->event_uri : "-", card->key[0] ? card->key : "-");
+    if (strlen(value) > p->value_max)
+        return errmsg_fail(err, EMSGSIZE,
+                           "this broker's card has %zu bytes, and the launcher's PMI takes %zu",
+                           strlen(value), p->value_max);
+    card_key(key, sizeof(key), b->rank);
+    if (pmi_put(p, key, value, err) < 0 || pmi_barrier(p, err) < 0)
+        return -1;
+    return 0;
+}
+
+/* Copy the part at *s, up to '|' or the end, and go behind it. */
+static int next_part(const char **s, char *buf, size_t size)
+{
+    size_t len = strcspn(*s, "|");
+
+    if (len == 0 || len >= size)
+        return -1;
+    memcpy(buf, *s, len);
+    buf[len] = '\0';
+    if (strcmp(buf, "-") == 0)
+        buf[0] = '\0';
+    *s += len + ((*s)[len] == '|');
+    return 0;
+}
+
+static int pmi_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err)
+{
+    char key[32], value[VALUE_MAX];
+    const char *s = value;
+    errmsg_t why = {""};
+
+    card_key(key, sizeof(key), rank);
+    if (pmi_get(b->state, key, value, sizeof(value), &why) < 0)
+        return errmsg_fail(err, errno, "rank %u has left no address with the launcher's PMI: %s",
+                           rank, why.text);
+    if (next_part(&s, card->tree_uri, BOOT_URI_MAX) < 0 ||
+        next_part(&s, card->event_uri, BOOT_URI_MAX) < 0 ||
+        next_part(&s, card->key, CERT_KEY_SIZE) < 0 || *s)
+        return errmsg_fail(err, EPROTO, "rank %u has left a malformed address: %.100s", rank,
+                           value);
+    return 0;
+}
+
+static int pmi_finish(boot_t *b, errmsg_t *err)
+{
+    struct pmi *p = b->state;
+    int rc;
+
+    if (p->wire)
+        return pmi_client_finalize(p->wire, err);
+    return (rc = p->lib.finalize()) == 0 ? 0 : lib_failed(err, "finish", rc);
+}
+
+const struct boot_ops boot_pmi_ops = {
+    .name = "pmi",
+    .open = pmi_open,
+    .endpoints = pmi_endpoints,
+    .publish = pmi_publish,
+    .lookup = pmi_lookup,
+    .finish = pmi_finish,
+    .close = pmi_close,
+};

@@ -1,0 +1,524 @@
+/* Configuration in Lua (header).
+ *
+ * The sandbox:
+ *   1. Only text is compiled, never byte code (which can break the interpreter).
+ *   2. The globals are the sections, and of Lua's library what computes and cannot wait or reach
+ * out. Left out: io, os, require, load, print, coroutines; pcall and metatables, with which a file
+ * could outlive rule 3; string patterns, whose matching can take time without counting as
+ *      instructions; random numbers, since all brokers must read the same.
+ *   3. At most INSTRUCTIONS_MAX instructions and SECONDS_MAX of processor time (a single one may
+ *      copy megabytes), looked at every HOOK_STEP instructions; at most MEMORY_MAX bytes.
+ *   4. Every call into Lua that may fail or allocate runs under lua_pcall(): no error leaves it.
+ *
+ * A section is a function of one table argument, which may be called once.  Its table is checked at
+ * once, so that errors have the line of the call, and kept in the registry.  Functions in it run
+ * later, under the same bounds, each call with a fresh allowance.
+ */
+#include <errno.h>
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "configfile.h"
+#include "libutil/fdutil.h"
+
+#define FILE_MAX_BYTES (1024u * 1024)
+#define MEMORY_MAX (8u * 1024 * 1024)
+#define INSTRUCTIONS_MAX 2000000
+#define HOOK_STEP 1000
+#define SECONDS_MAX 2.
+#define PAIRS_MAX 1000
+
+struct config {
+    lua_State *L;
+    const struct config_field *fields;
+    char *name;
+    size_t memory;
+    int instructions;
+    clock_t started;
+};
+
+static const char self_key = 's';   /* registry: the config_t */
+static const char tables_key = 't'; /* registry: section name -> table */
+
+static const char *const base_names[] = {"assert", "error",    "ipairs",   "next", "pairs",
+                                         "select", "tonumber", "tostring", "type", NULL};
+static const char *const string_names[] = {"byte",    "char", "format", "len",   "lower",
+                                           "reverse", "rep",  "sub",    "upper", NULL};
+
+/* --- bounds --- */
+
+static void *allocate(void *arg, void *ptr, size_t old, size_t size)
+{
+    config_t *c = arg;
+    void *fresh;
+
+    if (!ptr)
+        old = 0; /* then it is a type, not a size */
+    if (size == 0) {
+        free(ptr);
+        c->memory -= old;
+        return NULL;
+    }
+    if (size > old && c->memory + (size - old) > MEMORY_MAX)
+        return NULL;
+    if (!(fresh = realloc(ptr, size)))
+        return NULL;
+    c->memory += size - old;
+    return fresh;
+}
+
+static config_t *self(lua_State *L)
+{
+    config_t *c;
+
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &self_key);
+    c = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    return c;
+}
+
+static void hook(lua_State *L, lua_Debug *ar)
+{
+    config_t *c = self(L);
+
+    (void)ar;
+    c->instructions += HOOK_STEP;
+    if (c->instructions > INSTRUCTIONS_MAX ||
+        (double)(clock() - c->started) / CLOCKS_PER_SEC > SECONDS_MAX)
+        luaL_error(L, "it computes for too long; a configuration file should only say things");
+}
+
+static void allowance(config_t *c)
+{
+    c->instructions = 0;
+    c->started = clock();
+}
+
+/* --- sections --- */
+
+static const char *type_words(enum config_type type)
+{
+    static const char *const words[] = {
+        [CONFIG_STRING] = "a string",
+        [CONFIG_BOOL] = "true or false",
+        [CONFIG_NUMBER] = "a number",
+        [CONFIG_TEXT_OF] = "a string or a function",
+        [CONFIG_PAIRS] = "a table of names and values",
+    };
+
+    return words[type];
+}
+
+static const struct config_field *find_field(const config_t *c, const char *section,
+                                             const char *name)
+{
+    for (const struct config_field *f = c->fields; f->section; f++) {
+        if (strcmp(f->section, section) == 0 && (!name || strcmp(f->name, name) == 0))
+            return f;
+    }
+    return NULL;
+}
+
+/* A string that C can hold. */
+static bool plain_string(lua_State *L, int index)
+{
+    size_t len;
+    const char *s;
+
+    if (lua_type(L, index) != LUA_TSTRING)
+        return false;
+    s = lua_tolstring(L, index, &len);
+    return strlen(s) == len;
+}
+
+static bool plain_value(lua_State *L, int index)
+{
+    return lua_type(L, index) == LUA_TNUMBER || lua_type(L, index) == LUA_TBOOLEAN ||
+           plain_string(L, index);
+}
+
+static bool pairs_ok(lua_State *L, int index)
+{
+    int count = 0;
+
+    if (lua_type(L, index) != LUA_TTABLE)
+        return false;
+    index = lua_absindex(L, index);
+    for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+        if (!plain_string(L, -2) || !plain_value(L, -1) || ++count > PAIRS_MAX) {
+            lua_pop(L, 2);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool value_ok(lua_State *L, int index, enum config_type type)
+{
+    switch (type) {
+    case CONFIG_STRING:
+        return plain_string(L, index);
+    case CONFIG_BOOL:
+        return lua_type(L, index) == LUA_TBOOLEAN;
+    case CONFIG_NUMBER:
+        return lua_type(L, index) == LUA_TNUMBER && isfinite(lua_tonumber(L, index));
+    case CONFIG_TEXT_OF:
+        return plain_string(L, index) || lua_type(L, index) == LUA_TFUNCTION;
+    case CONFIG_PAIRS:
+        return pairs_ok(L, index);
+    }
+    return false;
+}
+
+static void copy_pairs(lua_State *L, int index)
+{
+    index = lua_absindex(L, index);
+    lua_newtable(L);
+    for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+        lua_pushvalue(L, -2);
+        lua_pushvalue(L, -2);
+        lua_rawset(L, -5);
+    }
+}
+
+/* Upvalue 1: the section's name.  Stack: 1 its argument, 2 the registry's tables, 3 the copy. */
+static int section_call(lua_State *L)
+{
+    config_t *c = self(L);
+    const char *section = lua_tostring(L, lua_upvalueindex(1));
+
+    if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TTABLE)
+        return luaL_error(L, "%s is called with one table: %s { ... }", section, section);
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &tables_key);
+    if (lua_getfield(L, -1, section) != LUA_TNIL)
+        return luaL_error(L, "%s is there a second time", section);
+    lua_pop(L, 1);
+    lua_newtable(L); /* a copy: the file may go on changing its own */
+    for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
+        const struct config_field *f;
+
+        if (!plain_string(L, -2))
+            return luaL_error(L, "%s has an entry without a name", section);
+        if (!(f = find_field(c, section, lua_tostring(L, -2))))
+            return luaL_error(L, "%s has no field \"%s\"", section, lua_tostring(L, -2));
+        if (!value_ok(L, -1, f->type))
+            return luaL_error(L, "%s.%s must be %s", section, f->name, type_words(f->type));
+        if (f->type == CONFIG_PAIRS)
+            copy_pairs(L, -1);
+        else
+            lua_pushvalue(L, -1);
+        lua_setfield(L, 3, f->name);
+    }
+    for (const struct config_field *f = c->fields; f->section; f++) {
+        if (!f->required || strcmp(f->section, section) != 0)
+            continue;
+        if (lua_getfield(L, 3, f->name) == LUA_TNIL)
+            return luaL_error(L, "%s.%s is missing", section, f->name);
+        lua_pop(L, 1);
+    }
+    lua_setfield(L, 2, section);
+    return 0;
+}
+
+/* --- evaluation --- */
+
+/* Of the table on top of the stack keep these names only, in a new table in its place. */
+static void keep_only(lua_State *L, const char *const names[])
+{
+    lua_newtable(L);
+    for (size_t i = 0; names[i]; i++) {
+        lua_getfield(L, -2, names[i]);
+        lua_setfield(L, -2, names[i]);
+    }
+    lua_remove(L, -2);
+}
+
+/* Runs protected; argument: the config_t. */
+static int prepare(lua_State *L)
+{
+    config_t *c = lua_touserdata(L, 1);
+
+    lua_pushlightuserdata(L, c);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &self_key);
+    lua_newtable(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &tables_key);
+    luaL_requiref(L, "_G", luaopen_base, 0);
+    keep_only(L, base_names); /* the new globals */
+    luaL_requiref(L, LUA_STRLIBNAME, luaopen_string, 0);
+    keep_only(L, string_names);
+    lua_pushliteral(L, ""); /* methods of strings: the same few */
+    lua_getmetatable(L, -1);
+    lua_pushvalue(L, -3);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 2);
+    lua_setfield(L, -2, LUA_STRLIBNAME);
+    luaL_requiref(L, LUA_TABLIBNAME, luaopen_table, 0);
+    lua_setfield(L, -2, LUA_TABLIBNAME);
+    luaL_requiref(L, LUA_MATHLIBNAME, luaopen_math, 0);
+    lua_pushnil(L);
+    lua_setfield(L, -2, "random");
+    lua_pushnil(L);
+    lua_setfield(L, -2, "randomseed");
+    lua_setfield(L, -2, LUA_MATHLIBNAME);
+    for (const struct config_field *f = c->fields; f->section; f++) {
+        lua_pushstring(L, f->section);
+        lua_pushcclosure(L, section_call, 1);
+        lua_setfield(L, -2, f->section);
+    }
+    lua_rawseti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
+    lua_sethook(L, hook, LUA_MASKCOUNT, HOOK_STEP);
+    return 0;
+}
+
+/* What Lua has to say about a failed call, as a sentence. */
+static int lua_failed(config_t *c, int rc, errmsg_t *err)
+{
+    const char *text = lua_type(c->L, -1) == LUA_TSTRING ? lua_tostring(c->L, -1) : NULL;
+
+    if (rc == LUA_ERRMEM)
+        errmsg_set(err, "%s: it needs more than %u MiB of memory", c->name, MEMORY_MAX >> 20);
+    else
+        errmsg_set(err, "%s", text ? text : "it failed with an error that is no text");
+    lua_settop(c->L, 0);
+    errno = EINVAL;
+    return -1;
+}
+
+static int evaluate(config_t *c, const char *text, size_t len, errmsg_t *err)
+{
+    char chunk[256];
+    int rc;
+
+    lua_pushcfunction(c->L, prepare);
+    lua_pushlightuserdata(c->L, c);
+    if ((rc = lua_pcall(c->L, 1, 0, 0)) != LUA_OK)
+        return lua_failed(c, rc, err);
+    allowance(c);
+    snprintf(chunk, sizeof(chunk), "@%s", c->name);
+    if ((rc = luaL_loadbufferx(c->L, text, len, chunk, "t")) != LUA_OK ||
+        (rc = lua_pcall(c->L, 0, 0, 0)) != LUA_OK)
+        return lua_failed(c, rc, err);
+    lua_settop(c->L, 0);
+    return 0;
+}
+
+config_t *config_load_text(const char *text, size_t len, const char *name,
+                           const struct config_field *fields, errmsg_t *err)
+{
+    config_t *c = calloc(1, sizeof(*c));
+
+    if (!c || !(c->name = strdup(name)) || !(c->L = lua_newstate(allocate, c))) {
+        errmsg_fail(err, ENOMEM, "out of memory while reading %s", name);
+        config_destroy(c);
+        return NULL;
+    }
+    c->fields = fields;
+    if (evaluate(c, text, len, err) < 0) {
+        config_destroy(c);
+        return NULL;
+    }
+    return c;
+}
+
+config_t *config_load(const char *path, const struct config_field *fields, errmsg_t *err)
+{
+    char *text;
+    size_t len;
+    config_t *c;
+
+    if (file_read_all(path, FILE_MAX_BYTES, &text, &len) < 0) {
+        errmsg_fail(err, errno, "cannot read configuration file %s: %s", path, strerror(errno));
+        return NULL;
+    }
+    c = config_load_text(text, len, path, fields, err);
+    free(text);
+    return c;
+}
+
+void config_destroy(config_t *c)
+{
+    int saved = errno;
+
+    if (!c)
+        return;
+    if (c->L)
+        lua_close(c->L);
+    free(c->name);
+    free(c);
+    errno = saved;
+}
+
+/* --- looking --- */
+
+const char *config_name(const config_t *c)
+{
+    return c->name;
+}
+
+/* Push the field, or nil.  Raw accesses with names that the tables hold already: strings that Lua
+ * must intern may fail for lack of memory, so this too runs protected. */
+static int push_field(lua_State *L)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &tables_key);
+    lua_pushstring(L, lua_touserdata(L, 1));
+    if (lua_rawget(L, -2) == LUA_TTABLE && lua_touserdata(L, 2)) {
+        lua_pushstring(L, lua_touserdata(L, 2));
+        lua_rawget(L, -2);
+    }
+    return 1;
+}
+
+static int get(config_t *c, const char *section, const char *name)
+{
+    lua_settop(c->L, 0);
+    lua_pushcfunction(c->L, push_field);
+    lua_pushlightuserdata(c->L, (void *)section);
+    lua_pushlightuserdata(c->L, (void *)name);
+    if (lua_pcall(c->L, 2, 1, 0) != LUA_OK) {
+        lua_settop(c->L, 0);
+        return LUA_TNIL;
+    }
+    return lua_type(c->L, -1);
+}
+
+bool config_has(config_t *c, const char *section)
+{
+    return get(c, section, NULL) == LUA_TTABLE;
+}
+
+const char *config_string(config_t *c, const char *section, const char *name)
+{
+    /* The table keeps the string alive. */
+    return get(c, section, name) == LUA_TSTRING ? lua_tostring(c->L, -1) : NULL;
+}
+
+bool config_bool(config_t *c, const char *section, const char *name, bool absent)
+{
+    return get(c, section, name) == LUA_TBOOLEAN ? lua_toboolean(c->L, -1) : absent;
+}
+
+double config_number(config_t *c, const char *section, const char *name, double absent)
+{
+    return get(c, section, name) == LUA_TNUMBER ? lua_tonumber(c->L, -1) : absent;
+}
+
+/* --- texts for a host --- */
+
+static int expand(config_t *c, const char *field, const char *s, uint32_t rank, const char *host,
+                  char *buf, size_t size, errmsg_t *err)
+{
+    size_t len = 0;
+
+    for (; *s; s++) {
+        char digits[16], one[2] = {*s, '\0'};
+        const char *part = one;
+
+        if (*s == '%') {
+            s++;
+            snprintf(digits, sizeof(digits), "%u", rank);
+            part = *s == 'h' ? host : *s == 'r' ? digits : *s == '%' ? "%" : NULL;
+            if (!part)
+                return errmsg_fail(err, EINVAL,
+                                   "%s: %s: after %% only h (host), r (rank) or %% may stand",
+                                   c->name, field);
+        }
+        if (len + strlen(part) >= size)
+            return errmsg_fail(err, EINVAL, "%s: %s is too long", c->name, field);
+        memcpy(buf + len, part, strlen(part));
+        len += strlen(part);
+    }
+    buf[len] = '\0';
+    return 1;
+}
+
+struct call {
+    uint32_t rank;
+    const char *host;
+};
+
+/* Runs protected; arguments: the function, struct call. */
+static int call_function(lua_State *L)
+{
+    const struct call *call = lua_touserdata(L, 2);
+
+    lua_pushvalue(L, 1);
+    lua_pushinteger(L, call->rank);
+    lua_pushstring(L, call->host);
+    lua_call(L, 2, 1);
+    return 1;
+}
+
+int config_text_of(config_t *c, const char *section, const char *name, uint32_t rank,
+                   const char *host, char *buf, size_t size, errmsg_t *err)
+{
+    struct call call = {.rank = rank, .host = host};
+    char field[64];
+    int rc, type = get(c, section, name);
+
+    snprintf(field, sizeof(field), "%s.%s", section, name);
+    if (type == LUA_TNIL)
+        return 0;
+    if (type == LUA_TSTRING)
+        return expand(c, field, lua_tostring(c->L, -1), rank, host, buf, size, err);
+    allowance(c);
+    lua_pushcfunction(c->L, call_function);
+    lua_insert(c->L, -2);
+    lua_pushlightuserdata(c->L, &call);
+    if ((rc = lua_pcall(c->L, 2, 1, 0)) != LUA_OK)
+        return lua_failed(c, rc, err);
+    if (!plain_string(c->L, -1))
+        return errmsg_fail(err, EINVAL, "%s: function %s gave no string for rank %u", c->name,
+                           field, rank);
+    if (snprintf(buf, size, "%s", lua_tostring(c->L, -1)) >= (int)size)
+        return errmsg_fail(err, EINVAL, "%s: %s is too long", c->name, field);
+    return 1;
+}
+
+/* --- pairs --- */
+
+static char *value_text(lua_State *L, int index)
+{
+    char text[64];
+
+    switch (lua_type(L, index)) {
+    case LUA_TSTRING:
+        return strdup(lua_tostring(L, index));
+    case LUA_TBOOLEAN:
+        return strdup(lua_toboolean(L, index) ? "yes" : "no");
+    default:
+        if (lua_isinteger(L, index))
+            snprintf(text, sizeof(text), LUA_INTEGER_FMT, lua_tointeger(L, index));
+        else
+            snprintf(text, sizeof(text), "%.14g", lua_tonumber(L, index));
+        return strdup(text);
+    }
+}
+
+int config_pair(config_t *c, const char *section, const char *name, size_t i, char **key,
+                char **value)
+{
+    *key = *value = NULL;
+    if (get(c, section, name) != LUA_TTABLE)
+        return 0;
+    for (lua_pushnil(c->L); lua_next(c->L, 1); lua_pop(c->L, 1)) {
+        if (i-- == 0) {
+            *key = strdup(lua_tostring(c->L, -2));
+            *value = value_text(c->L, -1);
+            break;
+        }
+    }
+    if (i != SIZE_MAX)
+        return 0;
+    if (*key && *value)
+        return 1;
+    free(*key);
+    free(*value);
+    errno = ENOMEM;
+    return -1;
+}
