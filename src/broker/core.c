@@ -372,6 +372,11 @@ static void disconnect_services(endpoint_t *ep)
         /* The broker's own services keep nothing by sender. */
         if (hmap_get(c->services, u->name) == c->self)
             continue;
+        /* When the session goes down, so do the services elsewhere. */
+        if (c->state >= CORE_DOWN && ((u->flags & FLUX_MSGF_UPSTREAM) ||
+                                      (u->nodeid != FLUX_NODEID_ANY && u->nodeid != c->cfg.rank) ||
+                                      !hmap_get(c->services, u->name)))
+            continue;
         snprintf(topic, sizeof(topic), "%s.disconnect", u->name);
         if (!(msg = flux_msg_create(FLUX_MSG_REQUEST, topic)))
             continue;

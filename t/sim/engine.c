@@ -1,0 +1,94 @@
+/* engine.c - reactors on the virtual clock.
+ *
+ * A watcher's slot holds its event of the clock while one is to come.  Time in seconds begins at EPOCH,
+ * so that nobody can take "no time" for a time; a double has about 0.1 ns there.
+ */
+#include "config.h"
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine.h"
+
+#define EPOCH 1000000.
+
+struct engine {
+    vclock_t *clock;
+    struct vowner *owner;
+};
+
+double engine_seconds(int64_t ns)
+{
+    return EPOCH + 1e-9 * (double)ns;
+}
+
+static double engine_now(void *impl)
+{
+    struct engine *e = impl;
+
+    return engine_seconds(vclock_now(e->clock));
+}
+
+static void fire(void *arg, void *data)
+{
+    flux_watcher_t *w = data;
+
+    flux_watcher_set_engine_data(w, NULL);
+    flux_watcher_fire(w);
+}
+
+static void clear(void *impl, flux_watcher_t *w)
+{
+    struct engine *e = impl;
+
+    vclock_cancel(e->clock, flux_watcher_engine_data(w));
+    flux_watcher_set_engine_data(w, NULL);
+}
+
+static int set(struct engine *e, flux_watcher_t *w, int64_t at, bool deferred)
+{
+    vevent_t *ev = vclock_add(e->clock, e->owner, at, deferred, fire, e, w);
+
+    flux_watcher_set_engine_data(w, ev);
+    return ev ? 0 : -1;
+}
+
+static int timer_set(void *impl, flux_watcher_t *w, double at)
+{
+    clear(impl, w);
+    return set(impl, w, llround((at - EPOCH) * 1e9), false);
+}
+
+static int defer(void *impl, flux_watcher_t *w)
+{
+    struct engine *e = impl;
+
+    clear(impl, w);
+    return set(e, w, vclock_now(e->clock), true);
+}
+
+static void engine_destroy(void *impl)
+{
+    free(impl);
+}
+
+flux_reactor_t *engine_create(vclock_t *c, struct vowner *owner)
+{
+    static const struct flux_reactor_ops ops = {
+        .now = engine_now,
+        .timer_set = timer_set,
+        .timer_clear = clear,
+        .defer = defer,
+        .defer_clear = clear,
+        .destroy = engine_destroy,
+    };
+    struct engine *e = calloc(1, sizeof(*e));
+    flux_reactor_t *r;
+
+    if (!e)
+        return NULL;
+    e->clock = c;
+    e->owner = owner;
+    if (!(r = flux_reactor_create_ops(&ops, e)))
+        free(e);
+    return r;
+}

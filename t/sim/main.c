@@ -1,0 +1,346 @@
+/* main.c - the simulator's command line.
+ *
+ * A run is one scenario with one seed and one size.  Everything follows from these three: the same run
+ * gives the same trace hash, which is how a failing one is replayed:
+ *
+ *    sim --seed=S --size=N --scenario=NAME [--trace]
+ *
+ * The check is many runs: for each seed every scenario at 16 brokers, and for some of them, in turn,
+ * one at 1024.  It fails at the first violation, with the line to replay it.
+ */
+#include "config.h"
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "libutil/strutil.h"
+#include "sim.h"
+
+const struct scenario *const scenarios[] = {
+    &scenario_bringup, &scenario_routing, &scenario_events, &scenario_barrier, &scenario_log,
+    &scenario_shutdown, NULL,
+};
+
+struct options {
+    uint64_t seed;
+    uint32_t size;
+    uint32_t seeds;     /* --check */
+    uint32_t large;     /* size of the large runs, 0: none */
+    uint32_t large_every; /* one of so many seeds has one */
+    const struct scenario *scenario;
+    const char *topology;
+    enum sim_break broken;
+    bool trace, check, figures, selftest;
+};
+
+struct outcome {
+    bool failed;
+    uint64_t trace;
+    uint64_t messages;
+    uint64_t broke;
+    uint64_t faults;
+    char failure[400];
+};
+
+static double seconds(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+/* One run.  -1 when it could not even be made. */
+static int run(const struct options *o, const struct scenario *sc, uint64_t seed, uint32_t size,
+               struct outcome *out)
+{
+    struct sim_config cfg = {
+        .seed = seed,
+        .size = size,
+        .topology = o->topology,
+        .modules = SIM_MOD_BARRIER,
+        .broken = o->broken,
+        .trace = o->trace,
+    };
+    struct rng tuning;
+    sim_t *s;
+
+    rng_seed(&tuning, ~seed);
+    if (sc->tune)
+        sc->tune(&cfg, &tuning);
+    if (!(s = sim_create(&cfg)))
+        return -1;
+    sc->run(s);
+    *out = (struct outcome){s->failed, s->trace, s->messages, s->broke, s->faults, ""};
+    memcpy(out->failure, s->failure, sizeof(out->failure));
+    sim_destroy(s);
+    return 0;
+}
+
+static void print_failure(const struct options *o, const struct scenario *sc, uint64_t seed,
+                          uint32_t size, const struct outcome *out)
+{
+    printf("FAILED %s: %s\n", sc->name, out->failure);
+    printf("replay: t/sim/sim --seed=%llu --size=%u --scenario=%s", (unsigned long long)seed, size,
+           sc->name);
+    if (o->topology)
+        printf(" --topology=%s", o->topology);
+    if (o->broken)
+        printf(" --break=%s", o->broken == BREAK_REORDER ? "reorder"
+                              : o->broken == BREAK_DUP   ? "dup"
+                                                         : "drop");
+    printf("\n");
+}
+
+/* One run; with `again`, a second time to see that it is the same.  0 when it holds. */
+static int check_one(const struct options *o, const struct scenario *sc, uint64_t seed, uint32_t size,
+                     bool again, struct outcome *out)
+{
+    struct outcome second;
+
+    if (run(o, sc, seed, size, out) < 0)
+        return -1;
+    if (!out->failed && again) {
+        if (run(o, sc, seed, size, &second) < 0)
+            return -1;
+        if (second.trace != out->trace || second.failed) {
+            snprintf(out->failure, sizeof(out->failure),
+                     "the same seed gave two different runs: %016llx, %016llx",
+                     (unsigned long long)out->trace, (unsigned long long)second.trace);
+            out->failed = true;
+        }
+    }
+    if (out->failed)
+        print_failure(o, sc, seed, size, out);
+    return out->failed ? -1 : 0;
+}
+
+static int run_single(const struct options *o)
+{
+    struct outcome out;
+    int rc = 0;
+
+    for (size_t i = 0; scenarios[i]; i++) {
+        double t = seconds();
+        if (o->scenario && scenarios[i] != o->scenario)
+            continue;
+        if (check_one(o, scenarios[i], o->seed, o->size, false, &out) < 0)
+            rc = 1;
+        printf("%-9s seed %llu size %u: trace %016llx, %llu messages, %llu faults, %.3f s: %s\n",
+               scenarios[i]->name, (unsigned long long)o->seed, o->size,
+               (unsigned long long)out.trace, (unsigned long long)out.messages,
+               (unsigned long long)out.faults, seconds() - t, out.failed ? "FAILED" : "ok");
+    }
+    return rc;
+}
+
+static int run_check(const struct options *o)
+{
+    double begin = seconds();
+    uint64_t messages = 0, runs = 0, faults = 0;
+    size_t nscen = 0;
+    struct outcome out;
+
+    while (scenarios[nscen])
+        nscen++;
+    for (uint32_t k = 0; k < o->seeds; k++) {
+        uint64_t seed = o->seed + k;
+        bool again = k % 50 == 0;
+        for (size_t i = 0; i < nscen; i++) {
+            if (o->scenario && scenarios[i] != o->scenario)
+                continue;
+            if (check_one(o, scenarios[i], seed, o->size, again, &out) < 0)
+                return 1;
+            messages += out.messages;
+            faults += out.faults;
+            runs++;
+        }
+        if (o->large > 0 && k % o->large_every == 0) {
+            const struct scenario *sc =
+                o->scenario ? o->scenario : scenarios[k / o->large_every % nscen];
+            if (check_one(o, sc, seed, o->large, k == 0, &out) < 0)
+                return 1;
+            messages += out.messages;
+            faults += out.faults;
+            runs++;
+        }
+    }
+    double t = seconds() - begin;
+    printf("%u seeds, %llu runs, %llu messages, %llu faults in %.1f s: %.1f seeds/s, %.2f million "
+           "messages/s: all hold\n",
+           o->seeds, (unsigned long long)runs, (unsigned long long)messages,
+           (unsigned long long)faults, t, o->seeds / t, 1e-6 * (double)messages / t);
+    return 0;
+}
+
+/* Does the checker notice a link that is broken on purpose?  It must, soon. */
+static int run_selftest(const struct options *base)
+{
+    static const struct {
+        enum sim_break broken;
+        const char *name;
+    } kinds[] = {{BREAK_REORDER, "reorder"}, {BREAK_DUP, "dup"}, {BREAK_DROP, "drop"}};
+    int rc = 0;
+
+    for (size_t b = 0; b < 3; b++) {
+        struct options o = *base;
+        struct outcome out = {0};
+        bool found = false;
+        o.broken = kinds[b].broken;
+        for (uint64_t seed = o.seed; seed < o.seed + 200 && !found; seed++) {
+            for (size_t i = 0; scenarios[i] && !found; i++) {
+                if (run(&o, scenarios[i], seed, o.size, &out) < 0)
+                    return 1;
+                found = out.failed && out.broke > 0;
+                if (found)
+                    printf("%-8s is noticed with seed %llu by %s: %s\n", kinds[b].name,
+                           (unsigned long long)seed, scenarios[i]->name, out.failure);
+            }
+        }
+        if (!found) {
+            printf("%-8s is not noticed\n", kinds[b].name);
+            rc = 1;
+        }
+    }
+    return rc;
+}
+
+static int usage(FILE *f)
+{
+    fputs("Usage: sim [--seed=S] [--size=N] [--scenario=NAME] [--topology=SPEC] [--trace]\n"
+          "       sim --check[=SEEDS] [--seed=FIRST] [--large=N] [--large-every=K]\n"
+          "       sim --figures [--size=N] [--topology=SPEC]    messages per operation\n"
+          "       sim --self-test                               is a broken link noticed?\n"
+          "  --break=reorder|dup|drop   break the link now and then\n"
+          "Scenarios:\n",
+          f);
+    for (size_t i = 0; scenarios[i]; i++)
+        fprintf(f, "  %-9s %s\n", scenarios[i]->name, scenarios[i]->what);
+    return f == stdout ? 0 : 2;
+}
+
+static const struct scenario *find_scenario(const char *name)
+{
+    for (size_t i = 0; scenarios[i]; i++) {
+        if (strcmp(scenarios[i]->name, name) == 0)
+            return scenarios[i];
+    }
+    return NULL;
+}
+
+static int parse_break(const char *text, enum sim_break *out)
+{
+    if (strcmp(text, "reorder") == 0)
+        *out = BREAK_REORDER;
+    else if (strcmp(text, "dup") == 0)
+        *out = BREAK_DUP;
+    else if (strcmp(text, "drop") == 0)
+        *out = BREAK_DROP;
+    else
+        return -1;
+    return 0;
+}
+
+enum {
+    OPT_SEED = 1000,
+    OPT_SIZE,
+    OPT_SCENARIO,
+    OPT_TOPOLOGY,
+    OPT_TRACE,
+    OPT_CHECK,
+    OPT_LARGE,
+    OPT_EVERY,
+    OPT_FIGURES,
+    OPT_SELFTEST,
+    OPT_BREAK,
+    OPT_HELP,
+};
+
+static const struct option long_options[] = {
+    {"seed", required_argument, NULL, OPT_SEED},
+    {"size", required_argument, NULL, OPT_SIZE},
+    {"scenario", required_argument, NULL, OPT_SCENARIO},
+    {"topology", required_argument, NULL, OPT_TOPOLOGY},
+    {"trace", no_argument, NULL, OPT_TRACE},
+    {"check", optional_argument, NULL, OPT_CHECK},
+    {"large", required_argument, NULL, OPT_LARGE},
+    {"large-every", required_argument, NULL, OPT_EVERY},
+    {"figures", no_argument, NULL, OPT_FIGURES},
+    {"self-test", no_argument, NULL, OPT_SELFTEST},
+    {"break", required_argument, NULL, OPT_BREAK},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static int parse(int argc, char **argv, struct options *o)
+{
+    int c;
+
+    while ((c = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
+        bool ok = true;
+        switch (c) {
+        case OPT_SEED:
+            ok = str2u64(optarg, &o->seed) == 0;
+            break;
+        case OPT_SIZE:
+            ok = str2u32(optarg, &o->size) == 0 && o->size >= 1;
+            break;
+        case OPT_SCENARIO:
+            ok = (o->scenario = find_scenario(optarg)) != NULL;
+            break;
+        case OPT_TOPOLOGY:
+            o->topology = optarg;
+            break;
+        case OPT_TRACE:
+            o->trace = true;
+            break;
+        case OPT_CHECK:
+            o->check = true;
+            ok = !optarg || str2u32(optarg, &o->seeds) == 0;
+            break;
+        case OPT_LARGE:
+            ok = str2u32(optarg, &o->large) == 0;
+            break;
+        case OPT_EVERY:
+            ok = str2u32(optarg, &o->large_every) == 0 && o->large_every > 0;
+            break;
+        case OPT_FIGURES:
+            o->figures = true;
+            break;
+        case OPT_SELFTEST:
+            o->selftest = true;
+            break;
+        case OPT_BREAK:
+            ok = parse_break(optarg, &o->broken) == 0;
+            break;
+        case 'h':
+        case OPT_HELP:
+            return usage(stdout) + 1;
+        default:
+            return usage(stderr);
+        }
+        if (!ok) {
+            fprintf(stderr, "sim: bad value '%s'\n", optarg);
+            return usage(stderr);
+        }
+    }
+    return optind < argc ? usage(stderr) : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {.seed = 1, .size = 16, .seeds = 1000, .large = 1024, .large_every = 4};
+    int rc = parse(argc, argv, &o);
+
+    if (rc > 0)
+        return rc - 1;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (o.figures)
+        return figures_print(o.size, o.topology ? o.topology : "kary:16") < 0;
+    if (o.selftest)
+        return run_selftest(&o);
+    return o.check ? run_check(&o) : run_single(&o);
+}

@@ -1,0 +1,389 @@
+/* net.c - the network between the brokers of a simulated session.
+ *
+ * A directed channel per plane and pair of neighbours carries messages in their order, each with a delay
+ * drawn from the seed.  What TCP and ZeroMQ do to a broker is done here:
+ *
+ *    a neighbour not started yet       messages wait for it
+ *    a full queue                      EAGAIN, and core_peer_writable() when half of it is gone
+ *    a dead neighbour                  messages vanish; after a while core_peer_lost(), then EHOSTUNREACH
+ *    what the dead one sent last       arrives, or does not, all from some point on
+ *
+ * Invariants:
+ *  1. Messages of a channel arrive in the order in which they were sent, and the news of its end last -
+ *     unless the link is broken on purpose (enum sim_break) to see whether that is noticed.
+ *  2. A request is copied: the sender keeps its own to answer it in case of a loss, with its own routes.
+ *     Events are shared, since nobody changes them.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* A message on its way. */
+struct flight {
+    struct chan *chan;
+    unsigned epoch;
+    flux_msg_t *msg; /* NULL: the news that the other end is gone */
+};
+
+static int depart(struct chan *ch, flux_msg_t *msg, int64_t delay);
+
+static void chan_init(struct chan *ch, struct node *from, struct node *to, enum core_plane plane,
+                      struct chan *back)
+{
+    memset(ch, 0, sizeof(*ch));
+    ch->back = back;
+    ch->from = from;
+    ch->to = to;
+    ch->plane = plane;
+}
+
+void net_init(sim_t *s)
+{
+    for (uint32_t r = 0; r < s->cfg.size; r++) {
+        struct node *n = &s->nodes[r];
+        uint32_t parent = topology_parent(s->topo, r);
+        if (parent != TOPOLOGY_NONE) {
+            struct node *p = &s->nodes[parent];
+            chan_init(&n->up, n, p, CORE_TREE, &n->down);
+            chan_init(&n->down, p, n, CORE_TREE, &n->up);
+            chan_init(&n->event, p, n, CORE_EVENT, NULL);
+        }
+        struct node *next = &s->nodes[topology_ring_next(s->topo, r)];
+        struct node *prev = &s->nodes[topology_ring_prev(s->topo, r)];
+        chan_init(&n->ring_next, n, next, CORE_RING, &next->ring_prev);
+        chan_init(&n->ring_prev, n, prev, CORE_RING, &prev->ring_next);
+    }
+}
+
+/* The channel from broker `n` to its neighbour, NULL when it is none. */
+static struct chan *chan_find(struct node *n, enum core_plane plane, uint32_t rank,
+                              const flux_msg_t *msg)
+{
+    sim_t *s = n->sim;
+
+    if (rank >= s->cfg.size)
+        return NULL;
+    if (plane == CORE_RING) {
+        bool forward = flux_msg_type(msg) == FLUX_MSG_REQUEST;
+        struct chan *ch = forward ? &n->ring_next : &n->ring_prev;
+        return ch->to->rank == rank ? ch : NULL;
+    }
+    if (n->up.to && n->up.to->rank == rank)
+        return &n->up;
+    if (s->nodes[rank].down.from == n)
+        return &s->nodes[rank].down;
+    return NULL;
+}
+
+static void writable(void *arg, void *data)
+{
+    struct node *n = arg;
+    struct chan *ch = data;
+
+    if (n->state == NODE_ON && !ch->closed)
+        core_peer_writable(n->core, ch->to->rank);
+}
+
+static void trace_message(sim_t *s, const struct chan *ch, const flux_msg_t *msg)
+{
+    size_t len;
+    char line[256];
+
+    flux_msg_payload(msg, &len);
+    sim_trace_add(s, 1, (uint64_t)ch->to->rank << 32 | ch->from->rank);
+    sim_trace_add(s, (uint64_t)flux_msg_type(msg) << 32 | flux_msg_matchtag(msg),
+                  flux_msg_seq(msg) << 24 ^ len);
+    if (s->cfg.trace) {
+        flux_msg_describe(msg, line, sizeof(line));
+        printf("%14.6f  %u -> %u  %s%s\n", 1e-9 * (double)sim_now(s), ch->from->rank, ch->to->rank,
+               ch->plane == CORE_EVENT  ? "[event] "
+               : ch->plane == CORE_RING ? "[ring] "
+                                        : "",
+               line);
+    }
+}
+
+static void peer_lost(struct chan *ch)
+{
+    struct node *n = ch->to;
+    enum core_plane plane = ch->plane;
+
+    ch->back->closed = true;
+    if (ch->back == &n->sim->nodes[ch->from->rank].down)
+        ch->from->event.closed = true;
+    if (n->state != NODE_ON)
+        return;
+    if (n->sim->cfg.trace)
+        printf("%14.6f  %u notices the loss of %u (%s)\n", 1e-9 * (double)sim_now(n->sim), n->rank,
+               ch->from->rank, plane == CORE_RING ? "ring" : "tree");
+    core_peer_lost(n->core, plane, ch->from->rank, "the connection was lost");
+}
+
+static void arrive(void *arg, void *data)
+{
+    struct flight *f = data;
+    struct chan *ch = f->chan;
+    flux_msg_t *msg = f->msg;
+    bool lost = f->epoch != ch->epoch;
+    sim_t *s = ch->to->sim;
+
+    free(f);
+    if (!msg) {
+        sim_trace_add(s, 2, (uint64_t)ch->to->rank << 32 | ch->from->rank);
+        peer_lost(ch);
+        return;
+    }
+    ch->queued--;
+    if (ch->blocked && ch->queued <= s->queue_max / 2 && !ch->closed) {
+        ch->blocked = false;
+        vclock_add(s->clock, &ch->from->owner, sim_now(s), false, writable, ch->from, ch);
+    }
+    if (lost || ch->to->state != NODE_ON) {
+        flux_msg_destroy(msg);
+        return;
+    }
+    s->messages++;
+    trace_message(s, ch, msg);
+    core_link_input(ch->to->core, ch->plane, ch->from->rank, msg);
+}
+
+/* The moment from which the other end can take messages. */
+static int64_t earliest(const struct chan *ch, int64_t at)
+{
+    return at > ch->to->start_at ? at : ch->to->start_at;
+}
+
+static int depart(struct chan *ch, flux_msg_t *msg, int64_t delay)
+{
+    sim_t *s = ch->from->sim;
+    struct flight *f = malloc(sizeof(*f));
+    int64_t at = earliest(ch, sim_now(s) + delay);
+
+    if (!f)
+        return -1;
+    f->chan = ch;
+    f->epoch = ch->epoch;
+    f->msg = msg;
+    if (at < ch->last)
+        at = ch->last;
+    ch->last = at;
+    if (!vclock_add(s->clock, &ch->to->owner, at, false, arrive, NULL, f)) {
+        free(f);
+        return -1;
+    }
+    if (msg)
+        ch->queued++;
+    return 0;
+}
+
+static void count(sim_t *s, const struct chan *ch)
+{
+    if (ch->plane == CORE_EVENT)
+        s->tally.event++;
+    else if (ch->plane == CORE_RING)
+        s->tally.ring++;
+    else if (ch == &ch->from->up)
+        s->tally.up++;
+    else
+        s->tally.down++;
+}
+
+/* The link is to be broken on purpose, now and then: control messages excepted, so that the session
+ * comes up.  true when the message was dealt with. */
+static bool sabotage(sim_t *s, struct chan *ch, flux_msg_t *msg, int64_t delay)
+{
+    flux_msg_t *copy;
+
+    if (s->broken == BREAK_NONE || flux_msg_type(msg) == FLUX_MSG_CONTROL ||
+        !rng_chance(&s->rng, 0.02))
+        return false;
+    s->broke++;
+    switch (s->broken) {
+    case BREAK_DROP:
+        flux_msg_destroy(msg);
+        return true;
+    case BREAK_DUP:
+        if ((copy = flux_msg_copy(msg)) && depart(ch, copy, delay) < 0)
+            flux_msg_destroy(copy);
+        return false;
+    default: { /* overtake everything that is on the way */
+        int64_t last = ch->last;
+        ch->last = 0;
+        if (depart(ch, msg, 1) < 0)
+            flux_msg_destroy(msg);
+        ch->last = last;
+        return true;
+    }
+    }
+}
+
+static int net_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
+{
+    struct node *n = arg;
+    sim_t *s = n->sim;
+    struct chan *ch = chan_find(n, plane, rank, msg);
+    int64_t delay;
+
+    if (!ch || ch->closed) {
+        errno = EHOSTUNREACH;
+        return -1;
+    }
+    if (!force && s->queue_max && ch->queued >= s->queue_max) {
+        ch->blocked = true;
+        errno = EAGAIN;
+        return -1;
+    }
+    count(s, ch);
+    if (ch->cut) {
+        flux_msg_destroy(msg);
+        return 0;
+    }
+    if (flux_msg_type(msg) == FLUX_MSG_REQUEST) {
+        flux_msg_t *copy = flux_msg_copy(msg);
+        if (!copy) {
+            errno = EAGAIN;
+            return -1;
+        }
+        flux_msg_destroy(msg);
+        msg = copy;
+    }
+    delay = sim_draw(s, &s->link_delay);
+    if (!sabotage(s, ch, msg, delay) && depart(ch, msg, delay) < 0)
+        flux_msg_destroy(msg);
+    return 0;
+}
+
+static int net_publish(void *arg, const flux_msg_t *event)
+{
+    struct node *n = arg;
+    sim_t *s = n->sim;
+
+    for (uint32_t i = 0; i < topology_nchildren(s->topo, n->rank); i++) {
+        struct node *child = &s->nodes[topology_child_at(s->topo, n->rank, i)];
+        struct chan *ch = &child->event;
+        flux_msg_t *msg;
+        int64_t delay;
+
+        if (!child->event_link || ch->closed)
+            continue;
+        count(s, ch);
+        if (ch->cut || (s->event_loss > 0. && rng_chance(&s->rng, s->event_loss)))
+            continue;
+        msg = flux_msg_incref(event);
+        delay = sim_draw(s, &s->link_delay);
+        if (!sabotage(s, ch, msg, delay) && depart(ch, msg, delay) < 0)
+            flux_msg_destroy(msg);
+    }
+    return 0;
+}
+
+/* An orderly end, from the parent's side: what is on the way still arrives. */
+static void net_drop(void *arg, enum core_plane plane, uint32_t rank)
+{
+    struct node *n = arg;
+    struct node *peer = &n->sim->nodes[rank];
+
+    if (plane == CORE_TREE && peer->down.from == n) {
+        peer->event_link = false;
+        peer->down.closed = true;
+        peer->event.closed = true;
+    }
+}
+
+const struct core_link_ops sim_link_ops = {
+    .send = net_send,
+    .publish = net_publish,
+    .drop = net_drop,
+};
+
+static void event_link_up(void *arg, void *data)
+{
+    struct node *parent = arg;
+    struct node *child = data;
+
+    if (parent->state == NODE_ON && child->state == NODE_ON && !child->event.cut &&
+        !child->event.closed) {
+        child->event_link = true;
+        core_child_event_up(parent->core, child->rank);
+    }
+}
+
+void net_started(struct node *n)
+{
+    sim_t *s = n->sim;
+
+    if (n->up.to) {
+        int64_t at = earliest(&n->event, sim_now(s) + sim_draw(s, &s->link_delay));
+        vclock_add(s->clock, &n->up.to->owner, at, false, event_link_up, n->up.to, n);
+    }
+}
+
+/* The connection ends with what is on the way, or with only the part of it that has arrived. */
+static void chan_cut(struct chan *ch, bool lose)
+{
+    if (ch->cut)
+        return;
+    ch->cut = true;
+    if (lose) {
+        ch->epoch++;
+        ch->last = sim_now(ch->from->sim);
+    }
+}
+
+/* Both directions of a connection; each end that is left notices once. */
+static void connection_cut(sim_t *s, struct chan *a, struct chan *b, bool lose)
+{
+    struct chan *both[2] = {a, b};
+
+    for (int i = 0; i < 2; i++) {
+        struct chan *ch = both[i];
+        if (ch->cut)
+            continue;
+        chan_cut(ch, lose);
+        /* Noticing takes up to 50 ms on top. */
+        depart(ch, NULL, sim_draw(s, &s->link_delay) + rng_below(&s->rng, 50) * SIM_MS);
+    }
+}
+
+static void break_one(struct node *n, enum core_plane plane, bool lose)
+{
+    sim_t *s = n->sim;
+
+    if (plane == CORE_RING)
+        connection_cut(s, &n->ring_next, n->ring_next.back, lose);
+    else if (n->up.to) {
+        connection_cut(s, &n->up, &n->down, lose);
+        chan_cut(&n->event, lose);
+    }
+}
+
+void net_break(struct node *n, enum core_plane plane)
+{
+    break_one(n, plane, rng_chance(&n->sim->rng, 0.5));
+}
+
+void net_lost(struct node *n, bool orderly)
+{
+    sim_t *s = n->sim;
+    bool lose = !orderly && rng_chance(&s->rng, 0.5);
+
+    break_one(n, CORE_TREE, lose);
+    for (uint32_t i = 0; i < topology_nchildren(s->topo, n->rank); i++)
+        break_one(&s->nodes[topology_child_at(s->topo, n->rank, i)], CORE_TREE, lose);
+    if (s->cfg.size > 1) {
+        break_one(n, CORE_RING, lose);
+        break_one(n->ring_prev.to, CORE_RING, lose);
+    }
+}
+
+void net_discard(vevent_f cb, void *data)
+{
+    if (cb == arrive) {
+        struct flight *f = data;
+        flux_msg_destroy(f->msg);
+        free(f);
+    }
+}

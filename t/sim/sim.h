@@ -1,0 +1,222 @@
+/* A session in one thread: broker cores with their modules and clients on a virtual clock and an
+ * in-memory network, all of it driven by one seed.
+ *
+ *    sim_t *s = sim_create(&cfg);
+ *    sim_boot(s);                                every broker to CORE_RUN
+ *    ... clients, requests, faults, sim_run_until() ...
+ *    sim_check_quiet(s);                         everybody was answered
+ *    sim_destroy(s);
+ *
+ * What must hold at all times is checked where messages pass (node.c); the first violation is kept with
+ * its time and ends the run.  Not thread-safe.
+ */
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
+
+#include "broker/core.h"
+#include "clock.h"
+#include "libflux/module.h"
+#include "libutil/hmap.h"
+#include "libutil/list.h"
+#include "rng.h"
+
+#define SIM_US INT64_C(1000)
+#define SIM_MS INT64_C(1000000)
+#define SIM_S INT64_C(1000000000)
+
+typedef struct sim sim_t;
+struct node;
+
+/* Ways to break the link on purpose, to see whether it is noticed. */
+enum sim_break { BREAK_NONE, BREAK_REORDER, BREAK_DUP, BREAK_DROP };
+
+/* Modules. */
+enum { SIM_MOD_BARRIER = 1, SIM_MOD_KVS = 2, SIM_MOD_LOG = 4, SIM_MOD_HB = 8 /* at the root */ };
+
+/* How long a message takes on a link. */
+struct sim_delay {
+    int64_t base;
+    int64_t jitter;       /* 0 .. jitter more, evenly */
+    double spike_chance;  /* of a message that takes spike more */
+    int64_t spike;
+};
+
+struct sim_config {
+    uint64_t seed;
+    uint32_t size;
+    const char *topology; /* NULL: chosen by the seed */
+    bool fixed;           /* all delays alike, all start at once, no bound on queues: for counting */
+    unsigned modules;     /* SIM_MOD_*: loaded at every rank */
+    double event_loss;    /* chance of a message on the event plane to be lost */
+    enum sim_break broken;
+    bool trace; /* print what happens */
+};
+
+/* A directed connection between two neighbours on one plane. */
+struct chan {
+    struct node *from;
+    struct node *to;
+    struct chan *back; /* the other direction */
+    enum core_plane plane;
+    int64_t last;     /* arrival of the newest message */
+    unsigned queued;
+    bool blocked;     /* the sender was told EAGAIN */
+    bool cut;         /* what is sent vanishes */
+    bool closed;      /* the sender knows */
+    unsigned epoch;   /* messages of an earlier one are lost on arrival */
+};
+
+/* A client or module of a broker: a flux handle with messages passing through the clock. */
+struct sim_ep {
+    struct list_node node; /* in node.eps */
+    struct node *broker;
+    enum endpoint_kind kind;
+    char name[32];
+    endpoint_t *ep;
+    flux_t *h;
+    int64_t last_in, last_out; /* first in, first out, both ways */
+    bool gone;
+    hmap_t *waiting;           /* match tag -> topic of a request without its last answer */
+    bool all_events;           /* subscribed to everything: look for gaps */
+    uint64_t last_event;
+    const struct flux_module *module;
+    void *module_ctx;
+    void *data; /* of the scenario */
+};
+
+enum node_state { NODE_OFF, NODE_ON, NODE_EXITED, NODE_DEAD };
+
+struct node {
+    sim_t *sim;
+    uint32_t rank;
+    enum node_state state;
+    struct vowner owner;
+    int64_t start_at;
+    flux_reactor_t *reactor;
+    core_t *core;
+    struct list_node eps; /* struct sim_ep */
+    struct chan up, down, event; /* to the parent, from it, events from it */
+    struct chan ring_next, ring_prev; /* to the next rank, to the previous one */
+    bool event_link;
+    enum core_state last_state;
+    int64_t run_at; /* when it came to CORE_RUN, -1 before */
+    int exit_code;  /* -1 before the end */
+};
+
+/* Messages sent on links. */
+struct sim_tally {
+    uint64_t up, down, event, ring;
+};
+
+struct sim {
+    struct sim_config cfg;
+    struct rng rng;
+    vclock_t *clock;
+    struct node *nodes;
+    topology_t *topo;
+    struct sim_delay link_delay;
+    struct sim_delay local_delay;
+    unsigned queue_max; /* messages on a link before EAGAIN; 0: no bound */
+    struct sim_tally tally;
+    uint64_t trace; /* hash of all that happened */
+    uint64_t messages;
+    double event_loss;
+    size_t event_buffer; /* 0: default */
+    enum sim_break broken;
+    uint64_t broke; /* how often the link was broken on purpose */
+    hmap_t *events; /* sequence -> hash of the event, as first seen */
+    uint64_t faults;
+    bool failed;
+    char failure[400];
+};
+
+/* --- session (sim.c) --- */
+
+/* NULL with a sentence on standard error. */
+sim_t *sim_create(const struct sim_config *cfg);
+void sim_destroy(sim_t *s);
+
+/* Note a violation; only the first counts. */
+void sim_fail(sim_t *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+int64_t sim_now(const sim_t *s);
+/* Let things happen until cond(arg) holds (true), or `timeout` has passed, or something failed. */
+typedef bool (*sim_cond_f)(sim_t *s, void *arg);
+bool sim_run_until(sim_t *s, sim_cond_f cond, void *arg, int64_t timeout);
+void sim_run_for(sim_t *s, int64_t time);
+/* Call cb(arg, data) later, whatever broker is paused. */
+void sim_at(sim_t *s, int64_t at, vevent_f cb, void *arg, void *data);
+
+/* Start all brokers, each at its time. */
+void sim_start(sim_t *s);
+/* The same, and wait until all of them run.  false after a violation. */
+bool sim_boot(sim_t *s);
+/* Longest time that one message can take on a link. */
+int64_t sim_max_delay(const sim_t *s);
+/* Every request of a living client has had its answer, or sim_fail(). */
+void sim_check_quiet(sim_t *s);
+/* Is the way from this rank to the root intact? */
+bool sim_connected(const sim_t *s, uint32_t rank);
+bool sim_alive(const sim_t *s, uint32_t rank);
+
+void sim_trace_add(sim_t *s, uint64_t what, uint64_t value);
+/* Time a message takes on its way: random. */
+int64_t sim_draw(sim_t *s, const struct sim_delay *d);
+
+/* --- network (net.c) --- */
+
+extern const struct core_link_ops sim_link_ops; /* arg: struct node */
+void net_init(sim_t *s);
+/* A broker has started: its event link comes into place. */
+void net_started(struct node *n);
+/* A broker is no more: its neighbours notice after a while.  `orderly`: all that it sent arrives. */
+void net_lost(struct node *n, bool orderly);
+/* The connection to the parent (or to the next of the ring) breaks; both notice. */
+void net_break(struct node *n, enum core_plane plane);
+/* Free what an event of the clock that never happened would have used. */
+void net_discard(vevent_f cb, void *data);
+void node_discard(vevent_f cb, void *data);
+
+/* --- brokers, modules, clients (node.c) --- */
+
+void node_start(struct node *n);
+/* As by SIGKILL. */
+void node_kill(struct node *n);
+void node_free(struct node *n);
+struct sim_ep *sim_client_add(sim_t *s, uint32_t rank, const char *name);
+/* The client's process dies. */
+void sim_client_remove(struct sim_ep *e);
+/* NULL after sim_fail(). */
+struct sim_ep *sim_module_add(sim_t *s, uint32_t rank, const struct flux_module *m);
+
+/* --- faults (fault.c) --- */
+
+/* The parts a scenario asks for. */
+enum {
+    FAULT_DEATH = 1,
+    FAULT_PAUSE = 2,
+    FAULT_SPIKE = 4,
+    FAULT_LINK = 8, /* loss of a link */
+    FAULT_ALL = 15,
+};
+/* Up to `count` random faults within the next `within` nanoseconds; never the root's death. */
+void sim_faults(sim_t *s, unsigned kinds, unsigned count, int64_t within);
+/* Any rank whose broker runs; TOPOLOGY_NONE when there is none. */
+uint32_t sim_random_alive(sim_t *s);
+
+/* --- scenarios --- */
+
+struct scenario {
+    const char *name;
+    const char *what;
+    void (*run)(sim_t *s); /* on a fresh session */
+    void (*tune)(struct sim_config *cfg, struct rng *rng); /* may be NULL */
+};
+extern const struct scenario *const scenarios[]; /* ends with NULL */
+extern const struct scenario scenario_bringup, scenario_routing, scenario_events, scenario_barrier,
+    scenario_kvs, scenario_shutdown, scenario_log;
+
+/* Print the table of messages per operation beside the formula.  0, or -1 when one exceeds it. */
+int figures_print(uint32_t size, const char *topology);
+
+#endif
