@@ -60,7 +60,9 @@ struct flux_future {
     bool result0_used;
     bool streaming;
     bool in_callback;
-    bool destroyed;
+    bool filling;   /* sending to many ranks: answers may come before the send returns */
+    bool taken;     /* the callback has let go of the result it was called for */
+    bool destroyed; /* to be freed when it is neither in its callback nor filling */
     flux_future_f cb;
     void *arg;
     double timeout;
@@ -180,13 +182,14 @@ static void arm_timer(flux_future_t *f)
 /* Call back for every result, for as long as the callback asks for the next one. */
 static void run_callback(flux_future_t *f)
 {
-    if (!f->cb || f->in_callback)
+    if (f->in_callback || f->filling)
         return;
     f->in_callback = true;
-    for (struct result *res = result_head(f); res && !f->destroyed; res = result_head(f)) {
+    while (f->cb && result_head(f) && !f->destroyed) {
         flux_watcher_stop(f->timer);
+        f->taken = false;
         f->cb(f, f->arg);
-        if (f->destroyed || result_head(f) == res)
+        if (!f->taken)
             break;
     }
     f->in_callback = false;
@@ -242,12 +245,10 @@ void pending_deliver(struct pending_table *t, flux_msg_t *msg)
     rank = p->rank;
     if (!f->streaming || !flux_msg_has_flag(msg, FLUX_MSGF_STREAMING)) {
         pending_drop(p);
-        if (f->ranks) {
-            f->outstanding--;
-            mrpc_fill(f);
-        }
+        f->outstanding--;
     }
     add_result(f, rank, msg, 0, NULL);
+    mrpc_fill(f);
     run_callback(f);
 }
 
@@ -322,7 +323,7 @@ void flux_future_destroy(flux_future_t *f)
 {
     if (f) {
         int saved = errno;
-        if (f->in_callback) {
+        if (f->in_callback || f->filling) {
             f->destroyed = true;
             return;
         }
@@ -465,9 +466,14 @@ flux_future_t *flux_rpc_struct(flux_t *h, const char *topic, const struct flux_s
     return f;
 }
 
+/* Send to as many ranks as may be outstanding.  An answer that comes while this sends is counted
+ * here and not by a call inside the call: there may be one for every rank. */
 static void mrpc_fill(flux_future_t *f)
 {
-    while (f->next_rank < f->nranks && f->outstanding < MRPC_WINDOW) {
+    if (f->filling)
+        return;
+    f->filling = true;
+    while (!f->destroyed && f->next_rank < f->nranks && f->outstanding < MRPC_WINDOW) {
         uint32_t rank = f->ranks[f->next_rank++];
         flux_msg_t *msg = make_request(f->topic, rank, f->flags);
 
@@ -477,17 +483,25 @@ static void mrpc_fill(flux_future_t *f)
         } else
             send_request(f, msg, rank);
     }
+    f->filling = false;
 }
 
 flux_future_t *flux_mrpc(flux_t *h, const char *topic, const char *json, const uint32_t *ranks,
                          size_t nranks, unsigned flags)
 {
     flux_future_t *f;
+    flux_msg_t *probe;
 
     if (nranks == 0 || (flags & FLUX_MSGF_STREAMING)) {
         errno = EINVAL;
         return NULL;
     }
+    /* What is wrong with one request is wrong with all: say so at once. */
+    if (!(probe = make_request(topic, 0, flags)) || flux_msg_set_json(probe, json) < 0) {
+        flux_msg_destroy(probe);
+        return NULL;
+    }
+    flux_msg_destroy(probe);
     if (!(f = future_create(h)))
         return NULL;
     f->flags = flags;
@@ -587,8 +601,10 @@ int flux_future_next(flux_future_t *f)
 {
     struct result *res = result_head(f);
 
-    if (res)
+    if (res) {
         result_free(f, res);
+        f->taken = true;
+    }
     json_decref(f->decoded);
     f->decoded = NULL;
     if (result_head(f)) {

@@ -153,8 +153,11 @@ int flux_send(flux_t *h, flux_msg_t *msg)
 
 int flux_run(flux_t *h)
 {
-    int rc = flux_reactor_run(h->r);
+    int rc = 0;
 
+    /* Lost before, while waiting for a future: nothing would stop the reactor. */
+    if (!h->lost || h->lost_cb)
+        rc = flux_reactor_run(h->r);
     if (h->lost && !h->lost_cb) {
         errno = EPIPE;
         return -1;
