@@ -160,7 +160,10 @@ flux_handlers_t *flux_handlers_add(flux_t *h, const struct flux_handler tab[], v
         struct entry *e = &hs->entries[i];
         if (tab[i].type == FLUX_MSG_EVENT)
             list_append(&d->events, &e->event_node);
-        else if (hmap_get(d->requests, tab[i].topic)) {
+        else if (tab[i].type != FLUX_MSG_REQUEST) {
+            errnum = EINVAL;
+            goto error;
+        } else if (hmap_get(d->requests, tab[i].topic)) {
             errnum = EEXIST;
             goto error;
         } else if (hmap_put(d->requests, tab[i].topic, e) < 0) {
@@ -347,7 +350,10 @@ int flux_respond_error(flux_t *h, const flux_msg_t *req, int errnum, const char 
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    return respond(h, req, errnum > 0 ? errnum : EINVAL, 0, text, 0, false);
+    /* An answer in any case: a number that no message can carry is EINVAL. */
+    if (errnum < 1 || errnum > FLUX_MSG_ERRNUM_MAX)
+        errnum = EINVAL;
+    return respond(h, req, errnum, 0, text, 0, false);
 }
 
 int flux_request_decode(flux_t *h, const flux_msg_t *req, const struct flux_schema *desc, void *out,

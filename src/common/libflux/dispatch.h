@@ -32,8 +32,8 @@ struct flux_handler {
 
 typedef struct flux_handlers flux_handlers_t;
 
-/* The table must outlive the result.  NULL with ENOMEM or EEXIST (topic taken).  Does not subscribe
- * to events: see event.h. */
+/* The table must outlive the result.  NULL with ENOMEM, EEXIST (topic taken), or EINVAL (neither
+ * request nor event).  Does not subscribe to events: see event.h. */
 flux_handlers_t *flux_handlers_add(flux_t *h, const struct flux_handler tab[], void *arg);
 void flux_handlers_remove(flux_handlers_t *hs); /* NULL-safe, keeps errno */
 

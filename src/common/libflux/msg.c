@@ -46,7 +46,6 @@
 #define MSG_MAGIC 0xf1
 #define MSG_VERSION 1
 #define ROUTES_INLINE 6
-#define ERRNUM_MAX 4095
 
 struct flux_msg {
     atomic_int refcount;
@@ -157,7 +156,7 @@ flux_msg_t *flux_msg_response_create(const flux_msg_t *req, int errnum)
 {
     flux_msg_t *msg;
 
-    if (req->type != FLUX_MSG_REQUEST || errnum < 0 || errnum > ERRNUM_MAX) {
+    if (req->type != FLUX_MSG_REQUEST || errnum < 0 || errnum > FLUX_MSG_ERRNUM_MAX) {
         errno = EINVAL;
         return NULL;
     }
@@ -273,7 +272,7 @@ int flux_msg_errnum(const flux_msg_t *msg)
 
 void flux_msg_set_errnum(flux_msg_t *msg, int errnum)
 {
-    if (msg->type == FLUX_MSG_RESPONSE && errnum >= 0 && errnum <= ERRNUM_MAX)
+    if (msg->type == FLUX_MSG_RESPONSE && errnum >= 0 && errnum <= FLUX_MSG_ERRNUM_MAX)
         msg->errnum = errnum;
 }
 
@@ -495,7 +494,7 @@ static ssize_t check_header(const uint8_t *p, errmsg_t *err)
     if (payload_len > FLUX_MSG_PAYLOAD_MAX)
         return errmsg_fail(err, EPROTO, "payload of %u bytes is over the limit of %u", payload_len,
                            FLUX_MSG_PAYLOAD_MAX);
-    if (get32(p + 20) > ERRNUM_MAX || (type != FLUX_MSG_RESPONSE && get32(p + 20) != 0))
+    if (get32(p + 20) > FLUX_MSG_ERRNUM_MAX || (type != FLUX_MSG_RESPONSE && get32(p + 20) != 0))
         return errmsg_fail(err, EPROTO, "error number %u is not allowed here", get32(p + 20));
     if (type != FLUX_MSG_EVENT && (get32(p + 24) != 0 || get32(p + 28) != 0))
         return errmsg_fail(err, EPROTO, "only an event has a sequence number");

@@ -57,6 +57,7 @@ enum flux_msg_flag {
 #define FLUX_MSG_HEADER_SIZE 40
 #define FLUX_MSG_TOPIC_MAX 255
 #define FLUX_MSG_ROUTES_MAX 1024
+#define FLUX_MSG_ERRNUM_MAX 4095
 #define FLUX_MSG_PAYLOAD_MAX (256u * 1024 * 1024)
 
 /* Create.  `topic` is copied.  NULL with ENOMEM, or EINVAL for a bad type or topic (a topic is 1 to
