@@ -1,0 +1,185 @@
+/* cmd_attr.c - flux getattr, setattr, lsattr: attributes of a broker. */
+#include "config.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd_all.h"
+#include "libflux/schema.h"
+
+#define TIMEOUT 60.
+
+struct attr {
+    const char *name;
+    const char *value;
+};
+static const struct flux_field name_fields[] = {
+    FLUX_FIELD_STR(struct attr, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema name_schema = FLUX_SCHEMA(struct attr, name_fields);
+static const struct flux_field attr_fields[] = {
+    FLUX_FIELD_STR(struct attr, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct attr, value, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema attr_schema = FLUX_SCHEMA(struct attr, attr_fields);
+
+struct list {
+    json_t *attrs;
+};
+static const struct flux_field list_fields[] = {
+    FLUX_FIELD_OBJECT(struct list, attrs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema list_schema = FLUX_SCHEMA(struct list, list_fields);
+
+static const struct cmd_opt opts[] = {
+    {'r', "rank", "RANK", "of the broker of that rank (default: the local one)"},
+    CMD_OPT_END,
+};
+static const struct cmd_opt list_opts[] = {
+    {'r', "rank", "RANK", "of the broker of that rank (default: the local one)"},
+    {'j', "json", NULL, "print a JSON object"},
+    CMD_OPT_END,
+};
+
+struct options {
+    uint32_t rank;
+    bool json;
+};
+
+/* Options and number of operands.  0, or an exit code plus 1. */
+static int parse(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, int operands,
+                 struct options *o)
+{
+    const char *val;
+    int key;
+
+    o->rank = FLUX_NODEID_ANY;
+    o->json = false;
+    while ((key = cmd_option(c, u, argc, argv, &val)) > 0) {
+        if (key == 'j')
+            o->json = true;
+        else if (cmd_parse_u32(c, "--rank", val, &o->rank) < 0)
+            return 1 + CMD_USAGE;
+    }
+    if (key < 0)
+        return 1 + cmd_option_exit(key);
+    if (argc - c->optind != operands)
+        return 1 + cmd_usage_error(c, operands == 0   ? "it takes no argument"
+                                      : operands == 1 ? "one NAME is needed"
+                                                      : "NAME and VALUE are needed");
+    return 0;
+}
+
+static uint32_t target(flux_t *h, const struct options *o)
+{
+    return o->rank == FLUX_NODEID_ANY ? flux_rank(h) : o->rank;
+}
+
+int cmd_getattr(struct cmd *c, int argc, char **argv)
+{
+    static const struct cmd_usage usage = {
+        "[OPTION...] NAME", "Print the value of an attribute of the broker.", opts, NULL, 0,
+    };
+    struct options o;
+    int rc = parse(c, &usage, argc, argv, 1, &o);
+    flux_future_t *f;
+    struct attr a;
+    flux_t *h;
+
+    if (rc)
+        return rc - 1;
+    if (!(h = cmd_handle(c)))
+        return CMD_FAIL;
+    a.name = argv[c->optind];
+    f = flux_rpc_struct(h, "attr.get", &name_schema, &a, target(h, &o), 0);
+    rc = CMD_FAIL;
+    if (cmd_wait_struct(c, f, TIMEOUT, "attr.get", &attr_schema, &a) == 0) {
+        puts(a.value);
+        rc = CMD_OK;
+    }
+    flux_future_destroy(f);
+    return rc;
+}
+
+int cmd_setattr(struct cmd *c, int argc, char **argv)
+{
+    static const struct cmd_usage usage = {
+        "[OPTION...] NAME VALUE", "Set an attribute of the broker that may be set.", opts, NULL, 0,
+    };
+    struct options o;
+    int rc = parse(c, &usage, argc, argv, 2, &o);
+    flux_future_t *f;
+    struct attr a;
+    flux_t *h;
+
+    if (rc)
+        return rc - 1;
+    if (!(h = cmd_handle(c)))
+        return CMD_FAIL;
+    a.name = argv[c->optind];
+    a.value = argv[c->optind + 1];
+    f = flux_rpc_struct(h, "attr.set", &attr_schema, &a, target(h, &o), 0);
+    rc = cmd_wait(c, f, TIMEOUT, "attr.set") < 0 ? CMD_FAIL : CMD_OK;
+    flux_future_destroy(f);
+    return rc;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int print_list(struct cmd *c, json_t *attrs)
+{
+    size_t n = json_object_size(attrs);
+    const char **names = malloc((n + 1) * sizeof(*names));
+    table_t *t = table_create();
+    const char *name;
+    json_t *value;
+    size_t i = 0;
+
+    if (!names) {
+        table_destroy(t);
+        return cmd_error(c, "out of memory");
+    }
+    json_object_foreach(attrs, name, value)
+    {
+        names[i++] = name;
+    }
+    qsort(names, n, sizeof(*names), compare);
+    table_column(t, "name", "NAME", TABLE_LEFT);
+    table_column(t, "value", "VALUE", TABLE_LEFT);
+    for (i = 0; i < n; i++) {
+        table_row(t);
+        table_str(t, names[i]);
+        table_str(t, json_string_value(json_object_get(attrs, names[i])));
+    }
+    free(names);
+    return cmd_print_table(c, t, false);
+}
+
+int cmd_lsattr(struct cmd *c, int argc, char **argv)
+{
+    static const struct cmd_usage usage = {
+        "[OPTION...]", "Print all attributes of the broker.", list_opts, NULL, 0,
+    };
+    struct options o;
+    int rc = parse(c, &usage, argc, argv, 0, &o);
+    flux_future_t *f;
+    struct list l;
+    flux_t *h;
+
+    if (rc)
+        return rc - 1;
+    if (!(h = cmd_handle(c)))
+        return CMD_FAIL;
+    f = flux_rpc(h, "attr.list", NULL, target(h, &o), 0);
+    rc = CMD_FAIL;
+    if (cmd_wait_struct(c, f, TIMEOUT, "attr.list", &list_schema, &l) == 0)
+        rc = o.json ? cmd_print_json(c, json_incref(l.attrs)) : print_list(c, l.attrs);
+    flux_future_destroy(f);
+    return rc;
+}

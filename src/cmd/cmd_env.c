@@ -1,0 +1,82 @@
+/* cmd_env.c - flux env: the environment that programs of a session need.
+ *
+ *    PATH        has the directory of this flux in front
+ *    FLUX_URI    as it is here, when it is set
+ *
+ * Modules, helper programs and libraries are found from where flux is, so nothing else is needed.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd_all.h"
+#include "libflux/paths.h"
+
+static const struct cmd_usage usage = {
+    "[COMMAND [ARGUMENT...]]",
+    "Print the variables by which programs find flux and the session, in a form that a shell\n"
+    "can read: eval \"$(flux env)\". With COMMAND, run it with them set.",
+    NULL,
+    "With COMMAND the exit code is its own; 127 when it cannot be run.",
+    CMD_STOP,
+};
+
+/* A word that any Bourne shell reads back as it is. */
+static void print_quoted(const char *name, const char *s)
+{
+    printf("export %s='", name);
+    for (; *s; s++) {
+        if (*s == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*s);
+    }
+    puts("'");
+}
+
+/* PATH with `dir` in front, or as it is when `dir` comes first already.  NULL with ENOMEM. */
+static char *make_path(const char *dir)
+{
+    const char *old = getenv("PATH");
+    size_t len = strlen(dir);
+    char *path;
+
+    if (!old || !*old)
+        return strdup(dir);
+    if (strncmp(old, dir, len) == 0 && (old[len] == ':' || !old[len]))
+        return strdup(old);
+    return asprintf(&path, "%s:%s", dir, old) < 0 ? NULL : path;
+}
+
+int cmd_env(struct cmd *c, int argc, char **argv)
+{
+    const char *uri = getenv("FLUX_URI");
+    int key = cmd_option(c, &usage, argc, argv, NULL);
+    char *dir;
+    char *path;
+    int rc = CMD_OK;
+
+    if (key < 0)
+        return cmd_option_exit(key);
+    dir = flux_path_bindir();
+    path = dir ? make_path(dir) : NULL;
+    free(dir);
+    if (!path)
+        return cmd_error(c, "out of memory");
+    if (c->optind == argc) {
+        print_quoted("PATH", path);
+        if (uri)
+            print_quoted("FLUX_URI", uri);
+    } else if (setenv("PATH", path, 1) < 0)
+        rc = cmd_error(c, "out of memory");
+    else {
+        execvp(argv[c->optind], argv + c->optind);
+        cmd_error(c, "cannot run %s: %s", argv[c->optind], strerror(errno));
+        rc = CMD_NOT_FOUND;
+    }
+    free(path);
+    return rc;
+}

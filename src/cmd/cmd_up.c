@@ -1,0 +1,137 @@
+/* cmd_up.c - flux up: which ranks of the session are there. */
+#include "config.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cmd_all.h"
+#include "cmd_session.h"
+
+static const struct cmd_opt opts[] = {
+    {'l', "long", NULL, "a table with one line a rank"},
+    {'j', "json", NULL, "JSON; with --long an array with one object a rank"},
+    {'q', "quiet", NULL, "print nothing: the exit code tells"},
+    CMD_OPT_END,
+};
+static const struct cmd_usage usage = {
+    "[OPTION...]",
+    "Print in one line the ranks that are up and, if there are any, those that are not.",
+    opts,
+    "Exit code 1 also when a rank is not up.",
+    0,
+};
+
+/* The ranks that are neither up nor lost.  NULL with ENOMEM. */
+static idset_t *absent_ranks(const struct session *s)
+{
+    idset_t *ids = idset_create_range(0, s->size - 1);
+
+    if (ids && (idset_subtract(ids, s->up) < 0 || idset_subtract(ids, s->lost) < 0)) {
+        idset_destroy(ids);
+        ids = NULL;
+    }
+    return ids;
+}
+
+static void print_set(const char *what, const idset_t *ids)
+{
+    char *text = idset_empty(ids) ? NULL : idset_format(ids, 0);
+
+    if (text)
+        printf("%s%s", what, text);
+    free(text);
+}
+
+static int print_line(struct cmd *c, const struct session *s)
+{
+    idset_t *absent = absent_ranks(s);
+
+    if (!absent)
+        return cmd_error(c, "out of memory");
+    printf("%zu of %u up", idset_count(s->up), s->size);
+    print_set(": ", s->up);
+    print_set("; lost: ", s->lost);
+    print_set("; absent: ", absent);
+    putchar('\n');
+    idset_destroy(absent);
+    return CMD_OK;
+}
+
+static int add_set(json_t *obj, const char *key, const idset_t *ids)
+{
+    char *text = idset_format(ids, 0);
+    int rc = text ? json_object_set_new(obj, key, json_string(text)) : -1;
+
+    free(text);
+    return rc;
+}
+
+static int print_object(struct cmd *c, const struct session *s)
+{
+    idset_t *absent = absent_ranks(s);
+    json_t *obj = json_object();
+
+    if (!absent || !obj || json_object_set_new(obj, "size", json_integer(s->size)) < 0 ||
+        json_object_set_new(obj, "state", json_string(s->state)) < 0 ||
+        add_set(obj, "up", s->up) < 0 || add_set(obj, "lost", s->lost) < 0 ||
+        add_set(obj, "absent", absent) < 0) {
+        json_decref(obj);
+        obj = NULL;
+    }
+    idset_destroy(absent);
+    return obj ? cmd_print_json(c, obj) : cmd_error(c, "out of memory");
+}
+
+static int print_table(struct cmd *c, const struct session *s, bool json)
+{
+    table_t *t = table_create();
+
+    table_column(t, "rank", "RANK", TABLE_RIGHT);
+    table_column(t, "state", "STATE", TABLE_LEFT);
+    table_column(t, "parent", "PARENT", TABLE_RIGHT);
+    table_column(t, "depth", "DEPTH", TABLE_RIGHT);
+    for (uint32_t rank = 0; rank < s->size; rank++) {
+        uint32_t parent = topology_parent(s->topo, rank);
+
+        table_row(t);
+        table_u64(t, rank);
+        table_str(t, session_rank_state(s, rank));
+        if (parent == TOPOLOGY_NONE)
+            table_null(t);
+        else
+            table_u64(t, parent);
+        table_u64(t, topology_depth(s->topo, rank));
+    }
+    return cmd_print_table(c, t, json);
+}
+
+int cmd_up(struct cmd *c, int argc, char **argv)
+{
+    bool full = false;
+    bool json = false;
+    bool quiet = false;
+    struct session s;
+    int rc = CMD_OK;
+    int key;
+
+    while ((key = cmd_option(c, &usage, argc, argv, NULL)) > 0) {
+        full |= key == 'l';
+        json |= key == 'j';
+        quiet |= key == 'q';
+    }
+    if (key < 0)
+        return cmd_option_exit(key);
+    if (argc > c->optind)
+        return cmd_usage_error(c, "it takes no argument");
+    if (session_query(c, &s, full) < 0)
+        return CMD_FAIL;
+    if (full && !quiet)
+        rc = print_table(c, &s, json);
+    else if (json && !quiet)
+        rc = print_object(c, &s);
+    else if (!quiet)
+        rc = print_line(c, &s);
+    if (idset_count(s.up) < s.size)
+        rc = CMD_FAIL;
+    session_clear(&s);
+    return rc;
+}
