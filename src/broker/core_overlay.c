@@ -192,10 +192,27 @@ static void report_late_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, vo
     report_ready(c);
 }
 
+static void tell_lost(core_t *c, const idset_t *ranks)
+{
+    struct text t = {0};
+    char *text;
+
+    if (core_is_root(c) || c->parent->lost || !c->parent->up || idset_empty(ranks))
+        return;
+    if (!(text = idset_format(ranks, 0))) {
+        core_log(c, LOG_ERR, "rank %u is out of memory for overlay.lost", c->cfg.rank);
+        return;
+    }
+    t.ranks = text;
+    send_control(c, c->parent, "overlay.lost", &ranks_schema, &t);
+    free(text);
+}
+
 static void wired(core_t *c)
 {
     core_set_state(c, CORE_WIRED);
     flux_timer_start(c->report_timer, REPORT_LATE, 0.);
+    tell_lost(c, c->lost); /* those that were lost before there was a parent to tell */
     for (uint32_t i = 0; i < c->nchildren; i++) {
         flux_msg_t *hello = c->children[i].hello;
         if (hello) {
@@ -236,10 +253,8 @@ static void ranks_lost(core_t *c, const idset_t *ranks)
             free(json);
         }
         core_log(c, LOG_ERR, "ranks %s are lost", text);
-    } else if (!c->parent->lost && c->parent->up) {
-        struct text t = {.ranks = text};
-        send_control(c, c->parent, "overlay.lost", &ranks_schema, &t);
-    }
+    } else
+        tell_lost(c, fresh);
     free(text);
     idset_destroy(fresh);
     report_ready(c);
