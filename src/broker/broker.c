@@ -9,6 +9,7 @@
  *    join.timeout, orphan.timeout, shutdown.grace   durations
  *    event.buffer         size: events kept for children that missed some
  *    inflight.max         outstanding requests per client
+ *    quorum               ranks that must be up for the initial program to start; default: all
  *
  * Signals: SIGTERM and SIGHUP take the session down in order; a second one ends this broker at
  * once. SIGINT is left to the initial program, which shares the terminal.
@@ -34,6 +35,7 @@
 #include "libutil/duration.h"
 #include "libutil/size.h"
 #include "libutil/strutil.h"
+#include "libutil/strvec.h"
 #include "link.h"
 #include "modhost.h"
 #include "program.h"
@@ -127,10 +129,35 @@ static void program_done(program_t *p, int code, void *arg)
         maybe_stop_modules(b);
 }
 
+/* Enough ranks to begin with?  A rank may be lost while the session comes up. */
+static bool quorum(struct broker *b)
+{
+    const char *text = attrs_get(b->attrs, "quorum");
+    uint32_t need = core_size(b->core);
+    size_t up = idset_count(core_ranks_up(b->core));
+    char *lost;
+
+    if (text)
+        str2u32(text, &need);
+    if (up >= need)
+        return true;
+    lost = idset_format(core_ranks_lost(b->core), 0);
+    say("ranks %s were lost while the session came up: %zu of %u are there (set attribute quorum "
+        "to "
+        "go on with fewer)",
+        lost ? lost : "?", up, need);
+    free(lost);
+    return false;
+}
+
 static void start_program(struct broker *b)
 {
     errmsg_t err;
 
+    if (!quorum(b)) {
+        core_shutdown(b->core, 1, "too few ranks came up");
+        return;
+    }
     if (!(b->program = program_start(b->r, b->argv, b->uri, program_done, b, &err))) {
         int code = errno == ENOENT ? 127 : 126;
         say("%s", err.text);
@@ -238,6 +265,12 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
     cc->userid = geteuid();
     if (getentropy(&cc->seed, sizeof(cc->seed)) < 0)
         cc->seed = (uint64_t)getpid() << 32 | cc->rank;
+    if ((text = attrs_get(b->attrs, "quorum"))) {
+        uint32_t n;
+        if (str2u32(text, &n) < 0 || n == 0 || n > cc->size)
+            return errmsg_fail(err, EINVAL, "attribute quorum=%s is no number from 1 to %u", text,
+                               cc->size);
+    }
     if (duration_attr(b, "join.timeout", &cc->join_timeout, err) < 0 ||
         duration_attr(b, "orphan.timeout", &cc->orphan_timeout, err) < 0 ||
         duration_attr(b, "shutdown.grace", &cc->shutdown_grace, err) < 0)
@@ -280,21 +313,38 @@ static int fill_attrs(struct broker *b)
     return 0;
 }
 
+static bool root_only(const char *name)
+{
+    for (size_t i = 0; i < sizeof(default_modules) / sizeof(default_modules[0]); i++) {
+        if (strcmp(default_modules[i].name, name) == 0)
+            return default_modules[i].root_only;
+    }
+    return false;
+}
+
 static int start_modules(struct broker *b)
 {
     const char *names = attrs_get(b->attrs, "modules");
-    char text[256] = "";
+    strvec_t *list = names ? strvec_split(names, ',') : strvec_create();
+    char *text = NULL;
+    int rc = -1;
 
-    if (!names) {
-        for (size_t i = 0; i < sizeof(default_modules) / sizeof(default_modules[0]); i++) {
-            if (default_modules[i].root_only && core_rank(b->core) > 0)
-                continue;
-            strcat(text, *text ? "," : "");
-            strcat(text, default_modules[i].name);
-        }
-        names = text;
+    if (!list)
+        return -1;
+    for (size_t i = 0; !names && i < sizeof(default_modules) / sizeof(default_modules[0]); i++) {
+        if (strvec_add(list, default_modules[i].name) < 0)
+            goto done;
     }
-    return modhost_start(b->modhost, names, modules_started, b);
+    for (size_t i = strvec_count(list); i-- > 0;) {
+        if (core_rank(b->core) > 0 && root_only(strvec_at(list, i)))
+            strvec_remove(list, i);
+    }
+    if ((text = strvec_join(list, ",")))
+        rc = modhost_start(b->modhost, text, modules_started, b);
+done:
+    free(text);
+    strvec_destroy(list);
+    return rc;
 }
 
 static int watch_signals(struct broker *b)
