@@ -13,7 +13,7 @@
 #include "cmd_session.h"
 #include "libflux/schema.h"
 #include "libutil/hmap.h"
-#include "libutil/strbuf.h"
+#include "libutil/strutil.h"
 
 #define TIMEOUT 120.
 
@@ -154,7 +154,7 @@ static void print_failures(struct cmd *c, struct failures *fl, size_t nranks)
 
     while (fl->by_text && hmap_next(fl->by_text, &pos, &text, NULL, &ids)) {
         char *ranks = idset_format(ids, 0);
-        if (nranks == 1)
+        if (nranks == 1 || str_starts(text, "rank ")) /* says itself who is meant */
             cmd_error(c, "%s", (const char *)text);
         else
             cmd_error(c, "rank%s %s: %s", idset_count(ids) > 1 ? "s" : "", ranks ? ranks : "?",

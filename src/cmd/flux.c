@@ -124,9 +124,13 @@ static int not_found(const char *name)
             near[n++] = cmd->name;
     }
     fprintf(stderr, "flux: there is no command '%s'", name);
+    if (n == 1) {
+        fprintf(stderr, "; did you mean %s?\n", near[0]);
+        return CMD_NOT_FOUND;
+    }
     for (size_t i = 0; i < n; i++)
-        fprintf(stderr, "%s%s", i == 0 ? "; is it " : i + 1 < n ? ", " : " or ", near[i]);
-    fprintf(stderr, "%s; 'flux help' lists them\n", n ? "?" : "");
+        fprintf(stderr, "%s%s", i == 0 ? "; near are " : i + 1 < n ? ", " : " and ", near[i]);
+    fprintf(stderr, "; 'flux help' lists them\n");
     return CMD_NOT_FOUND;
 }
 
