@@ -38,6 +38,7 @@ struct event_log {
     size_t count;
     size_t bytes;
     uint64_t last; /* newest event accepted; the log holds last-count+1 .. last */
+    uint64_t seen; /* newest event that came, accepted or dropped for a gap before it */
     bool replaying;
     struct {
         flux_msg_t *msgs[EARLY_MAX];
@@ -201,6 +202,8 @@ void event_input(core_t *c, flux_msg_t *msg)
     struct event_log *l = c->events;
     uint64_t seq = flux_msg_seq(msg);
 
+    if (seq > l->seen)
+        l->seen = seq;
     if (c->state == CORE_JOIN) {
         if (!l->early)
             l->early = calloc(1, sizeof(*l->early));
@@ -230,6 +233,8 @@ void event_set_last(core_t *c, uint64_t seq)
             event_input(c, early->msgs[i]);
         free(early);
     }
+    if (l->seen > l->last) /* more came early than could be kept */
+        ask_replay(c);
 }
 
 void event_replay(core_t *c, struct peer *child, uint64_t from)
@@ -287,7 +292,8 @@ void event_replayed(core_t *c, uint64_t last)
     struct event_log *l = c->events;
 
     l->replaying = false;
-    if (last > l->last)
+    /* Newer ones may have overtaken the replay on the event plane, and were dropped. */
+    if (last > l->last || l->seen > l->last)
         ask_replay(c);
 }
 
