@@ -40,6 +40,7 @@
 #include "modhost.h"
 #include "program.h"
 
+#define SIGNAL_AGAIN 1.
 #define KILL_AFTER 5. /* seconds between asking the initial program to end and making it */
 
 /* Modules every broker loads by itself. */
@@ -65,6 +66,7 @@ struct broker {
     flux_watcher_t *sighup;
     flux_watcher_t *kill_timer;
     char uri[160];
+    double signalled; /* when a signal first asked for the end */
     bool going_down;
     bool children_gone;
     bool program_over;
@@ -218,12 +220,19 @@ static void signal_cb(flux_reactor_t *r, flux_watcher_t *w, int signum, void *ar
 {
     struct broker *b = arg;
 
-    if (core_state(b->core) >= CORE_DOWN) {
+    double now = flux_reactor_now(r);
+
+    if (b->signalled > 0.) {
+        if (now - b->signalled < SIGNAL_AGAIN)
+            return;
         program_signal(b->program, SIGKILL);
         b->exit_code = 128 + signum;
         flux_reactor_stop(r, 0);
         return;
     }
+    b->signalled = now;
+    if (core_state(b->core) >= CORE_DOWN)
+        return;
     core_shutdown(b->core, 128 + signum, signum == SIGTERM ? "SIGTERM" : "SIGHUP");
 }
 

@@ -181,6 +181,8 @@ void core_shutdown(core_t *c, int rc, const char *reason)
         return;
     }
     /* The root takes the whole session down, and so this rank. */
+    c->down_asked = true;
+    c->exit_code = rc;
     if (!(msg = flux_msg_create(FLUX_MSG_REQUEST, "broker.shutdown")))
         return;
     json_t *obj = json_object();

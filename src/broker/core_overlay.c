@@ -310,6 +310,11 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
         if (c->state < CORE_DOWN)
             core_log(c, LOG_ERR, "rank %u lost its parent, rank %u: %s", c->cfg.rank, rank, why);
         peer_gone(c, p, why);
+        if (c->down_asked) {
+            /* Whoever was asked cannot answer any more. */
+            overlay_shutdown(c, c->exit_code, "the parent was lost while the session goes down");
+            return;
+        }
         if (c->state < CORE_DOWN && c->cfg.orphan_timeout >= 0.)
             flux_timer_start(c->orphan_timer, c->cfg.orphan_timeout, 0.);
         return;
