@@ -1,0 +1,149 @@
+/* fuzz_connector.c - bytes of a client into a local connector with a real core behind it.
+ *
+ * The first byte says how the others are cut: written in pieces of that size, with a pass of the
+ * reactor after each.  At the end a second, well-behaved client must still get its answer.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "libflux/dispatch.h"
+#include "src/broker/connector.h"
+
+static void check(int ok)
+{
+    if (!ok)
+        abort();
+}
+
+static int link_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
+{
+    errno = EHOSTUNREACH;
+    return -1;
+}
+
+static int link_publish(void *arg, const flux_msg_t *event)
+{
+    return 0;
+}
+
+static void link_drop(void *arg, enum core_plane plane, uint32_t rank)
+{
+}
+
+static const struct core_link_ops link_ops = {link_send, link_publish, link_drop};
+
+struct world {
+    flux_reactor_t *r;
+    core_t *core;
+    connector_t *cn;
+    flux_watcher_t *timer;
+};
+
+static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    flux_reactor_stop(r, 0);
+}
+
+/* A few passes of the reactor. */
+static void turn(struct world *w)
+{
+    for (int i = 0; i < 3; i++) {
+        flux_timer_start(w->timer, 0., 0.);
+        flux_reactor_run(w->r);
+    }
+}
+
+static void drain(int fd)
+{
+    char buf[65536];
+
+    while (recv(fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+        ;
+}
+
+static int connect_client(struct world *w)
+{
+    int sv[2];
+    errmsg_t err;
+
+    check(socketpair(AF_UNIX, SOCK_STREAM, 0, sv) == 0);
+    check(connector_adopt(w->cn, sv[1], &err) == 0);
+    turn(w);
+    drain(sv[0]);
+    return sv[0];
+}
+
+/* Ask for a ping and expect the answer. */
+static void ping(struct world *w)
+{
+    int fd = connect_client(w);
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "broker.ping");
+    uint8_t buf[1024];
+    errmsg_t err;
+    ssize_t n;
+
+    flux_msg_set_matchtag(msg, 42);
+    flux_msg_encode(msg, buf);
+    check(write(fd, buf, flux_msg_encoded_size(msg)) == (ssize_t)flux_msg_encoded_size(msg));
+    flux_msg_destroy(msg);
+    turn(w);
+    n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+    check(n > 0);
+    check((msg = flux_msg_decode(buf, (size_t)n, &err)) != NULL);
+    check(flux_msg_matchtag(msg) == 42 && flux_msg_errnum(msg) == 0);
+    flux_msg_destroy(msg);
+    close(fd);
+}
+
+/* "broker.shutdown" would end the core, which is no fault: such a session has no second client. */
+static bool going_down(const struct world *w)
+{
+    return core_state(w->core) >= CORE_DOWN;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct core_config cfg;
+    struct world w;
+    struct connector_stats st;
+    errmsg_t err;
+    size_t piece;
+    int fd;
+
+    if (size < 2)
+        return 0;
+    piece = data[0] ? data[0] : size;
+    core_config_init(&cfg);
+    cfg.userid = geteuid();
+    check((w.r = flux_reactor_create(false)) != NULL);
+    check((w.core = core_create(&cfg, w.r, NULL, NULL, &err)) != NULL);
+    core_set_link(w.core, &link_ops, NULL);
+    check((w.cn = connector_create(w.core, NULL, &err)) != NULL);
+    check((w.timer = flux_timer_create(w.r, stop_cb, NULL)) != NULL);
+    check(core_start(w.core) == 0);
+    core_local_ready(w.core);
+    fd = connect_client(&w);
+    for (size_t off = 1; off < size; off += piece) {
+        size_t n = size - off < piece ? size - off : piece;
+        if (send(fd, data + off, n, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+            break;
+        turn(&w);
+        drain(fd);
+    }
+    if (!going_down(&w))
+        ping(&w);
+    close(fd);
+    turn(&w);
+    connector_get_stats(w.cn, &st);
+    check(going_down(&w) || st.clients == 0);
+    flux_watcher_destroy(w.timer);
+    connector_destroy(w.cn);
+    core_destroy(w.core);
+    flux_reactor_destroy(w.r);
+    return 0;
+}
