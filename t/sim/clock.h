@@ -1,8 +1,8 @@
 /* The virtual clock: what is to happen, in order of time.
  *
- * Time is in nanoseconds since the begin.  Events of the same time happen in the order in which they
- * were asked for, deferred ones after all others of that time.  Every event belongs to an owner (a
- * broker), which may be paused: its events then wait until it continues, in their order.
+ * Time is in nanoseconds since the begin.  Events of the same time happen in the order in which
+ * they were asked for, deferred ones after all others of that time.  Every event belongs to an
+ * owner (a broker), which may be paused: its events then wait until it continues, in their order.
  * Not thread-safe.
  */
 #ifndef SIM_CLOCK_H

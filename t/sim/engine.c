@@ -1,7 +1,7 @@
 /* engine.c - reactors on the virtual clock.
  *
- * A watcher's slot holds its event of the clock while one is to come.  Time in seconds begins at EPOCH,
- * so that nobody can take "no time" for a time; a double has about 0.1 ns there.
+ * A watcher's slot holds its event of the clock while one is to come.  Time in seconds begins at
+ * EPOCH, so that nobody can take "no time" for a time; a double has about 0.1 ns there.
  */
 #include "config.h"
 #include <math.h>

@@ -87,7 +87,10 @@ void sim_faults(sim_t *s, unsigned kinds, unsigned count, int64_t within)
         unsigned kind;
         vevent_f cb;
     } table[] = {
-        {FAULT_DEATH, death}, {FAULT_PAUSE, pause_node}, {FAULT_SPIKE, spike}, {FAULT_LINK, link_loss},
+        {FAULT_DEATH, death},
+        {FAULT_PAUSE, pause_node},
+        {FAULT_SPIKE, spike},
+        {FAULT_LINK, link_loss},
     };
 
     if (s->cfg.size < 2)

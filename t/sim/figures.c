@@ -1,15 +1,15 @@
 /* figures.c - messages per operation, counted, beside what the shape of the tree predicts.
  *
- * All links are equally slow and nothing fails, so that the numbers are exact; more than predicted is an
- * error.  N brokers, depth(r) hops from the root to rank r, height(r) hops from r down to the deepest
- * rank below it.
+ * All links are equally slow and nothing fails, so that the numbers are exact; more than predicted
+ * is an error.  N brokers, depth(r) hops from the root to rank r, height(r) hops from r down to the
+ * deepest rank below it.
  *
  *    bring-up       hello up N-1, welcome down N-1, ready up N-1, run down N-1
  *    event          from rank r: request depth(r) up, event N-1 down, answer depth(r) down
  *    rank request   distance(a,b) there and back
- *    barrier        everybody enters at once: sum over all r but the root of 1 + height(r), up and down
- *    barrier, leveled   the deepest enter first, each level when those below have: N-1 up, N-1 down
- *    shutdown       shutdown down N-1, goodbye up N-1
+ *    barrier        everybody enters at once: sum over all r but the root of 1 + height(r), up and
+ * down barrier, leveled   the deepest enter first, each level when those below have: N-1 up, N-1
+ * down shutdown       shutdown down N-1, goodbye up N-1
  */
 #include "config.h"
 #include <stdio.h>
@@ -20,7 +20,7 @@
 
 struct figure {
     const char *name;
-    uint64_t up, down, event;       /* predicted */
+    uint64_t up, down, event; /* predicted */
     const char *formula;
 };
 
@@ -41,10 +41,10 @@ static void report(struct state *st, const struct figure *f)
     uint64_t event = now.event - st->last.event;
     bool over = up > f->up || down > f->down || event > f->event || now.ring > st->last.ring;
 
-    printf("  %-16s %9llu %9llu %9llu   %9llu %9llu %9llu  %s%s\n", f->name,
-           (unsigned long long)up, (unsigned long long)down, (unsigned long long)event,
-           (unsigned long long)f->up, (unsigned long long)f->down, (unsigned long long)f->event,
-           f->formula, over ? "  EXCEEDED" : "");
+    printf("  %-16s %9llu %9llu %9llu   %9llu %9llu %9llu  %s%s\n", f->name, (unsigned long long)up,
+           (unsigned long long)down, (unsigned long long)event, (unsigned long long)f->up,
+           (unsigned long long)f->down, (unsigned long long)f->event, f->formula,
+           over ? "  EXCEEDED" : "");
     st->last = now;
     if (over)
         st->rc = -1;
@@ -72,7 +72,8 @@ static void answered_cb(flux_future_t *f, void *arg)
     flux_future_destroy(f);
 }
 
-static void ask(struct state *st, uint32_t from, const char *topic, const char *json, uint32_t nodeid)
+static void ask(struct state *st, uint32_t from, const char *topic, const char *json,
+                uint32_t nodeid)
 {
     flux_future_t *f = flux_rpc(st->clients[from]->h, topic, json, nodeid, 0);
 
@@ -166,8 +167,8 @@ static void figures_run(struct state *st, const uint32_t *h)
 
 int figures_print(uint32_t size, const char *topology)
 {
-    struct sim_config cfg = {.seed = 1, .size = size, .topology = topology, .fixed = true,
-                             .modules = SIM_MOD_BARRIER};
+    struct sim_config cfg = {
+        .seed = 1, .size = size, .topology = topology, .fixed = true, .modules = SIM_MOD_BARRIER};
     struct state st = {.s = sim_create(&cfg)};
     uint32_t *h;
 

@@ -1,12 +1,12 @@
 /* main.c - the simulator's command line.
  *
- * A run is one scenario with one seed and one size.  Everything follows from these three: the same run
- * gives the same trace hash, which is how a failing one is replayed:
+ * A run is one scenario with one seed and one size.  Everything follows from these three: the same
+ * run gives the same trace hash, which is how a failing one is replayed:
  *
  *    sim --seed=S --size=N --scenario=NAME [--trace]
  *
- * The check is many runs: for each seed every scenario at 16 brokers, and for some of them, in turn,
- * one at 1024.  It fails at the first violation, with the line to replay it.
+ * The check is many runs: for each seed every scenario at 16 brokers, and for some of them, in
+ * turn, one at 1024.  It fails at the first violation, with the line to replay it.
  */
 #include "config.h"
 #include <errno.h>
@@ -20,15 +20,20 @@
 #include "sim.h"
 
 const struct scenario *const scenarios[] = {
-    &scenario_bringup, &scenario_routing, &scenario_events, &scenario_barrier, &scenario_log,
-    &scenario_shutdown, NULL,
+    &scenario_bringup,
+    &scenario_routing,
+    &scenario_events,
+    &scenario_barrier,
+    &scenario_log,
+    &scenario_shutdown,
+    NULL,
 };
 
 struct options {
     uint64_t seed;
     uint32_t size;
-    uint32_t seeds;     /* --check */
-    uint32_t large;     /* size of the large runs, 0: none */
+    uint32_t seeds;       /* --check */
+    uint32_t large;       /* size of the large runs, 0: none */
     uint32_t large_every; /* one of so many seeds has one */
     const struct scenario *scenario;
     const char *topology;
@@ -96,8 +101,8 @@ static void print_failure(const struct options *o, const struct scenario *sc, ui
 }
 
 /* One run; with `again`, a second time to see that it is the same.  0 when it holds. */
-static int check_one(const struct options *o, const struct scenario *sc, uint64_t seed, uint32_t size,
-                     bool again, struct outcome *out)
+static int check_one(const struct options *o, const struct scenario *sc, uint64_t seed,
+                     uint32_t size, bool again, struct outcome *out)
 {
     struct outcome second;
 

@@ -1,11 +1,11 @@
 /* node.c - one broker of a simulated session, with its modules and clients.
  *
- * A client or module is a flux handle whose messages pass through the clock on their way to the core and
- * back, first in first out, each with a small delay.  Here everything is looked at that a client can
- * see, whatever the scenario does:
+ * A client or module is a flux handle whose messages pass through the clock on their way to the
+ * core and back, first in first out, each with a small delay.  Here everything is looked at that a
+ * client can see, whatever the scenario does:
  *
- *  1. A request that wants an answer gets exactly one last response: a second one, or one that nobody
- *     waits for, is a violation at once; a missing one is found by sim_check_quiet().
+ *  1. A request that wants an answer gets exactly one last response: a second one, or one that
+ * nobody waits for, is a violation at once; a missing one is found by sim_check_quiet().
  *  2. A subscriber to everything sees consecutive event numbers.
  *  3. An event number stands for the same event at all ranks.
  *  4. A broker's states only go forward.
@@ -32,8 +32,8 @@ static uint64_t hash_event(const flux_msg_t *msg)
 {
     size_t len;
     const void *data = flux_msg_payload(msg, &len);
-    uint64_t h = hash_bytes(UINT64_C(0xcbf29ce484222325), flux_msg_topic(msg),
-                            strlen(flux_msg_topic(msg)));
+    uint64_t h =
+        hash_bytes(UINT64_C(0xcbf29ce484222325), flux_msg_topic(msg), strlen(flux_msg_topic(msg)));
 
     return hash_bytes(h + flux_msg_nodeid(msg), data, len) | 1;
 }
@@ -177,8 +177,8 @@ static struct sim_ep *ep_add(struct node *n, enum endpoint_kind kind, const char
     if ((e->waiting = hmap_create_u64(free_msg)) &&
         (e->h = flux_handle_create(&handle_ops, e, n->reactor, n->rank, s->cfg.size,
                                    rng_next(&s->rng))) &&
-        (e->ep = core_endpoint_add(n->core, kind, name, core_userid(n->core), role, &endpoint_ops,
-                                   e)))
+        (e->ep =
+             core_endpoint_add(n->core, kind, name, core_userid(n->core), role, &endpoint_ops, e)))
         return e;
     sim_fail(s, "out of memory for %s at rank %u", name, n->rank);
     e->gone = true;

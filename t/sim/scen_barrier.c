@@ -1,9 +1,9 @@
 /* scen_barrier.c - barriers among clients at random ranks, round after round with the same names.
  *
- * Nobody is let through before all have entered.  Without faults everybody is let through every round.
- * With faults (clients that die, brokers that die, links that break) everybody is let through or told
- * ECONNABORTED; who is left waiting waits for somebody who will not come, and one waiter that goes away
- * sets all others free.
+ * Nobody is let through before all have entered.  Without faults everybody is let through every
+ * round. With faults (clients that die, brokers that die, links that break) everybody is let
+ * through or told ECONNABORTED; who is left waiting waits for somebody who will not come, and one
+ * waiter that goes away sets all others free.
  */
 #include "config.h"
 #include <errno.h>
@@ -175,7 +175,8 @@ static void barrier_run(sim_t *s)
         for (unsigned k = 0; k < g->size && !s->failed; k++) {
             struct member *m = &g->members[k];
             m->g = g;
-            m->client = sim_client_add(s, (first + rng_below(&s->rng, span)) % s->cfg.size, "member");
+            m->client =
+                sim_client_add(s, (first + rng_below(&s->rng, span)) % s->cfg.size, "member");
             sim_at(s, sim_now(s) + rng_below(&s->rng, 20) * SIM_MS, enter, m, NULL);
             if (bs->faults && rng_chance(&s->rng, 0.02))
                 sim_at(s, sim_now(s) + rng_below(&s->rng, 100) * SIM_MS, leave, m, NULL);

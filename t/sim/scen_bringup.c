@@ -1,11 +1,11 @@
 /* scen_bringup.c - a session comes up, and goes down.
  *
- * Bring-up, without faults: every rank runs, no later than three passes along the tree can take (welcome
- * down, ready up, run down).  With faults while it comes up: every rank that has a way to the root
- * runs; a rank that has none ends by itself; the root knows which is which.
+ * Bring-up, without faults: every rank runs, no later than three passes along the tree can take
+ * (welcome down, ready up, run down).  With faults while it comes up: every rank that has a way to
+ * the root runs; a rank that has none ends by itself; the root knows which is which.
  *
- * Shutdown, asked for at any rank, at any time: every broker ends, children before their parents, with
- * the exit code that was asked for; with faults, every living one still ends.
+ * Shutdown, asked for at any rank, at any time: every broker ends, children before their parents,
+ * with the exit code that was asked for; with faults, every living one still ends.
  */
 #include "config.h"
 

@@ -115,8 +115,7 @@ static bool all_seen(sim_t *s, void *arg)
     struct events *ev = arg;
 
     for (; ev->behind < s->cfg.size; ev->behind++) {
-        if (sim_connected(s, ev->behind) &&
-            core_event_seq(s->nodes[ev->behind].core) < ev->target)
+        if (sim_connected(s, ev->behind) && core_event_seq(s->nodes[ev->behind].core) < ev->target)
             return false;
     }
     for (unsigned i = 0; i < ev->nsubs; i++) {
@@ -136,8 +135,7 @@ static void subscribe(struct events *ev)
         uint32_t rank = n == s->cfg.size ? i : rng_below(&s->rng, s->cfg.size);
         struct sim_ep *e = sim_client_add(s, rank, "listener");
         flux_future_t *f;
-        if (!e || !flux_handlers_add(e->h, handlers, ev) ||
-            !(f = flux_event_subscribe(e->h, "")) ||
+        if (!e || !flux_handlers_add(e->h, handlers, ev) || !(f = flux_event_subscribe(e->h, "")) ||
             flux_future_then(f, -1., subscribed_cb, ev) < 0)
             return;
         e->all_events = true;

@@ -1,7 +1,7 @@
 /* scen_log.c - log lines on their way to the root.
  *
- * Clients at random ranks log at random levels; without faults the root has all that are warnings or
- * more important, once, each rank's in order, and nobody else's debugging.
+ * Clients at random ranks log at random levels; without faults the root has all that are warnings
+ * or more important, once, each client's in order, and nobody else's debugging.
  */
 #include "config.h"
 #include <stdio.h>
@@ -36,13 +36,14 @@ static const struct flux_schema found_schema = FLUX_SCHEMA(struct found, found_f
 static void append(void *arg, void *data)
 {
     struct lines *l = arg;
-    struct sim_ep *e = l->clients[rng_below(&l->s->rng, l->nclients)];
+    unsigned c = rng_below(&l->s->rng, l->nclients);
+    struct sim_ep *e = l->clients[c];
     int level = (int)rng_below(&l->s->rng, 8);
 
     l->left--;
     /* What the root's own clients say stays there at any level. */
     l->important += level <= LOG_WARNING || e->broker->rank == 0;
-    flux_log(e->h, level, "line %u", l->n++);
+    flux_log(e->h, level, "line %u of %u", l->n++, c);
 }
 
 static void dump_cb(flux_future_t *f, void *arg)
@@ -65,11 +66,11 @@ static void dump_cb(flux_future_t *f, void *arg)
         json_array_foreach(found.entries, i, item)
         {
             unsigned n = 0;
-            uint64_t rank = (uint64_t)json_integer_value(json_object_get(item, "rank"));
-            sscanf(json_string_value(json_object_get(item, "text")), "line %u", &n);
-            if ((uintptr_t)hmap_get_u64(last, rank) > n)
-                sim_fail(s, "line %u of rank %u is out of order", n, (unsigned)rank);
-            hmap_put_u64(last, rank, (void *)(uintptr_t)(n + 1));
+            unsigned c = 0;
+            sscanf(json_string_value(json_object_get(item, "text")), "line %u of %u", &n, &c);
+            if ((uintptr_t)hmap_get_u64(last, c) > n)
+                sim_fail(s, "line %u of client %u is out of order", n, c);
+            hmap_put_u64(last, c, (void *)(uintptr_t)(n + 1));
         }
     }
     hmap_destroy(last);
@@ -92,7 +93,8 @@ static void log_run(sim_t *s)
     }
     l->s = s;
     for (l->nclients = 0; l->nclients < 16; l->nclients++) {
-        uint32_t rank = s->cfg.size <= 16 ? l->nclients % s->cfg.size : rng_below(&s->rng, s->cfg.size);
+        uint32_t rank =
+            s->cfg.size <= 16 ? l->nclients % s->cfg.size : rng_below(&s->rng, s->cfg.size);
         if (!(l->clients[l->nclients] = sim_client_add(s, rank, "logger")))
             break;
     }

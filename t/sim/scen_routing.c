@@ -1,11 +1,11 @@
 /* scen_routing.c - requests from anywhere to anywhere.
  *
- * Clients at random ranks send requests at random moments: to a rank (along the tree or the ring), to any
- * rank, upstream.  The service "echo" is at all targets, "spot" at some ranks only, so that the nearest
- * one has to be found.
+ * Clients at random ranks send requests at random moments: to a rank (along the tree or the ring),
+ * to any rank, upstream.  The service "echo" is at all targets, "spot" at some ranks only, so that
+ * the nearest one has to be found.
  *
- * Without faults every answer comes from the right rank with the payload that was sent, and requests
- * of one client to one rank are answered in their order where the service does so.  With
+ * Without faults every answer comes from the right rank with the payload that was sent, and
+ * requests of one client to one rank are answered in their order where the service does so.  With
  * deaths, pauses, slow and lost links, every request of a living client is answered: so, or with
  * EHOSTUNREACH; EAGAIN is allowed where queues are bounded.  Silence never is.
  */
@@ -97,8 +97,8 @@ static void ask(void *arg, void *data)
     struct ask *a = arg;
     struct routing *r = a->r;
     bool any = a->target < 0;
-    const char *topic = any ? (a->later ? "spot.later" : "spot.now")
-                            : (a->later ? "echo.later" : "echo.now");
+    const char *topic =
+        any ? (a->later ? "spot.later" : "spot.now") : (a->later ? "echo.later" : "echo.now");
     uint32_t rank = a->client->broker->rank;
     flux_future_t *f;
 
@@ -175,8 +175,8 @@ static void routing_run(sim_t *s)
     }
     if (!sim_run_until(s, all_asked, r, SIM_S))
         sim_fail(s, "not every request was sent");
-    /* Links may take their time, more so when they are slow for a while; nobody may wait for a broker
-     * to give up, though. */
+    /* Links may take their time, more so when they are slow for a while; nobody may wait for a
+     * broker to give up, though. */
     sim_run_for(s, 5 * SIM_S + sim_max_delay(s) * 2 * s->cfg.size);
     sim_check_quiet(s);
     discard_asks(r);

@@ -1,7 +1,7 @@
 /* sim.c - a whole session on one clock: creation, running, and the questions asked of it.
  *
- * What a seed decides, in this order: the shape of the tree, the delays, the bounds of the queues, the
- * moment at which each broker starts; then everything that the scenario draws.
+ * What a seed decides, in this order: the shape of the tree, the delays, the bounds of the queues,
+ * the moment at which each broker starts; then everything that the scenario draws.
  */
 #include "config.h"
 #include <errno.h>

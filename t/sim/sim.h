@@ -7,8 +7,8 @@
  *    sim_check_quiet(s);                         everybody was answered
  *    sim_destroy(s);
  *
- * What must hold at all times is checked where messages pass (node.c); the first violation is kept with
- * its time and ends the run.  Not thread-safe.
+ * What must hold at all times is checked where messages pass (node.c); the first violation is kept
+ * with its time and ends the run.  Not thread-safe.
  */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
@@ -36,8 +36,8 @@ enum { SIM_MOD_BARRIER = 1, SIM_MOD_KVS = 2, SIM_MOD_LOG = 4, SIM_MOD_HB = 8 /* 
 /* How long a message takes on a link. */
 struct sim_delay {
     int64_t base;
-    int64_t jitter;       /* 0 .. jitter more, evenly */
-    double spike_chance;  /* of a message that takes spike more */
+    int64_t jitter;      /* 0 .. jitter more, evenly */
+    double spike_chance; /* of a message that takes spike more */
     int64_t spike;
 };
 
@@ -45,9 +45,9 @@ struct sim_config {
     uint64_t seed;
     uint32_t size;
     const char *topology; /* NULL: chosen by the seed */
-    bool fixed;           /* all delays alike, all start at once, no bound on queues: for counting */
-    unsigned modules;     /* SIM_MOD_*: loaded at every rank */
-    double event_loss;    /* chance of a message on the event plane to be lost */
+    bool fixed;        /* all delays alike, all start at once, no bound on queues: for counting */
+    unsigned modules;  /* SIM_MOD_*: loaded at every rank */
+    double event_loss; /* chance of a message on the event plane to be lost */
     enum sim_break broken;
     bool trace; /* print what happens */
 };
@@ -58,12 +58,12 @@ struct chan {
     struct node *to;
     struct chan *back; /* the other direction */
     enum core_plane plane;
-    int64_t last;     /* arrival of the newest message */
+    int64_t last; /* arrival of the newest message */
     unsigned queued;
-    bool blocked;     /* the sender was told EAGAIN */
-    bool cut;         /* what is sent vanishes */
-    bool closed;      /* the sender knows */
-    unsigned epoch;   /* messages of an earlier one are lost on arrival */
+    bool blocked;   /* the sender was told EAGAIN */
+    bool cut;       /* what is sent vanishes */
+    bool closed;    /* the sender knows */
+    unsigned epoch; /* messages of an earlier one are lost on arrival */
 };
 
 /* A client or module of a broker: a flux handle with messages passing through the clock. */
@@ -76,8 +76,8 @@ struct sim_ep {
     flux_t *h;
     int64_t last_in, last_out; /* first in, first out, both ways */
     bool gone;
-    hmap_t *waiting;           /* match tag -> topic of a request without its last answer */
-    bool all_events;           /* subscribed to everything: look for gaps */
+    hmap_t *waiting; /* match tag -> topic of a request without its last answer */
+    bool all_events; /* subscribed to everything: look for gaps */
     uint64_t last_event;
     const struct flux_module *module;
     void *module_ctx;
@@ -94,8 +94,8 @@ struct node {
     int64_t start_at;
     flux_reactor_t *reactor;
     core_t *core;
-    struct list_node eps; /* struct sim_ep */
-    struct chan up, down, event; /* to the parent, from it, events from it */
+    struct list_node eps;             /* struct sim_ep */
+    struct chan up, down, event;      /* to the parent, from it, events from it */
     struct chan ring_next, ring_prev; /* to the next rank, to the previous one */
     bool event_link;
     enum core_state last_state;
@@ -169,7 +169,8 @@ extern const struct core_link_ops sim_link_ops; /* arg: struct node */
 void net_init(sim_t *s);
 /* A broker has started: its event link comes into place. */
 void net_started(struct node *n);
-/* A broker is no more: its neighbours notice after a while.  `orderly`: all that it sent arrives. */
+/* A broker is no more: its neighbours notice after a while.  `orderly`: all that it sent arrives.
+ */
 void net_lost(struct node *n, bool orderly);
 /* The connection to the parent (or to the next of the ring) breaks; both notice. */
 void net_break(struct node *n, enum core_plane plane);
@@ -209,7 +210,7 @@ uint32_t sim_random_alive(sim_t *s);
 struct scenario {
     const char *name;
     const char *what;
-    void (*run)(sim_t *s); /* on a fresh session */
+    void (*run)(sim_t *s);                                 /* on a fresh session */
     void (*tune)(struct sim_config *cfg, struct rng *rng); /* may be NULL */
 };
 extern const struct scenario *const scenarios[]; /* ends with NULL */

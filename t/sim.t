@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# A session in one thread: many seeds of every scenario hold, a run can be replayed, operations take no
+# more messages than the shape of the tree predicts, and a broken link would be noticed.
+# shellcheck source=t/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+SIM=$BUILDDIR/t/sim/sim
+[ -x "$SIM" ] || skip_all "the simulator has not been built in $BUILDDIR"
+
+# Sanitizers make it some ten times slower.
+seeds=1000
+every=1
+if [ -n "${FLUX_TEST_SANITIZERS:-}" ]; then
+    seeds=60
+    every=6
+fi
+
+plan 9
+
+if run "$SIM" --check="$seeds" --large-every="$every"; then
+    pass "$seeds seeds hold"
+    note "$out"
+else
+    note "$out $err" >&2
+    fail "$seeds seeds hold"
+fi
+
+for size in 16 1024; do
+    if run "$SIM" --figures --size="$size"; then
+        pass "messages per operation are as predicted for $size brokers"
+        while read -r line; do
+            note "$line"
+        done <<<"$out"
+    else
+        note "$out $err" >&2
+        fail "messages per operation are as predicted for $size brokers"
+    fi
+done
+
+# Everything but the time that it took.
+run "$SIM" --seed=7
+first=$(sed 's/, [0-9.]* s:/:/' <<<"$out")
+run "$SIM" --seed=7
+is "$(sed 's/, [0-9.]* s:/:/' <<<"$out")" "$first" "the same seed gives the same run"
+run "$SIM" --seed=8
+isnt "$(sed 's/, [0-9.]* s:/:/' <<<"$out")" "$first" "another seed another one"
+
+ok "a link that reorders, doubles or drops messages is noticed" "$SIM" --self-test
+note "$out"
+exits 1 "a failing run is a failure" "$SIM" --seed=1 --break=drop
+replay=$(sed -n 's/^replay: t.sim.sim //p' <<<"$out" | head -n 1)
+failed=$(grep '^FAILED' <<<"$out" | head -n 1)
+# shellcheck disable=SC2086 # the words of the line that was printed
+run "$SIM" $replay
+is "$(grep '^FAILED' <<<"$out")" "$failed" "and the line that it prints replays it"
+
+fails "wrong use is refused" "$SIM" --scenario=no-such
