@@ -1,0 +1,343 @@
+/* The module's end of the connection to its launcher.
+ *
+ * state      meaning                              left when
+ * none       fd < 0                               exec_run(): the launcher is started
+ * running    fd, pidfd                            end of file, an error, bytes that are no frame
+ *
+ *  1. The launcher is reaped by a process descriptor, whoever sees it first: the broker's own loop
+ * may wait for children too.
+ *  2. What the socket does not take waits in `out`, bounded by OUT_MAX; beyond that the launcher
+ * does not read, and is given up.
+ *  3. A launcher that was lost while it had tasks is followed at once by another, which first ends
+ * what the lost one left behind (--sweep).
+ */
+#include "config.h"
+#include "exec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libflux/log.h"
+#include "libflux/paths.h"
+#include "libsubprocess/spawn.h"
+#include "libutil/buf.h"
+#include "libutil/fdutil.h"
+
+#define OUT_MAX (256u << 20)
+#define READ_SIZE 131072
+#define END_TIMEOUT_MS 5000
+
+extern char **environ;
+
+struct exec {
+    flux_t *h;
+    const struct exec_callbacks *cbs;
+    void *arg;
+    char *uri;
+    int fd;
+    int pidfd;
+    pid_t pid;
+    unsigned started;
+    char token[17];
+    char last[17]; /* token of a launcher that was lost */
+    flux_watcher_t *io;
+    flux_watcher_t *end;
+    bool writing; /* the watcher waits for room */
+    bool broken;
+    buf_t *in;
+    buf_t *out;
+};
+
+static void reap(exec_t *x)
+{
+    siginfo_t si;
+
+    if (x->pidfd < 0)
+        return;
+    flux_watcher_destroy(x->end);
+    x->end = NULL;
+    waitid(P_PIDFD, (id_t)x->pidfd, &si, WEXITED | WNOHANG);
+    close(x->pidfd);
+    x->pidfd = -1;
+}
+
+static void cut(exec_t *x)
+{
+    flux_watcher_destroy(x->io);
+    x->io = NULL;
+    if (x->fd >= 0)
+        close(x->fd);
+    x->fd = -1;
+    x->pid = 0;
+    x->writing = false;
+    x->broken = false;
+    buf_consume(x->in, buf_len(x->in));
+    buf_consume(x->out, buf_len(x->out));
+}
+
+static void lost(exec_t *x, const char *why)
+{
+    pid_t pid = x->pid;
+
+    /* It may live on, if it is only mad: its tasks are about to be called dead. */
+    if (x->pidfd >= 0)
+        pidfd_send_signal(x->pidfd, SIGKILL, NULL, 0);
+    memcpy(x->last, x->token, sizeof(x->last));
+    cut(x);
+    flux_log(x->h, LOG_ERR, "the launcher (process %d) is gone: %s", (int)pid, why);
+    x->cbs->lost(x->arg, why);
+}
+
+static void flush(exec_t *x)
+{
+    while (x->fd >= 0 && buf_len(x->out) > 0) {
+        ssize_t n = send(x->fd, buf_data(x->out), buf_len(x->out), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n >= 0)
+            buf_consume(x->out, (size_t)n);
+        else if (errno == EAGAIN)
+            break;
+        else if (errno != EINTR)
+            return; /* the reading side will see the end */
+    }
+    if (x->writing != (buf_len(x->out) > 0)) {
+        x->writing = !x->writing;
+        flux_fd_watcher_set(x->io, FLUX_POLLIN | (x->writing ? FLUX_POLLOUT : 0));
+    }
+}
+
+static void io_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    exec_t *x = arg;
+    struct wire_frame f;
+    ptrdiff_t used = 0;
+    size_t done = 0;
+    errmsg_t err;
+    void *p;
+    ssize_t n;
+
+    if (revents & FLUX_POLLOUT)
+        flush(x);
+    p = buf_reserve(x->in, READ_SIZE);
+    n = p ? recv(x->fd, p, READ_SIZE, MSG_DONTWAIT) : -1;
+    if (n > 0)
+        buf_commit(x->in, (size_t)n);
+    else if (n == 0 || !p || (errno != EAGAIN && errno != EINTR)) {
+        lost(x, n == 0 ? "it ended" : p ? strerror(errno) : "no memory");
+        return;
+    }
+    while (!x->broken && (used = wire_parse((const uint8_t *)buf_data(x->in) + done,
+                                            buf_len(x->in) - done, &f, &err)) > 0) {
+        x->cbs->frame(x->arg, &f);
+        done += (size_t)used;
+    }
+    buf_consume(x->in, done);
+    if (used < 0)
+        lost(x, err.text);
+    else if (x->broken)
+        lost(x, "it does not read what it is told");
+}
+
+static void end_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    reap(arg);
+}
+
+exec_t *exec_create(flux_t *h, const struct exec_callbacks *cbs, void *arg)
+{
+    exec_t *x = calloc(1, sizeof(*x));
+
+    if (!x)
+        return NULL;
+    x->h = h;
+    x->cbs = cbs;
+    x->arg = arg;
+    x->fd = x->pidfd = -1;
+    x->in = buf_create(0);
+    x->out = buf_create(OUT_MAX);
+    if (!x->in || !x->out) {
+        exec_destroy(x);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return x;
+}
+
+void exec_destroy(exec_t *x)
+{
+    int errnum = errno;
+
+    if (!x)
+        return;
+    if (x->in && x->out)
+        cut(x);
+    if (x->pidfd >= 0) {
+        struct pollfd pfd = {x->pidfd, POLLIN, 0};
+
+        /* The end of the connection is its word to end everything; what is not gone then is stuck.
+         */
+        poll(&pfd, 1, END_TIMEOUT_MS);
+        reap(x);
+    }
+    buf_destroy(x->in);
+    buf_destroy(x->out);
+    free(x->uri);
+    free(x);
+    errno = errnum;
+}
+
+int exec_set_uri(exec_t *x, const char *uri)
+{
+    char *copy = uri ? strdup(uri) : NULL;
+
+    if (uri && !copy)
+        return -1;
+    free(x->uri);
+    x->uri = copy;
+    return 0;
+}
+
+static int spawn_launcher(exec_t *x, const char *program, int fd, int nullfd, errmsg_t *err)
+{
+    char rank[32], token[32], sweep[40], uri[256] = "", pmi[4096] = "";
+    char *argv[8] = {(char *)"flux-launcher", (char *)"--fd=3", rank, token};
+    struct spawn_fd fds[4] = {{nullfd, 0}, {2, 1}, {2, 2}, {fd, 3}};
+    struct spawn_params sp = {.path = program,
+                              .argv = argv,
+                              .envp = environ,
+                              .cwd = "/",
+                              .fds = fds,
+                              .nfds = 4,
+                              .flags = SPAWN_SESSION,
+                              .pidfd = &x->pidfd};
+    char *libpmi = flux_path_libpmi(NULL);
+    int argc = 4;
+
+    if (fcntl(2, F_GETFD) < 0)
+        fds[1].src = fds[2].src = nullfd;
+    snprintf(x->token, sizeof(x->token), "%016" PRIx64, flux_random(x->h));
+    snprintf(rank, sizeof(rank), "--rank=%u", flux_rank(x->h));
+    snprintf(token, sizeof(token), "--token=%s", x->token);
+    if (x->uri && (size_t)snprintf(uri, sizeof(uri), "--uri=%s", x->uri) < sizeof(uri))
+        argv[argc++] = uri;
+    if (libpmi && (size_t)snprintf(pmi, sizeof(pmi), "--libpmi=%s", libpmi) < sizeof(pmi))
+        argv[argc++] = pmi;
+    if (x->last[0]) {
+        snprintf(sweep, sizeof(sweep), "--sweep=%s", x->last);
+        argv[argc++] = sweep;
+    }
+    free(libpmi);
+    x->pid = spawn_process(&sp, err);
+    x->last[0] = '\0';
+    return x->pid > 0 ? 0 : -1;
+}
+
+static int start(exec_t *x, errmsg_t *err)
+{
+    flux_reactor_t *r = flux_get_reactor(x->h);
+    char *program = flux_path_exec("flux-launcher", err);
+    int sv[2] = {-1, -1}, nullfd = -1, rc = -1, errnum;
+
+    if (!program)
+        return -1;
+    reap(x);
+    nullfd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nullfd < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0) {
+        errmsg_set(err, "cannot start the launcher: %s", strerror(errno));
+        goto out;
+    }
+    if (!(x->io = flux_fd_watcher_create(r, sv[0], FLUX_POLLIN, io_cb, x))) {
+        errmsg_set(err, "tasks cannot be run here: %s", strerror(errno));
+        goto out;
+    }
+    if (spawn_launcher(x, program, sv[1], nullfd, err) < 0)
+        goto out;
+    x->fd = sv[0];
+    sv[0] = -1;
+    x->started++;
+    flux_watcher_start(x->io);
+    if ((x->end = flux_fd_watcher_create(r, x->pidfd, FLUX_POLLIN, end_cb, x)))
+        flux_watcher_start(x->end);
+    rc = 0;
+out:
+    errnum = errno;
+    if (rc < 0) {
+        flux_watcher_destroy(x->io);
+        x->io = NULL;
+    }
+    for (int i = 0; i < 2; i++)
+        if (sv[i] >= 0)
+            close(sv[i]);
+    if (nullfd >= 0)
+        close(nullfd);
+    free(program);
+    errno = errnum;
+    return rc;
+}
+
+static int put(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
+               const void *data, size_t len)
+{
+    size_t total = WIRE_HEADER + fixedlen + len;
+    uint8_t *p;
+
+    if (fixedlen + len > WIRE_PAYLOAD_MAX) {
+        errno = EMSGSIZE;
+        return -1;
+    }
+    if (!(p = buf_reserve(x->out, total)))
+        return -1;
+    wire_header(p, type, job, (uint32_t)(fixedlen + len));
+    if (fixedlen)
+        memcpy(p + WIRE_HEADER, fixed, fixedlen);
+    if (len)
+        memcpy(p + WIRE_HEADER + fixedlen, data, len);
+    buf_commit(x->out, total);
+    flush(x);
+    return 0;
+}
+
+int exec_run(exec_t *x, uint64_t job, const struct wire_run *run, errmsg_t *err)
+{
+    uint8_t fixed[WIRE_RUN_FIXED];
+
+    if (x->fd < 0 && start(x, err) < 0)
+        return -1;
+    wire_run_put(fixed, run);
+    if (put(x, WIRE_RUN, job, fixed, sizeof(fixed), run->strings, run->strings_len) < 0)
+        return errmsg_fail(err, errno, "the launcher cannot be told to start tasks: %s",
+                           strerror(errno));
+    return 0;
+}
+
+void exec_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
+               const void *data, size_t len)
+{
+    if (x->fd < 0 || x->broken)
+        return;
+    /* Found out by io_cb(): callers are in the middle of something. */
+    if (put(x, type, job, fixed, fixedlen, data, len) < 0) {
+        x->broken = true;
+        shutdown(x->fd, SHUT_RDWR);
+    }
+}
+
+int exec_pid(const exec_t *x)
+{
+    return x->fd >= 0 ? (int)x->pid : 0;
+}
+
+unsigned exec_started(const exec_t *x)
+{
+    return x->started;
+}

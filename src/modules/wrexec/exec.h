@@ -1,0 +1,44 @@
+/* How the tasks of a node are run: the module's side of the launcher.
+ *
+ * One object per instance of the module.  The launcher is started at the first job, and again at
+ * the next one after it was lost.  Nothing here blocks, but exec_destroy() waits (at most a few
+ * seconds) until every task is gone.
+ */
+#ifndef WREXEC_EXEC_H
+#define WREXEC_EXEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libflux/handle.h"
+#include "libutil/errmsg.h"
+#include "wire.h"
+
+typedef struct exec exec_t;
+
+/* Called from the reactor.  Pointers are valid during the call. */
+struct exec_callbacks {
+    /* What the launcher says about a job: OUTPUT, STDIN_ACK, FAIL, PMI_FENCE, PMI_NOTE, DONE. */
+    void (*frame)(void *arg, const struct wire_frame *f);
+    /* The launcher is gone, and with it all tasks of this node. */
+    void (*lost)(void *arg, const char *why);
+};
+
+exec_t *exec_create(flux_t *h, const struct exec_callbacks *cbs, void *arg); /* NULL with ENOMEM */
+void exec_destroy(exec_t *x); /* NULL-safe, keeps errno */
+
+/* What tasks are told as FLUX_URI; copied, may be NULL. */
+int exec_set_uri(exec_t *x, const char *uri);
+
+/* Start the local tasks of a job.  -1 with errno and a sentence. */
+int exec_run(exec_t *x, uint64_t job, const struct wire_run *run, errmsg_t *err);
+/* Send a frame about a job: SIGNAL, KILL, STDIN, CREDIT, PMI_DONE.  Without launcher: no effect. */
+void exec_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
+               const void *data, size_t len);
+
+/* Process id of the launcher, 0 when there is none; how many were started. */
+int exec_pid(const exec_t *x);
+unsigned exec_started(const exec_t *x);
+
+#endif

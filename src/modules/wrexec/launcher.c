@@ -1,0 +1,354 @@
+/* flux-launcher - the parent of all tasks that a broker's node runs.
+ *
+ *    flux-launcher --fd=N --rank=R [--uri=URI] [--libpmi=PATH] [--sweep=TOKEN] --token=TOKEN
+ *
+ * The wrexec module starts one at its first job, and speaks with it over descriptor N (wire.h).  It
+ * is small, single-threaded and knows nothing of messages, so that starting a process costs little
+ * more than the kernel takes for it, and the broker, with its threads and its memory, never forks.
+ *
+ *  1. Nothing blocks but epoll_wait(); no timer: grace periods are the module's business.
+ *  2. It is a child subreaper: what a task leaves behind becomes its child, and ends with the job.
+ *  3. When the connection ends (the broker is gone, or the module) it kills all it has, waits for
+ *     that, removes its directories, and exits.
+ *  4. When it is killed itself, tasks go by their parent-death signal; what these leave behind is
+ *     found by the next launcher, told --sweep=TOKEN, by the token in its environment.
+ *  5. Memory is bounded: output by the credit of its job, standard input by its window, PMI by the
+ *     server's bounds; a task whose PMI answers are not read is not listened to.
+ *
+ * launcher_job.c starts, signals, reaps; launcher_io.c moves the streams; launcher_pmi.c serves
+ * PMI; launcher_dir.c keeps the directories.
+ */
+#include "config.h"
+#include "launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libsubprocess/proctree.h"
+#include "libutil/fdutil.h"
+#include "libutil/strutil.h"
+
+#define EVENTS 64
+#define READ_SIZE 65536
+
+/* --- sources --- */
+
+static int source_ctl(struct launcher *l, struct source *s, int op)
+{
+    struct epoll_event ev = {.events = s->events, .data.ptr = s};
+
+    return epoll_ctl(l->epfd, op, s->fd, &ev);
+}
+
+int source_start(struct launcher *l, struct source *s, int fd, uint32_t events,
+                 void (*ready)(struct source *, uint32_t))
+{
+    s->fd = fd;
+    s->events = events;
+    s->ready = ready;
+    s->armed = false;
+    if (events && source_ctl(l, s, EPOLL_CTL_ADD) < 0)
+        return -1;
+    s->armed = (events != 0);
+    return 0;
+}
+
+/* Removed, not muted: a hang-up would be reported for ever. */
+void source_pause(struct launcher *l, struct source *s)
+{
+    if (s->fd >= 0 && s->armed)
+        source_ctl(l, s, EPOLL_CTL_DEL);
+    s->armed = false;
+}
+
+void source_resume(struct launcher *l, struct source *s)
+{
+    if (s->fd >= 0 && !s->armed)
+        s->armed = (source_ctl(l, s, EPOLL_CTL_ADD) == 0);
+}
+
+void source_close(struct launcher *l, struct source *s)
+{
+    if (s->fd < 0)
+        return;
+    source_pause(l, s);
+    close(s->fd);
+    s->fd = -1;
+}
+
+/* --- the connection to the module --- */
+
+static void control_flush(struct launcher *l)
+{
+    uint32_t want;
+
+    while (buf_len(l->out) > 0 && !l->stop) {
+        ssize_t n = send(l->control.fd, buf_data(l->out), buf_len(l->out), MSG_NOSIGNAL);
+
+        if (n > 0)
+            buf_consume(l->out, (size_t)n);
+        else if (n < 0 && errno == EINTR)
+            continue;
+        else if (n < 0 && errno == EAGAIN)
+            break;
+        else
+            l->stop = true;
+    }
+    want = EPOLLIN | (buf_len(l->out) > 0 ? (uint32_t)EPOLLOUT : 0);
+    if (want != l->control.events) {
+        l->control.events = want;
+        source_ctl(l, &l->control, EPOLL_CTL_MOD);
+    }
+}
+
+void send_frame(struct launcher *l, enum wire_type type, uint64_t job, const void *fixed,
+                size_t fixedlen, const void *data, size_t len)
+{
+    uint8_t head[WIRE_HEADER];
+
+    wire_header(head, type, job, (uint32_t)(fixedlen + len));
+    /* Without memory for a frame the module would wait for ever: then rather the end. */
+    if (buf_append(l->out, head, sizeof(head)) < 0 || buf_append(l->out, fixed, fixedlen) < 0 ||
+        (len && buf_append(l->out, data, len) < 0))
+        l->stop = true;
+}
+
+void send_fail(struct job *j, int code, int32_t first, uint32_t count, const char *fmt, ...)
+{
+    int32_t fixed[3] = {code, first, (int32_t)count};
+    char text[1024];
+    va_list ap;
+    int n;
+
+    if (j->failed)
+        return;
+    j->failed = true;
+    va_start(ap, fmt);
+    n = vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        n = 0;
+    if ((size_t)n >= sizeof(text))
+        n = sizeof(text) - 1;
+    send_frame(j->l, WIRE_FAIL, j->id, fixed, sizeof(fixed), text, (size_t)n);
+}
+
+static void handle_frame(struct launcher *l, const struct wire_frame *f)
+{
+    struct job *j = hmap_get_u64(l->jobs, f->job);
+
+    if (f->type == WIRE_RUN) {
+        job_run(l, f->job, f->payload, f->len);
+        return;
+    }
+    if (!j || j->state == JOB_OVER)
+        return;
+    switch (f->type) {
+    case WIRE_SIGNAL:
+        job_signal(j, wire_i32(f->payload));
+        break;
+    case WIRE_KILL:
+        job_kill(j);
+        break;
+    case WIRE_STDIN:
+        job_stdin(j, wire_u32(f->payload), f->payload + 4, f->len - 4);
+        break;
+    case WIRE_CREDIT:
+        job_credit(j, wire_u32(f->payload));
+        break;
+    case WIRE_PMI_DONE:
+        job_pmi_done(j, f->payload, f->len);
+        break;
+    default:
+        break;
+    }
+}
+
+static void control_ready(struct source *s, uint32_t events)
+{
+    struct launcher *l = (struct launcher *)((char *)s - offsetof(struct launcher, control));
+    struct wire_frame f;
+    ptrdiff_t used = 0;
+    errmsg_t err;
+
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
+        void *p = buf_reserve(l->in, READ_SIZE);
+        ssize_t n = p ? recv(s->fd, p, READ_SIZE, MSG_DONTWAIT) : -1;
+
+        if (n > 0)
+            buf_commit(l->in, (size_t)n);
+        else if (n == 0 || !p || (errno != EAGAIN && errno != EINTR))
+            l->stop = true;
+    }
+    while (!l->stop && (used = wire_parse(buf_data(l->in), buf_len(l->in), &f, &err)) > 0) {
+        handle_frame(l, &f);
+        buf_consume(l->in, (size_t)used);
+    }
+    if (used < 0) {
+        fprintf(stderr, "flux-launcher: the broker sent %s; leaving\n", err.text);
+        l->stop = true;
+    }
+}
+
+static void signals_ready(struct source *s, uint32_t events)
+{
+    struct launcher *l = (struct launcher *)((char *)s - offsetof(struct launcher, signals));
+    struct signalfd_siginfo si[8];
+    ssize_t n = read(s->fd, si, sizeof(si));
+
+    for (size_t i = 0; n > 0 && i < (size_t)n / sizeof(*si); i++)
+        if (si[i].ssi_signo != SIGCHLD)
+            l->stop = true;
+    jobs_reap(l);
+}
+
+/* --- what a launcher before this one left behind --- */
+
+static int sweep_one(pid_t pid, void *arg)
+{
+    if (pid != getpid() && proctree_has_env(pid, arg) == 1 && !proctree_dead(pid) &&
+        kill(pid, SIGKILL) == 0)
+        return 1;
+    return 0;
+}
+
+static void sweep(const char *token)
+{
+    char mark[64];
+
+    snprintf(mark, sizeof(mark), "FLUX_LAUNCHER_TOKEN=%s", token);
+    /* Again while there is anything: it may be forking.  Not for ever: it may not be killable. */
+    for (int i = 0; i < 1000 && proctree_all(sweep_one, mark) == 1; i++)
+        ;
+}
+
+/* --- life --- */
+
+static int raise_limit(struct launcher *l)
+{
+    struct rlimit rl;
+
+    if (getrlimit(RLIMIT_NOFILE, &l->files) < 0)
+        return -1;
+    rl = l->files;
+    rl.rlim_cur = rl.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &rl);
+    return 0;
+}
+
+static int launcher_init(struct launcher *l, int fd)
+{
+    sigset_t set;
+
+    list_init(&l->ending);
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 || raise_limit(l) < 0 ||
+        fd_set_cloexec(fd, 1) < 0 || fd_set_nonblock(fd, 1) < 0 || backing_init(l) < 0)
+        return -1;
+    l->epfd = epoll_create1(EPOLL_CLOEXEC);
+    l->nullfd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    l->in = buf_create(WIRE_PAYLOAD_MAX + WIRE_HEADER + READ_SIZE);
+    l->out = buf_create(0);
+    l->jobs = hmap_create_u64(job_destroy);
+    l->pids = hmap_create_u64(NULL);
+    if (l->epfd < 0 || l->nullfd < 0 || !l->in || !l->out || !l->jobs || !l->pids)
+        return -1;
+    if (source_start(l, &l->control, fd, EPOLLIN, control_ready) < 0 ||
+        source_start(l, &l->signals, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), EPOLLIN,
+                     signals_ready) < 0)
+        return -1;
+    return 0;
+}
+
+static void run(struct launcher *l)
+{
+    struct epoll_event ev[EVENTS];
+
+    while (!l->stop) {
+        int n = epoll_wait(l->epfd, ev, EVENTS, -1);
+
+        /* A source closed by an earlier event of this round has descriptor -1; its memory goes
+         * with its job, in jobs_step(). */
+        for (int i = 0; i < n && !l->stop; i++) {
+            struct source *s = ev[i].data.ptr;
+
+            if (s->fd >= 0 && s->armed)
+                s->ready(s, ev[i].events);
+        }
+        jobs_step(l);
+        control_flush(l);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option opts[] = {
+        {"fd", required_argument, NULL, 'f'},
+        {"rank", required_argument, NULL, 'r'},
+        {"uri", required_argument, NULL, 'u'},
+        {"libpmi", required_argument, NULL, 'p'},
+        {"token", required_argument, NULL, 't'},
+        {"sweep", required_argument, NULL, 's'},
+        {NULL, 0, NULL, 0},
+    };
+    struct launcher l = {.rank = "0", .dirlock = -1};
+    int c, fd = -1;
+
+    while ((c = getopt_long(argc, argv, "", opts, NULL)) != -1) {
+        switch (c) {
+        case 'f':
+            if (str2i32(optarg, &fd) < 0)
+                fd = -1;
+            break;
+        case 'r':
+            l.rank = optarg;
+            break;
+        case 'u':
+            l.uri = optarg;
+            break;
+        case 'p':
+            l.libpmi = optarg;
+            break;
+        case 't':
+            snprintf(l.token, sizeof(l.token), "%s", optarg);
+            break;
+        case 's':
+            sweep(optarg);
+            break;
+        default:
+            return 2;
+        }
+    }
+    if (fd < 0 || !l.token[0]) {
+        fprintf(stderr, "flux-launcher: is started by a broker, not by hand\n");
+        return 2;
+    }
+    if (launcher_init(&l, fd) < 0) {
+        fprintf(stderr, "flux-launcher: cannot start: %s\n", strerror(errno));
+        return 1;
+    }
+    run(&l);
+    jobs_kill_all(&l);
+    hmap_destroy(l.jobs);
+    hmap_destroy(l.pids);
+    buf_destroy(l.in);
+    buf_destroy(l.out);
+    backing_fini(&l);
+    return 0;
+}

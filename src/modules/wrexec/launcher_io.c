@@ -1,0 +1,183 @@
+/* Standard streams of tasks.
+ *
+ * Output is read straight into the queue towards the module, one record a read, up to 64 KiB and
+ * the job's credit.  A stream that is ready while there is no credit is taken out of the loop, and
+ * all of its job come back with the next credit; so the pipe fills, and the task waits.
+ *
+ * Input is written as far as the pipe takes it; the rest waits in the task's buffer, bounded by the
+ * window of the protocol.  It is acknowledged to the module when the slowest reader has it, so that
+ * a job whose tasks all read a copy goes at the pace of the slowest.  A task that closed its
+ * standard input, or ended, counts as having read everything.
+ */
+#include "config.h"
+#include "launcher.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define READ_MAX 65536
+
+enum got { GOT_DATA, GOT_NOTHING, GOT_EOF, NO_CREDIT };
+
+static enum got stream_read(struct stream *s)
+{
+    struct job *j = s->task->job;
+    struct launcher *l = j->l;
+    size_t want = READ_MAX, head = WIRE_HEADER + WIRE_RECORD;
+    uint8_t *p;
+    ssize_t n;
+
+    if (j->credit <= 0)
+        return NO_CREDIT;
+    if ((int64_t)want > j->credit)
+        want = (size_t)j->credit;
+    p = buf_reserve(l->out, head + want);
+    if (!p)
+        return GOT_NOTHING;
+    n = read(s->src.fd, p + head, want);
+    if (n > 0) {
+        wire_header(p, WIRE_OUTPUT, j->id, WIRE_RECORD + (uint32_t)n);
+        wire_record_header(p + WIRE_HEADER, s->task->rank, (uint32_t)s->num, (uint32_t)n);
+        buf_commit(l->out, head + (size_t)n);
+        j->credit -= WIRE_RECORD + n;
+        return GOT_DATA;
+    }
+    return n < 0 && (errno == EAGAIN || errno == EINTR) ? GOT_NOTHING : GOT_EOF;
+}
+
+void stream_ready(struct source *src, uint32_t events)
+{
+    struct stream *s = (struct stream *)((char *)src - offsetof(struct stream, src));
+    struct job *j = s->task->job;
+
+    switch (stream_read(s)) {
+    case NO_CREDIT:
+        j->paused = true;
+        source_pause(j->l, src);
+        break;
+    case GOT_EOF:
+        source_close(j->l, src);
+        break;
+    default:
+        break;
+    }
+}
+
+bool job_drain(struct job *j)
+{
+    for (uint32_t i = 0; i < j->ntasks; i++) {
+        for (int k = 0; k < 2; k++) {
+            struct stream *s = &j->tasks[i].out[k];
+            enum got got = GOT_DATA;
+
+            while (s->src.fd >= 0 && got == GOT_DATA)
+                got = stream_read(s);
+            if (got == NO_CREDIT)
+                return false;
+            source_close(j->l, &s->src);
+        }
+    }
+    return true;
+}
+
+void job_credit(struct job *j, uint32_t bytes)
+{
+    j->credit += bytes;
+    if (!j->paused || j->credit <= 0)
+        return;
+    j->paused = false;
+    for (uint32_t i = 0; i < j->ntasks; i++)
+        for (int k = 0; k < 2; k++)
+            source_resume(j->l, &j->tasks[i].out[k].src);
+}
+
+/* --- input --- */
+
+/* Bytes that the slowest reader has yet to take. */
+static size_t stdin_pending(const struct job *j)
+{
+    size_t most = 0;
+
+    for (uint32_t i = 0; i < j->ntasks; i++) {
+        const struct task *t = &j->tasks[i];
+
+        if (t->in.fd >= 0 && t->inbuf && buf_len(t->inbuf) > most)
+            most = buf_len(t->inbuf);
+    }
+    return most;
+}
+
+static void stdin_ack(struct job *j, size_t before)
+{
+    size_t now = stdin_pending(j);
+    uint32_t n = (uint32_t)(before - now);
+
+    if (now < before)
+        send_frame(j->l, WIRE_STDIN_ACK, j->id, &n, sizeof(n), NULL, 0);
+}
+
+void stdin_close(struct task *t)
+{
+    source_close(t->job->l, &t->in);
+    buf_destroy(t->inbuf);
+    t->inbuf = NULL;
+}
+
+static void stdin_write(struct task *t)
+{
+    while (t->in.fd >= 0 && t->inbuf && buf_len(t->inbuf) > 0) {
+        ssize_t n = write(t->in.fd, buf_data(t->inbuf), buf_len(t->inbuf));
+
+        if (n >= 0)
+            buf_consume(t->inbuf, (size_t)n);
+        else if (errno == EAGAIN)
+            break;
+        else if (errno != EINTR)
+            stdin_close(t);
+    }
+    if (t->in.fd < 0)
+        return;
+    if (t->inbuf && buf_len(t->inbuf) > 0)
+        source_resume(t->job->l, &t->in);
+    else if (t->in_eof)
+        stdin_close(t);
+    else
+        source_pause(t->job->l, &t->in);
+}
+
+static void stdin_ready(struct source *src, uint32_t events)
+{
+    struct task *t = (struct task *)((char *)src - offsetof(struct task, in));
+    size_t before = stdin_pending(t->job);
+
+    stdin_write(t);
+    stdin_ack(t->job, before);
+}
+
+void job_stdin(struct job *j, uint32_t task, const void *data, size_t len)
+{
+    size_t before = stdin_pending(j) + len;
+
+    for (uint32_t i = 0; i < j->ntasks; i++) {
+        struct task *t = &j->tasks[i];
+
+        if (t->in.fd < 0 || (task != WIRE_ALL && t->rank != task))
+            continue;
+        if (!t->in.ready) {
+            t->in.ready = stdin_ready;
+            t->in.events = EPOLLOUT;
+        }
+        if (len == 0) {
+            t->in_eof = true;
+        } else if ((!t->inbuf && !(t->inbuf = buf_create(2 * WIRE_STDIN_WINDOW))) ||
+                   buf_append(t->inbuf, data, len) < 0) {
+            /* Not to lose a piece out of the middle: it reads no more. */
+            stdin_close(t);
+            continue;
+        }
+        stdin_write(t);
+    }
+    stdin_ack(j, before);
+}

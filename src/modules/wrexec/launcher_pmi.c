@@ -1,0 +1,236 @@
+/* PMI-1 for the tasks of a job: libpmi's state machine on one socket per task.
+ *
+ * A job whose tasks do not speak PMI pays for a socket pair each, and no more: the server is made
+ * when the first byte comes, and with it the job's backing directory.  When all tasks are on this
+ * node a barrier is complete as soon as all are in it, and the pairs are sent up for the record
+ * only.
+ *
+ * A task that said init and ends without finalize leaves the others waiting: the job fails (FAIL).
+ * The end that counts is that of the task's process, not of its connection, since only the former
+ * tells why.
+ */
+#include "config.h"
+#include "launcher.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "layout.h"
+#include "libpmi/pmi_mapping.h"
+#include "libsubprocess/spawn.h"
+
+#define PMI_READ 65536
+
+static int pmi_flush(struct task *t)
+{
+    while (t->pmiout && buf_len(t->pmiout) > 0) {
+        ssize_t n =
+            send(t->pmi.fd, buf_data(t->pmiout), buf_len(t->pmiout), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n >= 0)
+            buf_consume(t->pmiout, (size_t)n);
+        else if (errno == EAGAIN)
+            return 1;
+        else if (errno != EINTR)
+            return -1;
+    }
+    return 0;
+}
+
+static void pmi_watch(struct task *t, uint32_t events)
+{
+    if (t->pmi.fd < 0 || t->pmi.events == events)
+        return;
+    source_pause(t->job->l, &t->pmi);
+    t->pmi.events = events;
+    source_resume(t->job->l, &t->pmi);
+}
+
+static int op_send(void *arg, size_t idx, const void *data, size_t len)
+{
+    struct job *j = arg;
+    struct task *t = &j->tasks[idx];
+    const uint8_t *p = data;
+
+    if (t->pmi.fd < 0)
+        return -1;
+    /* Straight to the socket when nothing waits before it. */
+    while (len > 0 && (!t->pmiout || buf_len(t->pmiout) == 0)) {
+        ssize_t n = send(t->pmi.fd, p, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n >= 0) {
+            p += n;
+            len -= (size_t)n;
+        } else if (errno == EAGAIN) {
+            break;
+        } else if (errno != EINTR) {
+            return -1;
+        }
+    }
+    if (len == 0)
+        return 0;
+    if (!t->pmiout && !(t->pmiout = buf_create(0)))
+        return -1;
+    if (buf_append(t->pmiout, p, len) < 0)
+        return -1;
+    /* Listen again when it has read its answers. */
+    pmi_watch(t, EPOLLOUT);
+    return 0;
+}
+
+static void op_barrier(void *arg, const void *blob, size_t len, size_t npairs)
+{
+    struct job *j = arg;
+    uint32_t num = j->barriers++;
+
+    if (j->run.nnodes > 1) {
+        send_frame(j->l, WIRE_PMI_FENCE, j->id, &num, sizeof(num), blob, len);
+        return;
+    }
+    if (npairs > 0)
+        send_frame(j->l, WIRE_PMI_NOTE, j->id, &num, sizeof(num), blob, len);
+    pmi_server_barrier_done(j->pmi, 0, NULL);
+}
+
+static void op_abort(void *arg, size_t idx, int exitcode, const char *msg)
+{
+    struct job *j = arg;
+    int code = exitcode & 255;
+
+    send_fail(j, code ? code : 1, (int32_t)j->tasks[idx].rank, 1, "task %u aborted the job%s%s",
+              j->tasks[idx].rank, msg && msg[0] ? ": " : "", msg ? msg : "");
+}
+
+static void op_client_error(void *arg, size_t idx, const char *text)
+{
+    struct job *j = arg;
+
+    send_fail(j, 1, (int32_t)j->tasks[idx].rank, 1, "%s", text);
+}
+
+static const struct pmi_server_ops server_ops = {
+    .send = op_send,
+    .barrier = op_barrier,
+    .abort = op_abort,
+    .client_error = op_client_error,
+};
+
+static int server_start(struct job *j)
+{
+    char name[64], *mapping = NULL;
+    struct pmi_server_params p = {.kvsname = name, .size = j->run.ntasks, .nlocal = j->ntasks};
+    uint32_t *ranks = calloc(j->ntasks, sizeof(*ranks));
+    uint32_t *tasks = calloc(j->run.nnodes, sizeof(*tasks));
+    errmsg_t err;
+
+    if (!ranks || !tasks)
+        goto out;
+    for (uint32_t i = 0; i < j->ntasks; i++)
+        ranks[i] = j->first + i;
+    for (uint32_t i = 0; i < j->run.nnodes; i++)
+        tasks[i] = layout_count(j->run.ntasks, j->run.nnodes, i);
+    snprintf(name, sizeof(name), "job.%" PRIu64, j->id);
+    p.ranks = ranks;
+    mapping = pmi_mapping_format(j->run.nnodes, tasks, PMI_LAYOUT_BLOCK);
+    if (!mapping)
+        goto out;
+    j->pmi = pmi_server_create(&server_ops, j, &p, &err);
+    if (j->pmi && pmi_server_preset(j->pmi, "PMI_process_mapping", mapping) < 0 &&
+        errno == ENOMEM) {
+        pmi_server_destroy(j->pmi);
+        j->pmi = NULL;
+    }
+    backing_make(j);
+out:
+    free(ranks);
+    free(tasks);
+    free(mapping);
+    return j->pmi ? 0 : -1;
+}
+
+void pmi_ready(struct source *s, uint32_t events)
+{
+    struct task *t = (struct task *)((char *)s - offsetof(struct task, pmi));
+    struct job *j = t->job;
+    size_t idx = (size_t)(t - j->tasks);
+    char data[PMI_READ];
+    ssize_t n;
+    int rc;
+
+    if (s->events & EPOLLOUT) {
+        rc = pmi_flush(t);
+        if (rc < 0)
+            source_close(j->l, s);
+        else if (rc == 0)
+            pmi_watch(t, EPOLLIN);
+        return;
+    }
+    n = recv(s->fd, data, sizeof(data), MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        /* Whether that was to be is told by the end of the process. */
+        source_close(j->l, s);
+        return;
+    }
+    if (!j->pmi && server_start(j) < 0) {
+        send_fail(j, 1, (int32_t)t->rank, 1, "no memory to serve PMI to %u tasks on one node",
+                  j->ntasks);
+        source_close(j->l, s);
+        return;
+    }
+    if (pmi_server_input(j->pmi, idx, data, (size_t)n) < 0)
+        source_close(j->l, s);
+}
+
+void job_pmi_done(struct job *j, const void *payload, size_t len)
+{
+    const char *p = payload;
+    int rc = wire_i32(p);
+    char text[256];
+
+    if (!j->pmi)
+        return;
+    if (rc == 0 && pmi_server_merge(j->pmi, p + 4, len - 4) < 0) {
+        snprintf(text, sizeof(text), "the PMI pairs of other nodes cannot be taken in: %s",
+                 strerror(errno));
+        pmi_server_barrier_done(j->pmi, -1, text);
+        send_fail(j, 1, -1, 0, "%s", text);
+        return;
+    }
+    snprintf(text, sizeof(text), "%.*s", rc ? (int)(len - 4) : 0, p + 4);
+    pmi_server_barrier_done(j->pmi, rc, rc ? text : NULL);
+}
+
+void pmi_task_ended(struct task *t)
+{
+    struct job *j = t->job;
+    size_t idx = (size_t)(t - j->tasks);
+    char text[128];
+    int code;
+
+    if (!j->pmi)
+        return;
+    /* Its last words may still be in the socket. */
+    while (t->pmi.fd >= 0 && (t->pmi.events & EPOLLIN)) {
+        char data[4096];
+        ssize_t n = recv(t->pmi.fd, data, sizeof(data), MSG_DONTWAIT);
+
+        if (n <= 0 || pmi_server_input(j->pmi, idx, data, (size_t)n) < 0)
+            break;
+    }
+    source_close(j->l, &t->pmi);
+    if (!pmi_server_initialized(j->pmi, idx) || pmi_server_finalized(j->pmi, idx))
+        return;
+    code = spawn_status_to_code(t->status);
+    send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
+              "task %u left without MPI_Finalize (%s), so the others would wait for ever", t->rank,
+              spawn_status_text(t->status, text, sizeof(text)));
+}

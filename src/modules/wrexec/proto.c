@@ -1,0 +1,182 @@
+/* Messages of the wrexec service: see proto.h. */
+#include "proto.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAGIC "WXR1"
+#define HEAD 16
+
+#define OPT FLUX_FIELD_OPTIONAL
+#define REQ FLUX_FIELD_REQUIRED
+
+static const struct flux_field run_fields[] = {
+    FLUX_FIELD_BOOL(struct wrexec_run, exec, OPT),
+    FLUX_FIELD_BOOL(struct wrexec_run, detach, OPT),
+    FLUX_FIELD_U32(struct wrexec_run, nnodes, OPT),
+    FLUX_FIELD_U32(struct wrexec_run, ntasks, OPT),
+    FLUX_FIELD_U32(struct wrexec_run, cores, OPT),
+    FLUX_FIELD_STR(struct wrexec_run, ranks, OPT),
+    FLUX_FIELD_STR(struct wrexec_run, input, OPT),
+    FLUX_FIELD_DOUBLE(struct wrexec_run, limit, OPT),
+    FLUX_FIELD_U32(struct wrexec_run, window, OPT),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_run_schema = FLUX_SCHEMA(struct wrexec_run, run_fields);
+
+static const struct flux_field start_fields[] = {
+    FLUX_FIELD_U64(struct wrexec_start, id, REQ),
+    FLUX_FIELD_STR(struct wrexec_start, ranks, REQ),
+    FLUX_FIELD_U32(struct wrexec_start, ntasks, REQ),
+    FLUX_FIELD_U32(struct wrexec_start, flags, REQ),
+    FLUX_FIELD_U32(struct wrexec_start, window, REQ),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_start_schema = FLUX_SCHEMA(struct wrexec_start, start_fields);
+
+static const struct flux_field notice_fields[] = {
+    FLUX_FIELD_U64(struct wrexec_notice, id, REQ),
+    FLUX_FIELD_STR(struct wrexec_notice, ranks, OPT),
+    FLUX_FIELD_INT(struct wrexec_notice, code, OPT),
+    FLUX_FIELD_STR(struct wrexec_notice, text, OPT),
+    FLUX_FIELD_U64(struct wrexec_notice, taken, OPT),
+    FLUX_FIELD_U32(struct wrexec_notice, node, OPT),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_notice_schema = FLUX_SCHEMA(struct wrexec_notice, notice_fields);
+
+static const struct flux_field result_fields[] = {
+    FLUX_FIELD_INT(struct wrexec_result, code, REQ),
+    FLUX_FIELD_STR(struct wrexec_result, text, OPT),
+    FLUX_FIELD_ARRAY(struct wrexec_result, status, REQ),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_result_schema = FLUX_SCHEMA(struct wrexec_result, result_fields);
+
+static const struct flux_field signal_fields[] = {
+    FLUX_FIELD_U64(struct wrexec_signal, id, REQ),
+    FLUX_FIELD_INT(struct wrexec_signal, signum, REQ),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_signal_schema = FLUX_SCHEMA(struct wrexec_signal, signal_fields);
+
+static const struct flux_field job_fields[] = {
+    FLUX_FIELD_U64(struct wrexec_job, id, REQ),
+    FLUX_FIELD_STR(struct wrexec_job, state, REQ),
+    FLUX_FIELD_STR(struct wrexec_job, ranks, REQ),
+    FLUX_FIELD_U32(struct wrexec_job, nnodes, REQ),
+    FLUX_FIELD_U32(struct wrexec_job, ntasks, REQ),
+    FLUX_FIELD_STR(struct wrexec_job, command, REQ),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_job_schema = FLUX_SCHEMA(struct wrexec_job, job_fields);
+
+void wrexec_put_u64(void *dst, uint64_t v)
+{
+    v = htole64(v);
+    memcpy(dst, &v, sizeof(v));
+}
+
+void wrexec_put_u32(void *dst, uint32_t v)
+{
+    v = htole32(v);
+    memcpy(dst, &v, sizeof(v));
+}
+
+uint64_t wrexec_get_u64(const void *src)
+{
+    uint64_t v;
+
+    memcpy(&v, src, sizeof(v));
+    return le64toh(v);
+}
+
+uint32_t wrexec_get_u32(const void *src)
+{
+    uint32_t v;
+
+    memcpy(&v, src, sizeof(v));
+    return le32toh(v);
+}
+
+void *jobreq_encode(const struct jobreq *req, size_t *len)
+{
+    size_t n = HEAD + req->json_len + req->strings_len;
+    uint8_t *p = malloc(n + 1);
+
+    if (!p)
+        return NULL;
+    memcpy(p, MAGIC, 4);
+    wrexec_put_u32(p + 4, (uint32_t)req->json_len);
+    wrexec_put_u32(p + 8, req->argc);
+    wrexec_put_u32(p + 12, req->envc);
+    memcpy(p + HEAD, req->json, req->json_len);
+    memcpy(p + HEAD + req->json_len, req->strings, req->strings_len);
+    p[n] = '\0';
+    *len = n;
+    return p;
+}
+
+int jobreq_decode(const void *data, size_t len, struct jobreq *req, errmsg_t *err)
+{
+    const uint8_t *p = data;
+
+    if (!p || len < HEAD || memcmp(p, MAGIC, 4) != 0)
+        return errmsg_fail(err, EPROTO, "the request to run something is not in the right form");
+    req->json_len = wrexec_get_u32(p + 4);
+    req->argc = wrexec_get_u32(p + 8);
+    req->envc = wrexec_get_u32(p + 12);
+    if (req->json_len > len - HEAD)
+        return errmsg_fail(err, EPROTO, "the request to run something is cut off");
+    req->json = (const char *)p + HEAD;
+    req->strings = req->json + req->json_len;
+    req->strings_len = len - HEAD - req->json_len;
+    if (req->argc == 0 || !wire_strings_ok(req->strings, req->strings_len,
+                                           (size_t)WIRE_STRINGS + req->argc + req->envc))
+        return errmsg_fail(err, EPROTO, "the strings of the request to run something are damaged");
+    return 0;
+}
+
+static size_t add(char *dst, const char *s)
+{
+    size_t n = strlen(s) + 1;
+
+    if (dst)
+        memcpy(dst, s, n);
+    return n;
+}
+
+char *jobreq_strings(const char *const fixed[WIRE_STRINGS], char *const *argv, char *const *envp,
+                     struct jobreq *req)
+{
+    char *mem = NULL;
+    size_t n;
+
+    /* Once to measure, once to copy. */
+    for (int pass = 0; pass < 2; pass++) {
+        n = 0;
+        req->argc = req->envc = 0;
+        for (int i = 0; i < WIRE_STRINGS; i++)
+            n += add(mem ? mem + n : NULL, fixed[i] ? fixed[i] : "");
+        for (; argv[req->argc]; req->argc++)
+            n += add(mem ? mem + n : NULL, argv[req->argc]);
+        for (; envp[req->envc]; req->envc++)
+            n += add(mem ? mem + n : NULL, envp[req->envc]);
+        if (!mem && !(mem = malloc(n)))
+            return NULL;
+    }
+    req->strings = mem;
+    req->strings_len = n;
+    return mem;
+}
+
+const char *jobreq_string(const struct jobreq *req, size_t i)
+{
+    const char *p = req->strings;
+
+    while (i-- > 0)
+        p += strlen(p) + 1;
+    return p;
+}
