@@ -5,10 +5,11 @@
  *     -> cards of children and ring predecessor: link_allow -> cards of parent and ring successor:
  *     connect -> link_start
  *
- * 1. Everybody listens before anybody knows an address, so a connection is refused only by a broker
- *    that is gone.
- * 2. A broker fetches the cards of its neighbours and no others: parent, children, two of the ring.
- * 3. RUNDIR/RANK belongs to one broker (boot_dir.h).  It is made here and removed here; RUNDIR is
+ * 1. Everybody listens before anybody knows an address, so a connection is refused only by a
+ *    broker that is gone.
+ * 2. A broker fetches the cards of its neighbours and no others: parent, children, two of the
+ *    ring.
+ * 3. RUNDIR/RANK belongs to one broker (boot_dir.h). It is made here and removed here; RUNDIR is
  *    removed by the last broker that leaves it empty, whoever made it.
  * 4. Where the launcher's variables were used they are removed from the environment: a program
  *    started in this session must not take them for its own.

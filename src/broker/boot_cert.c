@@ -71,8 +71,9 @@ int cert_write(const struct cert *c, const char *path, bool force, errmsg_t *err
 
     if (snprintf(pub, sizeof(pub), "%s.pub", path) >= (int)sizeof(pub))
         return errmsg_fail(err, ENAMETOOLONG, "the name %.60s... is too long", path);
-    if (!force && access(pub, F_OK) == 0)
-        return errmsg_fail(err, EEXIST, "%s exists already; --force replaces it", pub);
+    if (!force && (access(path, F_OK) == 0 || access(pub, F_OK) == 0))
+        return errmsg_fail(err, EEXIST, "%s exists already; --force replaces it",
+                           access(path, F_OK) == 0 ? path : pub);
     snprintf(text, sizeof(text),
              "# Flux certificate. Keep this file to yourself: who has it is let into the session.\n"
              "public-key %s\nsecret-key %s\n",

@@ -15,11 +15,11 @@
  *
  * 1. Every broker reads the same file, so there is no exchange: cards are computed.
  * 2. A keyfile that is the same for all ranks is shared: all brokers have both its keys, and can
- * claim any rank.  One that differs by rank (or host) is each broker's own; of the others it needs
- * the .pub files only, and then a broker can claim no rank but its own.
+ *    claim any rank. One that differs by rank (or host) is each broker's own; of the others it
+ *    needs the .pub files only, and then a broker can claim no rank but its own.
  * 3. No keyfile is an error unless curve = false says that it is meant.
- * 4. The rank is boot.rank, or else the place of this host's name in `hosts`, which must be there
- *    exactly once (with or without its domain).
+ * 4. The rank is boot.rank, or else the place of this host's name in `hosts`, which must be
+ *    there exactly once (with or without its domain).
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* Directories of a session.
  *
- * 1. A directory for sockets that others could write to is refused: who can replace a socket can be
- *    anybody.
- * 2. RUNDIR/RANK is locked (flock) by its broker as long as that lives.  So a directory that a
- * killed broker left can be told from one that is in use, and two sessions in one RUNDIR never
- * remove each other's sockets.
+ * 1. A directory for sockets that others could write to is refused: who can replace a socket can
+ *    be anybody.
+ * 2. RUNDIR/RANK is locked (flock) by its broker as long as that lives. So a directory that a
+ *    killed broker left can be told from one that is in use, and two sessions in one RUNDIR
+ *    never remove each other's sockets.
  */
 #include <errno.h>
 #include <fcntl.h>

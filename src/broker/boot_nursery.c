@@ -4,19 +4,21 @@
  * FORK      one child per rank, each with one end of a            all are forked (an error: KILL)
  *           socketpair as PMI_FD
  * SERVE     PMI lines in, answers out; signals; deaths            rank 0 has ended
- * GRACE     (unless that was killed) the others may end by themselves                      none
- * left, or after `grace` TERM      SIGTERM to who is left                                none left,
- * or after `grace` KILL      SIGKILL to who is left                                none left
+ * GRACE     the others may end by themselves (left out when       none left, or after `grace`
+ *           rank 0 was killed)
+ * TERM      SIGTERM to who is left                                none left, or after `grace`
+ * KILL      SIGKILL to who is left                                none left
  *
- * 1. A child gets SIGTERM when this process dies (PR_SET_PDEATHSIG, checked against the race with a
- *    death before the call); a broker takes that as the end of the session, in order.
+ * 1. A child gets SIGTERM when this process dies (PR_SET_PDEATHSIG, checked against the race
+ *    with a death before the call); a broker takes that as the end of the session, in order.
  * 2. Ranks above 0 are in process groups of their own, so that ^C at the terminal reaches the
- * initial program, which shares the terminal, and this process, which passes it on; not brokers one
- * by one.
- * 3. A broker that dies before the session has met (all finalized PMI) ends the session: the others
- *    would wait in PMI's barrier for ever.  Later the session copes, and this is only said.
- * 4. PMI's pairs stay in one pmi_server for all ranks; a reader of its socket that does not read is
- *    waited for (the sockets block): brokers read their answers before they do anything else.
+ *    initial program, which shares the terminal, and this process, which passes it on; not
+ *    brokers one by one.
+ * 3. A broker that dies before the session has met (all finalized PMI) ends the session: the
+ *    others would wait in PMI's barrier for ever. Later the session copes, and this is only
+ *    said.
+ * 4. PMI's pairs stay in one pmi_server for all ranks; a reader of its socket that does not read
+ *    is waited for (the sockets block): brokers read their answers before they do anything else.
  * 5. What brokers left in the directory is removed when all are gone.
  */
 #include <errno.h>
@@ -53,7 +55,6 @@ struct nursery {
     const struct nursery_config *cfg;
     double grace;
     char rundir[BOOT_PATH_MAX];
-    bool made_rundir;
     struct child *child;
     uint32_t left;      /* children that live */
     uint32_t finalized; /* of them, who is through with PMI */
@@ -414,6 +415,26 @@ static void destroy(struct nursery *n)
         close(n->sigfd);
 }
 
+/* A directory that another session uses is one error here, and not one of each broker. */
+static int prepare_dirs(struct nursery *n, errmsg_t *err)
+{
+    char path[BOOT_PATH_MAX];
+    bool made;
+
+    if (boot_dir_session(n->cfg->rundir, n->rundir, &made, err) < 0)
+        return -1;
+    for (uint32_t i = 0; !made && i < n->cfg->size; i++) {
+        int lock = boot_dir_rank(n->rundir, i, path, err);
+
+        if (lock < 0) {
+            n->rundir[0] = '\0'; /* not ours */
+            return -1;
+        }
+        close(lock);
+    }
+    return 0;
+}
+
 static int prepare(struct nursery *n, errmsg_t *err)
 {
     struct rlimit files;
@@ -435,7 +456,7 @@ static int prepare(struct nursery *n, errmsg_t *err)
     if (sigprocmask(SIG_BLOCK, &n->signals, &n->old_signals) < 0 ||
         (n->sigfd = signalfd(-1, &n->signals, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
         return errmsg_fail(err, errno, "cannot wait for signals: %s", strerror(errno));
-    return boot_dir_session(n->cfg->rundir, n->rundir, &n->made_rundir, err);
+    return prepare_dirs(n, err);
 }
 
 /* What brokers could not remove themselves. */

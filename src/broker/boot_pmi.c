@@ -1,8 +1,9 @@
 /* Boot by PMI: brokers that another launcher started find each other through its PMI.
  *
  * Two ways to speak PMI-1, tried in this order:
- *     wire     PMI_FD or PMI_PORT is set (flux start, flux wreckrun, mpiexec.hydra, srun
- * --mpi=pmi2) libpmi   SLURM_PROCID is set: Slurm's own libpmi.so.0, loaded when the need arises
+ *     wire     PMI_FD or PMI_PORT is set: flux start, flux wreckrun, mpiexec.hydra, and
+ *              srun --mpi=pmi2
+ *     libpmi   SLURM_PROCID is set: Slurm's own libpmi.so.0, loaded when the need arises
  *
  * A card is one value under the key "flux.card.RANK":
  *     TREE-URI|EVENT-URI|KEY

@@ -3,9 +3,9 @@
  * The sandbox:
  *   1. Only text is compiled, never byte code (which can break the interpreter).
  *   2. The globals are the sections, and of Lua's library what computes and cannot wait or reach
- * out. Left out: io, os, require, load, print, coroutines; pcall and metatables, with which a file
- * could outlive rule 3; string patterns, whose matching can take time without counting as
- *      instructions; random numbers, since all brokers must read the same.
+ *      out. Left out: io, os, require, load, print, coroutines; pcall and metatables, with which
+ *      a file could outlive rule 3; string patterns, whose matching can take time without
+ *      counting as instructions; random numbers, since all brokers must read the same.
  *   3. At most INSTRUCTIONS_MAX instructions and SECONDS_MAX of processor time (a single one may
  *      copy megabytes), looked at every HOOK_STEP instructions; at most MEMORY_MAX bytes.
  *   4. Every call into Lua that may fail or allocate runs under lua_pcall(): no error leaves it.

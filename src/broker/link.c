@@ -4,32 +4,32 @@
  *     ROUTER  bound      tree children and the ring predecessor connect to it
  *     DEALER  connected  to the parent's ROUTER        DEALER  connected  to the ring successor's
  *     XPUB    bound      events for the children       SUB     connected  to the parent's XPUB
- *     ROUTER  in-process authentication (zap.c)        PAIRs   in-process what happens to the
- * DEALERs and, when events go by multicast, a PUB or SUB on epgm.
+ *     ROUTER  inproc     authentication (zap.c)        PAIRs   inproc     monitors of the DEALERs
+ * and, when events go by multicast, a PUB or SUB on epgm.
  *
  * Wire.  A frame is one or several encoded messages back to back (link_queue.h).  A frame of less
  * than a message header is a word of the link: "cut" (the sender has cut this connection: you are
  * gone for it), or empty (nothing).  Routing ids have 5 bytes: 'T' (tree) or 'R' (ring), and the
  * rank of the connecting broker, big endian.
  *
- * 1. A connecting broker must own the key that this rank has (link_allow()); what comes from a peer
- * that claims another rank than its key's is dropped.
- * 2. The child's SUB subscribes to "" and after that to "up.RANK".  The parent's XPUB shows it that
- *    subscription, and its end: so a parent knows when the child's events flow, and when it is
- * gone, whether its process died, its host, or the network (heartbeats of ZeroMQ, sent by the
- * connecting side only, with a time to live that covers the other side).
+ * 1. A connecting broker must own the key that this rank has (link_allow()); what comes from a
+ *    peer that claims another rank than its key's is dropped.
+ * 2. The child's SUB subscribes to "" and after that to "up.RANK". The parent's XPUB shows it
+ *    that subscription, and its end: so a parent knows when the child's events flow, and when it
+ *    is gone, whether its process died, its host, or the network (heartbeats of ZeroMQ, sent by
+ *    the connecting side only, with a time to live that covers the other side).
  * 3. The loss of the parent or ring successor is seen by a monitor on the DEALER, once the
- * connection was in use; before that ZeroMQ tries again for ever, and the core's join_timeout is
- * the end of it.
+ *    connection was in use; before that ZeroMQ tries again for ever, and the core's join_timeout
+ *    is the end of it.
  * 4. The ring predecessor has no such witness: it is noticed when something is to be sent to it
  *    (ROUTER_MANDATORY), and by the root telling everybody who was lost.
  * 5. A peer that is lost stays lost (state table in link_private.h).
  * 6. The core is called from the reactor only, never from within its own calls.
- * 7. Bounds: ZeroMQ holds at most HWM frames per connection and direction.  Beyond that a peer's
- * own queue fills: at queue_max messages or BYTES_MAX the core gets EAGAIN; what may not be refused
- *    goes on to FORCED_MAX, and then the peer counts as lost.  See link_io.c.
+ * 7. Bounds: ZeroMQ holds at most HWM frames per connection and direction. Beyond that a peer's
+ *    own queue fills: at queue_max messages or BYTES_MAX the core gets EAGAIN; what may not be
+ *    refused goes on to FORCED_MAX, and then the peer counts as lost. See link_io.c.
  * 8. Memory: a leaf of a large session must stay small, so there is one I/O thread, and HWMs are
- * low: many messages in few frames.
+ *    low: many messages in few frames.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -128,7 +128,8 @@ static struct link_source *open_source(link_t *l, int which, int type,
     src->drain = drain;
     if (!(src->sock = zmq_socket(l->ctx, type)))
         return NULL;
-    if (set_int(src->sock, ZMQ_LINGER, LINGER_MS) < 0 ||
+    /* SUB: its subscriptions to a parent that is gone are nothing to wait for. */
+    if (set_int(src->sock, ZMQ_LINGER, which == SRC_SUB ? 0 : LINGER_MS) < 0 ||
         set_int(src->sock, ZMQ_SNDHWM, events ? HWM_EVENT_FRAMES : HWM_FRAMES) < 0 ||
         set_int(src->sock, ZMQ_RCVHWM, events ? HWM_EVENT_FRAMES : HWM_FRAMES) < 0 ||
         set_int(src->sock, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) < 0 ||

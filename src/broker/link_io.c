@@ -3,19 +3,22 @@
  * ZeroMQ's descriptor is edge-triggered and belongs to the socket's command queue, not to its
  * messages: any call on the socket may take the edge away.  Therefore:
  *
- * 1. After everything done to a socket its ZMQ_EVENTS are asked.  If there is something to read,
- * the socket is marked and looked at again from a timer of 0 seconds, that is in the next turn of
- * the reactor.  The same goes for a socket that had more than one turn's worth (BATCH_FRAMES,
- *    BATCH_BYTES), so that other descriptors get their turn.
- * 2. Messages to send are collected and handed over when the reactor has nothing else to do in this
- *    turn, or once they make a full frame.  Nothing waits for company.
- * 3. A peer that ZeroMQ takes no more for is blocked: tried again whenever its socket stirs, and,
- *    since that edge may have been lost in another call, every RETRY seconds while it is blocked.
+ * 1. After everything done to a socket its ZMQ_EVENTS are asked. If there is something to read,
+ *    the socket is marked and looked at again from a timer of 0 seconds, that is in the next
+ *    turn of the reactor. The same goes for a socket that had more than one turn's worth
+ *    (BATCH_FRAMES, BATCH_BYTES), so that other descriptors get their turn.
+ * 2. Messages to send are collected and handed over when the reactor has nothing else to do in
+ *    this turn, or once they make a full frame. Nothing waits for company.
+ * 3. A peer that ZeroMQ takes no more for is blocked: tried again whenever its socket stirs,
+ *    and, since that edge may have been lost in another call, every RETRY seconds while it is
+ *    blocked.
  * 4. One child that is too slow for the events stops them for all, for at most EVENT_PATIENCE
- * seconds or EVENT_BYTES_MAX bytes.  Then events go out without it, and the core of that child asks
- * for what it has missed (sequence numbers).
- * 5. A peer whose connection failed while the core was calling is put on a list and reported from
- * the reactor.
+ *    seconds or EVENT_BYTES_MAX bytes. Then events go out without it, and the core of that child
+ *    asks for what it has missed (sequence numbers).
+ * 5. A peer whose connection failed while the core was calling is put on a list and reported
+ *    from the reactor.
+ * 6. A child that was dropped is expected to leave by itself. If it is still connected after
+ *    CUT_AFTER seconds it gets the word "cut", and takes that for the loss of its parent.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,6 +35,7 @@
 #define BYTES_MAX (16u * 1024 * 1024)
 #define FORCED_MAX (64u * 1024 * 1024)
 #define RETRY 0.005
+#define CUT_AFTER 2.
 #define EVENT_PATIENCE 0.05
 #define EVENT_BYTES_MAX (8u * 1024 * 1024)
 #define UP_PREFIX "up."
@@ -313,25 +317,52 @@ static int op_publish(void *arg, const flux_msg_t *event)
     return 0;
 }
 
-static void peer_cut(struct link_peer *p)
+static void send_cut(struct link_peer *p)
 {
     zmq_msg_t word;
 
+    if (zmq_msg_init_size(&word, strlen(LINK_WORD_CUT)) < 0)
+        return;
+    memcpy(zmq_msg_data(&word), LINK_WORD_CUT, strlen(LINK_WORD_CUT));
+    send_frame(p, &word);
+    zmq_msg_close(&word);
+}
+
+/* Rule 6.  A peer that said goodbye needs no word, and ZeroMQ would hold the end of this broker up
+ * with it. */
+static void peer_cut(struct link_peer *p)
+{
+    link_t *l = p->l;
+
     if (p->state == LINK_GONE)
         return;
-    if (!p->outbound && p->state == LINK_NEW) {
-        peer_close(p);
-        return;
-    }
-    peer_flush(p);
-    if (p->state != LINK_GONE && zmq_msg_init_size(&word, strlen(LINK_WORD_CUT)) == 0) {
-        memcpy(zmq_msg_data(&word), LINK_WORD_CUT, strlen(LINK_WORD_CUT));
-        send_frame(p, &word);
-        zmq_msg_close(&word);
-    }
+    if (p->state == LINK_UP && p->queue.count > 0)
+        peer_flush(p);
+    if (p->outbound && p->state == LINK_UP)
+        send_cut(p);
     peer_close(p);
     list_remove(&p->doomed); /* the core knows */
-    flux_watcher_start(p->l->flush);
+    p->cut_due = p->connected;
+    if (p->cut_due && !flux_watcher_active(l->cut))
+        flux_timer_start(l->cut, CUT_AFTER, 0.);
+    flux_watcher_start(l->flush);
+}
+
+static void on_cut(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    link_t *l = arg;
+    size_t pos = 0;
+    void *val;
+
+    (void)r, (void)w, (void)revents;
+    while (hmap_next(l->inbound, &pos, NULL, NULL, &val)) {
+        struct link_peer *p = val;
+
+        if (p->cut_due && p->connected)
+            send_cut(p);
+        p->cut_due = false;
+    }
+    look_again(&l->src[SRC_IN]);
 }
 
 static void op_drop(void *arg, enum core_plane plane, uint32_t rank)
@@ -528,6 +559,15 @@ void link_drain_sub(struct link_source *src)
     }
 }
 
+static void child_event_up(struct link_peer *p)
+{
+    if (p->state == LINK_GONE || p->event_up)
+        return;
+    p->event_up = true;
+    p->l->event_up++;
+    core_child_event_up(p->l->core, p->rank);
+}
+
 /* "\1up.RANK" from a child, or "\0up.RANK" from ZeroMQ when that child's connection ended. */
 static void take_subscription(link_t *l, zmq_msg_t *frame)
 {
@@ -549,12 +589,12 @@ static void take_subscription(link_t *l, zmq_msg_t *frame)
             l->stats.misclaimed++;
             link_logf(l, LOG_WARNING, "a broker says it is rank %u but has another rank's key",
                       rank);
-        } else if (p->state != LINK_GONE && !p->event_up) {
-            p->event_up = true;
-            l->event_up++;
-            core_child_event_up(l->core, rank);
+        } else {
+            p->connected = true;
+            child_event_up(p);
         }
-    } else if (p->event_up) {
+    } else if (p->connected) {
+        p->connected = false;
         peer_doom(p, "its connection is gone");
     }
 }
@@ -644,11 +684,8 @@ static void announce(link_t *l)
     for (uint32_t i = 0; i < l->nchildren; i++) {
         struct link_peer *p = link_inbound(l, CORE_TREE, topology_child_at(topo, l->rank, i));
 
-        if (p && !p->event_up) {
-            p->event_up = true;
-            l->event_up++;
-            core_child_event_up(l->core, p->rank);
-        }
+        if (p)
+            child_event_up(p);
     }
 }
 
@@ -670,6 +707,7 @@ int link_io_start(link_t *l)
 {
     if (!(l->flush = flux_defer_create(l->r, on_flush, l)) ||
         !(l->again = flux_timer_create(l->r, on_again, l)) ||
+        !(l->cut = flux_timer_create(l->r, on_cut, l)) ||
         !(l->retry = flux_timer_create(l->r, on_retry, l)))
         return -1;
     for (int i = 0; i < SRC_COUNT; i++) {
@@ -697,6 +735,7 @@ void link_io_stop(link_t *l)
     }
     flux_watcher_destroy(l->flush);
     flux_watcher_destroy(l->again);
+    flux_watcher_destroy(l->cut);
     flux_watcher_destroy(l->retry);
-    l->flush = l->again = l->retry = NULL;
+    l->flush = l->again = l->cut = l->retry = NULL;
 }

@@ -29,6 +29,8 @@ struct link_peer {
     enum link_peer_state state;
     bool handshaken; /* outbound: the connection was in use, its end is the end */
     bool event_up;   /* child: its event connection is there */
+    bool connected;  /* child: the same, also when it is gone for us */
+    bool cut_due;    /* gone for us; it is to be told when it stays connected */
     bool told_full;  /* the core was given EAGAIN */
     bool blocked;    /* ZeroMQ takes no more for now */
     struct link_source *source;
@@ -98,6 +100,7 @@ struct link {
     struct list_node doomed;
     flux_watcher_t *flush; /* defer */
     flux_watcher_t *again; /* timer 0: go on with what was cut short */
+    flux_watcher_t *cut;   /* timer: see peer_cut() */
     flux_watcher_t *retry; /* timer, only while something is blocked */
     bool announce;         /* multicast: children's event links are there from the start */
     struct link_stats stats;

@@ -1,9 +1,9 @@
 /* Queue of messages with framing.
  *
- * 1. `count` and `bytes` cover everything that ZeroMQ has not taken, whether it is encoded already
- *    or not; so the owner's bounds mean what they say.
+ * 1. `count` and `bytes` cover everything that ZeroMQ has not taken, whether it is encoded
+ *    already or not; so the owner's bounds mean what they say.
  * 2. Messages are encoded straight into the frame, once: there is no copy between message and
- * frame.
+ *    frame.
  * 3. Messages in `frame` stay in the ring until link_queue_sent(), which costs nothing and keeps
  *    the queue whole when making a frame fails.
  */

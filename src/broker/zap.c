@@ -5,14 +5,15 @@
  * behind the envelope of the ROUTER socket (an identity and an empty frame), and is answered with
  *     version, request id, status code, status text, user id, metadata.
  *
- * 1. Whatever is not exactly such a request for mechanism CURVE is refused with 500 or 400 as long
- * as it has an envelope and a request id to answer to, and dropped otherwise.  Requests come from
- *    ZeroMQ itself, not from the peer, so this is about versions and not about attacks.
+ * 1. Whatever is not exactly such a request for mechanism CURVE is refused with 500 or 400 as
+ *    long as it has an envelope and a request id to answer to, and dropped otherwise. Requests
+ *    come from ZeroMQ itself, not from the peer, so this is about versions and not about
+ *    attacks.
  * 2. A key is admitted if zap_allow() named it, and nothing else is.
  * 3. Refusals are counted, and said at most LOG_MAX times in LOG_PERIOD, so that a stranger who
- * knocks for ever cannot fill a log.
+ *    knocks for ever cannot fill a log.
  * 4. An answer that cannot be sent (ZeroMQ's session went away) is dropped: there is nobody to
- * refuse.
+ *    refuse.
  */
 #include <errno.h>
 #include <stdio.h>
