@@ -60,7 +60,11 @@ struct inflight *inflight_add(core_t *c, flux_msg_t *req, endpoint_t *from_ep,
         return NULL;
     flux_msg_payload(req, &len);
     f->key = key_of(c, req);
-    f->req = !to_ep && len > KEEP_PAYLOAD ? flux_msg_response_create(req, 0) : flux_msg_incref(req);
+    if (!to_ep && len > KEEP_PAYLOAD) {
+        if ((f->req = flux_msg_response_create(req, 0)))
+            flux_msg_set_flags(f->req, flux_msg_flags(req) & FLUX_MSGF_STREAMING);
+    } else
+        f->req = flux_msg_incref(req);
     /* A sender that uses a tag twice gets only the later answer. */
     if ((old = hmap_get_u64(c->inflight, f->key)))
         inflight_remove(c, old);
@@ -134,6 +138,7 @@ void inflight_fail(core_t *c, struct list_node *to, int errnum, const char *text
                                : flux_msg_copy(f->req);
         if (resp && flux_msg_set_json(resp, text) == 0) {
             flux_msg_set_errnum(resp, errnum);
+            flux_msg_set_flags(resp, 0);
             flux_msg_set_nodeid(resp, c->cfg.rank);
             route_response(c, resp); /* removes the entry */
         } else {

@@ -58,6 +58,9 @@ static endpoint_t *find_service(core_t *c, const flux_msg_t *msg)
     return hmap_get(c->services, name);
 }
 
+static void response_hop(core_t *c, flux_msg_t *msg);
+
+/* The request has no entry: its answer goes straight back. */
 void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, ...)
 {
     flux_msg_t *resp;
@@ -77,7 +80,7 @@ void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, 
     if (flux_msg_set_json(resp, text) < 0)
         flux_msg_destroy(resp);
     else
-        route_response(c, resp);
+        response_hop(c, resp);
 }
 
 /* Put the response on the next hop of its way back. */
@@ -117,19 +120,15 @@ void route_response(core_t *c, flux_msg_t *msg)
 {
     struct inflight *f = inflight_find(c, msg);
 
-    if (f) {
-        if (!flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
-            inflight_remove(c, f);
-    } else {
-        uint32_t id;
-        /* An error made here before the request had an entry is fine; anything else is late. */
-        if (flux_msg_errnum(msg) == 0 || flux_msg_nodeid(msg) != c->cfg.rank ||
-            flux_msg_route_top(msg, &id) < 0) {
-            c->stats.dropped++;
-            flux_msg_destroy(msg);
-            return;
-        }
+    if (!f) { /* late, or an answer too many */
+        c->stats.dropped++;
+        flux_msg_destroy(msg);
+        return;
     }
+    /* More can follow only where a stream was asked for. */
+    if (!flux_msg_has_flag(msg, FLUX_MSGF_STREAMING) ||
+        !flux_msg_has_flag(f->req, FLUX_MSGF_STREAMING))
+        inflight_remove(c, f);
     response_hop(c, msg);
 }
 
@@ -222,9 +221,10 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         }
         if (nodeid == c->cfg.rank || core_is_root(c)) {
             int len = (int)topic_service_len(flux_msg_topic(msg));
-            route_error(c, msg, ENOSYS, "%s %u has no service '%.*s': load module '%.*s' there",
-                        core_is_root(c) && nodeid != c->cfg.rank ? "no broker up to rank" : "rank",
-                        c->cfg.rank, len, flux_msg_topic(msg), len, flux_msg_topic(msg));
+            route_error(c, msg, ENOSYS, "%s %u has %s service '%.*s': load module '%.*s' there",
+                        nodeid != c->cfg.rank ? "no broker up to rank" : "rank", c->cfg.rank,
+                        nodeid != c->cfg.rank ? "a" : "no", len, flux_msg_topic(msg), len,
+                        flux_msg_topic(msg));
             flux_msg_destroy(msg);
             return;
         }
@@ -306,8 +306,9 @@ void route_held(core_t *c, struct peer *p)
         endpoint_t *ep = held->from_ep ? hmap_get_u64(c->endpoints, held->from_ep) : NULL;
         size_t size = flux_msg_encoded_size(held->msg);
 
-        if (!ep && !held->from_peer)
-            flux_msg_destroy(held->msg); /* its sender is gone */
+        /* Its sender is gone, and nobody else wants an answer. */
+        if (!ep && !held->from_peer && !flux_msg_has_flag(held->msg, FLUX_MSGF_NORESPONSE))
+            flux_msg_destroy(held->msg);
         else if (p->lost || p->gone)
             route(c, held->msg, ep, held->from_peer);
         else if (!p->up || try_send(c, p, held->msg, ep, held->from_peer) < 0) {

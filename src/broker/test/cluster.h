@@ -1,0 +1,493 @@
+/* A session of a few broker cores in one thread, for tests of the core: a clock that jumps, a link
+ * that is one queue of encoded frames, and endpoints that keep what they get. */
+#ifndef BROKER_TEST_CLUSTER_H
+#define BROKER_TEST_CLUSTER_H
+
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/broker/core.h"
+#include "libflux/dispatch.h"
+#include "libflux/event.h"
+#include "libflux/future.h"
+#include "libflux/route.h"
+
+#define MAX_NODES 16
+#define MAX_TIMERS 256
+#define MAX_KEPT 2048
+
+struct cluster;
+
+struct node {
+    struct cluster *cl;
+    core_t *core;
+    uint32_t rank;
+    bool dead;
+    bool deaf_to_events; /* what the parent publishes does not arrive */
+    bool full;           /* its queue is: requests to it get EAGAIN */
+    bool event_link[MAX_NODES];
+    int dropped;
+    int down_calls;
+    char states[64]; /* first letters */
+    char log[4096];
+    void (*on_state)(struct node *nd, enum core_state s);
+};
+
+struct frame {
+    enum core_plane plane;
+    uint32_t from;
+    uint32_t to;
+    flux_msg_t *msg;
+    struct frame *next;
+};
+
+struct cluster {
+    flux_reactor_t *r;
+    double now;
+    struct {
+        flux_watcher_t *w;
+        double at;
+    } timers[MAX_TIMERS];
+    size_t ntimers;
+    flux_watcher_t *deferred[MAX_TIMERS];
+    size_t ndeferred;
+    uint32_t size;
+    struct node nodes[MAX_NODES];
+    struct frame *head;
+    struct frame **tail;
+    unsigned sent[3];
+};
+
+/* --- clock --- */
+
+static inline double cl_now(void *impl)
+{
+    return ((struct cluster *)impl)->now;
+}
+
+static inline void cl_timer_clear(void *impl, flux_watcher_t *w)
+{
+    struct cluster *cl = impl;
+
+    for (size_t i = 0; i < cl->ntimers; i++) {
+        if (cl->timers[i].w == w) {
+            cl->timers[i] = cl->timers[--cl->ntimers];
+            return;
+        }
+    }
+}
+
+static inline int cl_timer_set(void *impl, flux_watcher_t *w, double at)
+{
+    struct cluster *cl = impl;
+
+    cl_timer_clear(cl, w);
+    ck_assert_uint_lt(cl->ntimers, MAX_TIMERS);
+    cl->timers[cl->ntimers].w = w;
+    cl->timers[cl->ntimers++].at = at;
+    return 0;
+}
+
+static inline int cl_defer(void *impl, flux_watcher_t *w)
+{
+    struct cluster *cl = impl;
+
+    ck_assert_uint_lt(cl->ndeferred, MAX_TIMERS);
+    cl->deferred[cl->ndeferred++] = w;
+    return 0;
+}
+
+static inline void cl_defer_clear(void *impl, flux_watcher_t *w)
+{
+    struct cluster *cl = impl;
+
+    for (size_t i = 0; i < cl->ndeferred; i++) {
+        if (cl->deferred[i] == w) {
+            cl->deferred[i] = cl->deferred[--cl->ndeferred];
+            return;
+        }
+    }
+}
+
+static const struct flux_reactor_ops cl_reactor_ops = {cl_now,   cl_timer_set,   cl_timer_clear,
+                                                       cl_defer, cl_defer_clear, NULL};
+
+/* --- link --- */
+
+static inline void cl_push(struct cluster *cl, enum core_plane plane, uint32_t from, uint32_t to,
+                           const flux_msg_t *msg)
+{
+    struct frame *f = calloc(1, sizeof(*f));
+    size_t len = flux_msg_encoded_size(msg);
+    void *buf = malloc(len);
+
+    ck_assert(f && buf);
+    flux_msg_encode(msg, buf);
+    ck_assert_ptr_nonnull(f->msg = flux_msg_decode(buf, len, NULL));
+    free(buf);
+    f->plane = plane;
+    f->from = from;
+    f->to = to;
+    *cl->tail = f;
+    cl->tail = &f->next;
+    cl->sent[plane]++;
+}
+
+static inline int cl_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg,
+                          bool force)
+{
+    struct node *nd = arg;
+
+    ck_assert_uint_lt(rank, nd->cl->size);
+    if (nd->cl->nodes[rank].dead) {
+        errno = EHOSTUNREACH;
+        return -1;
+    }
+    if (nd->cl->nodes[rank].full && !force) {
+        errno = EAGAIN;
+        return -1;
+    }
+    cl_push(nd->cl, plane, nd->rank, rank, msg);
+    flux_msg_destroy(msg);
+    return 0;
+}
+
+static inline int cl_publish(void *arg, const flux_msg_t *event)
+{
+    struct node *nd = arg;
+
+    for (uint32_t i = 0; i < nd->cl->size; i++) {
+        if (nd->event_link[i] && !nd->cl->nodes[i].dead && !nd->cl->nodes[i].deaf_to_events)
+            cl_push(nd->cl, CORE_EVENT, nd->rank, i, event);
+    }
+    return 0;
+}
+
+static inline void cl_drop(void *arg, enum core_plane plane, uint32_t rank)
+{
+    struct node *nd = arg;
+
+    nd->dropped++;
+    nd->event_link[rank] = false;
+}
+
+static const struct core_link_ops cl_link_ops = {cl_send, cl_publish, cl_drop};
+
+/* Deliver one frame, or fire one deferral. */
+static inline bool cl_step(struct cluster *cl)
+{
+    struct frame *f = cl->head;
+
+    if (f) {
+        struct node *to = &cl->nodes[f->to];
+        if (!(cl->head = f->next))
+            cl->tail = &cl->head;
+        if (to->dead || !to->core || cl->nodes[f->from].dead)
+            flux_msg_destroy(f->msg);
+        else
+            core_link_input(to->core, f->plane, f->from, f->msg);
+        free(f);
+        return true;
+    }
+    if (cl->ndeferred > 0) {
+        flux_watcher_t *w = cl->deferred[0];
+        cl_defer_clear(cl, w);
+        flux_watcher_fire(w);
+        return true;
+    }
+    return false;
+}
+
+static inline void cl_pump(struct cluster *cl)
+{
+    for (int i = 0; cl_step(cl); i++)
+        ck_assert_msg(i < 1000000, "the session does not come to rest");
+}
+
+/* Let `seconds` pass. */
+static inline void cl_sleep(struct cluster *cl, double seconds)
+{
+    double end = cl->now + seconds;
+
+    for (;;) {
+        size_t first = cl->ntimers;
+        flux_watcher_t *w;
+
+        cl_pump(cl);
+        for (size_t i = 0; i < cl->ntimers; i++) {
+            if (cl->timers[i].at <= end &&
+                (first == cl->ntimers || cl->timers[i].at < cl->timers[first].at))
+                first = i;
+        }
+        if (first == cl->ntimers)
+            break;
+        if (cl->timers[first].at > cl->now)
+            cl->now = cl->timers[first].at;
+        w = cl->timers[first].w;
+        cl_timer_clear(cl, w);
+        flux_watcher_fire(w);
+    }
+    cl->now = end;
+    cl_pump(cl);
+}
+
+/* --- nodes --- */
+
+static inline void cl_state_cb(core_t *c, enum core_state state, void *arg)
+{
+    struct node *nd = arg;
+    size_t n = strlen(nd->states);
+
+    ck_assert_uint_lt(n + 1, sizeof(nd->states));
+    nd->states[n] = core_state_name(state)[0];
+    if (state == CORE_READY)
+        nd->states[n] = 'y';
+    nd->states[n + 1] = '\0';
+    if (state == CORE_DOWN && ++nd->down_calls == 2)
+        core_local_down_done(c);
+    if (nd->on_state)
+        nd->on_state(nd, state);
+}
+
+static inline void cl_log_cb(core_t *c, int level, const char *text, void *arg)
+{
+    struct node *nd = arg;
+    size_t n = strlen(nd->log);
+
+    snprintf(nd->log + n, sizeof(nd->log) - n, "%s\n", text);
+}
+
+static const struct core_callbacks cl_callbacks = {cl_state_cb, cl_log_cb};
+
+static inline void cl_node_create(struct cluster *cl, uint32_t rank, const struct core_config *cfg)
+{
+    struct node *nd = &cl->nodes[rank];
+    errmsg_t err = {""};
+
+    nd->cl = cl;
+    nd->rank = rank;
+    nd->core = core_create(cfg, cl->r, &cl_callbacks, nd, &err);
+    ck_assert_msg(nd->core != NULL, "%s", err.text);
+    core_set_link(nd->core, &cl_link_ops, nd);
+}
+
+static inline void cl_event_links(struct cluster *cl, uint32_t child)
+{
+    uint32_t parent = topology_parent(core_topology(cl->nodes[child].core), child);
+
+    cl->nodes[parent].event_link[child] = true;
+    core_child_event_up(cl->nodes[parent].core, child);
+}
+
+/* Cores, not started. */
+static inline struct cluster *cl_create(uint32_t size, const char *topology)
+{
+    struct cluster *cl = calloc(1, sizeof(*cl));
+
+    ck_assert_ptr_nonnull(cl);
+    ck_assert_uint_le(size, MAX_NODES);
+    cl->tail = &cl->head;
+    cl->now = 1000.;
+    cl->size = size;
+    ck_assert_ptr_nonnull(cl->r = flux_reactor_create_ops(&cl_reactor_ops, cl));
+    for (uint32_t i = 0; i < size; i++) {
+        struct core_config cfg;
+        core_config_init(&cfg);
+        cfg.rank = i;
+        cfg.size = size;
+        cfg.topology = topology;
+        cfg.userid = 500;
+        cfg.seed = 11;
+        cfg.event_buffer = 1000;
+        cfg.inflight_max = 100;
+        cl_node_create(cl, i, &cfg);
+    }
+    return cl;
+}
+
+static inline void cl_start(struct cluster *cl)
+{
+    for (uint32_t i = 0; i < cl->size; i++)
+        ck_assert_int_eq(core_start(cl->nodes[i].core), 0);
+    cl_pump(cl);
+    for (uint32_t i = 1; i < cl->size; i++)
+        cl_event_links(cl, i);
+}
+
+/* A session that runs. */
+static inline struct cluster *cl_up(uint32_t size, const char *topology)
+{
+    struct cluster *cl = cl_create(size, topology);
+
+    cl_start(cl);
+    for (uint32_t i = 0; i < size; i++)
+        core_local_ready(cl->nodes[i].core);
+    cl_pump(cl);
+    for (uint32_t i = 0; i < size; i++)
+        ck_assert_int_eq(core_state(cl->nodes[i].core), CORE_RUN);
+    return cl;
+}
+
+static inline void cl_free(struct cluster *cl)
+{
+    while (cl->head) {
+        struct frame *f = cl->head;
+        cl->head = f->next;
+        flux_msg_destroy(f->msg);
+        free(f);
+    }
+    for (uint32_t i = 0; i < cl->size; i++)
+        core_destroy(cl->nodes[i].core);
+    ck_assert_uint_eq(cl->ntimers, 0);
+    ck_assert_uint_eq(cl->ndeferred, 0);
+    flux_reactor_destroy(cl->r);
+    free(cl);
+}
+
+/* A broker dies, and its neighbours notice. */
+static inline void cl_kill(struct cluster *cl, uint32_t rank)
+{
+    const topology_t *t = core_topology(cl->nodes[rank].core);
+
+    cl->nodes[rank].dead = true;
+    for (uint32_t i = 0; i < cl->size; i++) {
+        if (i == rank || cl->nodes[i].dead)
+            continue;
+        if (topology_parent(t, i) == rank || topology_parent(t, rank) == i)
+            core_peer_lost(cl->nodes[i].core, CORE_TREE, rank, "killed");
+        if (topology_ring_next(t, i) == rank || topology_ring_prev(t, i) == rank)
+            core_peer_lost(cl->nodes[i].core, CORE_RING, rank, "killed");
+    }
+}
+
+/* --- endpoints --- */
+
+struct party {
+    core_t *core;
+    endpoint_t *ep;
+    flux_msg_t *kept[MAX_KEPT];
+    size_t n;
+    uint32_t tag;
+    void (*hook)(struct party *p, const flux_msg_t *msg);
+    void *user;
+};
+
+static inline void party_send_cb(void *arg, flux_msg_t *msg)
+{
+    struct party *p = arg;
+
+    ck_assert_uint_lt(p->n, MAX_KEPT);
+    p->kept[p->n++] = msg;
+    if (p->hook)
+        p->hook(p, msg);
+}
+
+static const struct endpoint_ops party_ops = {party_send_cb};
+
+static inline struct party *party_create(struct cluster *cl, uint32_t rank, enum endpoint_kind kind,
+                                         const char *service)
+{
+    struct party *p = calloc(1, sizeof(*p));
+
+    ck_assert_ptr_nonnull(p);
+    p->core = cl->nodes[rank].core;
+    p->ep = core_endpoint_add(p->core, kind, service ? service : "client", 1000,
+                              kind == ENDPOINT_MODULE ? FLUX_ROLE_OWNER | FLUX_ROLE_BROKER
+                                                      : FLUX_ROLE_OWNER,
+                              &party_ops, p);
+    ck_assert_ptr_nonnull(p->ep);
+    if (service)
+        ck_assert_int_eq(core_service_add(p->core, service, p->ep), 0);
+    return p;
+}
+
+static inline struct party *client(struct cluster *cl, uint32_t rank)
+{
+    return party_create(cl, rank, ENDPOINT_CLIENT, NULL);
+}
+
+static inline struct party *module(struct cluster *cl, uint32_t rank, const char *service)
+{
+    return party_create(cl, rank, ENDPOINT_MODULE, service);
+}
+
+static inline void party_clear(struct party *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        flux_msg_destroy(p->kept[i]);
+    p->n = 0;
+}
+
+/* After its endpoint was removed, or its session freed. */
+static inline void party_free(struct party *p)
+{
+    party_clear(p);
+    free(p);
+}
+
+static inline uint32_t ask_flags(struct party *p, const char *topic, uint32_t nodeid,
+                                 unsigned flags, const char *json)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
+
+    ck_assert_ptr_nonnull(msg);
+    flux_msg_set_nodeid(msg, nodeid);
+    flux_msg_set_flags(msg, flags);
+    flux_msg_set_matchtag(msg, flags & FLUX_MSGF_NORESPONSE ? 0 : ++p->tag);
+    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
+    core_endpoint_input(p->ep, msg);
+    return p->tag;
+}
+
+static inline uint32_t ask(struct party *p, const char *topic, uint32_t nodeid)
+{
+    return ask_flags(p, topic, nodeid, 0, NULL);
+}
+
+/* Answer the request that the module got as number `i`. */
+static inline void answer(struct party *p, size_t i, int errnum, unsigned flags, const char *json)
+{
+    flux_msg_t *resp;
+
+    ck_assert_uint_lt(i, p->n);
+    ck_assert_ptr_nonnull(resp = flux_msg_response_create(p->kept[i], errnum));
+    flux_msg_set_flags(resp, flags);
+    flux_msg_set_nodeid(resp, core_rank(p->core));
+    ck_assert_int_eq(flux_msg_set_json(resp, json), 0);
+    core_endpoint_input(p->ep, resp);
+}
+
+/* The last message kept is a response with this error, whose sentence holds `says`. */
+static inline void expect_answer(struct party *p, size_t n, int errnum, const char *says)
+{
+    const flux_msg_t *msg;
+    const char *text;
+
+    ck_assert_uint_eq(p->n, n);
+    msg = p->kept[n - 1];
+    ck_assert_int_eq(flux_msg_type(msg), FLUX_MSG_RESPONSE);
+    text = flux_msg_json(msg);
+    ck_assert_msg(flux_msg_errnum(msg) == errnum, "errnum %d: %s", flux_msg_errnum(msg), text);
+    if (says)
+        ck_assert_msg(text && strstr(text, says), "'%s' is not in: %s", says, text);
+    ck_assert_uint_eq(flux_msg_route_count(msg), 0);
+}
+
+static inline uint64_t cl_inflight(struct cluster *cl)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < cl->size; i++) {
+        struct core_stats st;
+        if (cl->nodes[i].dead)
+            continue;
+        core_get_stats(cl->nodes[i].core, &st);
+        sum += st.inflight;
+    }
+    return sum;
+}
+
+#endif
