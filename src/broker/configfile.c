@@ -26,6 +26,7 @@
 
 #include "configfile.h"
 #include "libutil/fdutil.h"
+#include "libutil/strutil.h"
 
 #define FILE_MAX_BYTES (1024u * 1024)
 #define MEMORY_MAX (8u * 1024 * 1024)
@@ -283,8 +284,10 @@ static int lua_failed(config_t *c, int rc, errmsg_t *err)
 
     if (rc == LUA_ERRMEM)
         errmsg_set(err, "%s: it needs more than %u MiB of memory", c->name, MEMORY_MAX >> 20);
+    else if (text && str_starts(text, c->name))
+        errmsg_set(err, "%s", text);
     else
-        errmsg_set(err, "%s", text ? text : "it failed with an error that is no text");
+        errmsg_set(err, "%s: %s", c->name, text ? text : "it failed with an error that is no text");
     lua_settop(c->L, 0);
     errno = EINVAL;
     return -1;
