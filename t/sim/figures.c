@@ -4,12 +4,12 @@
  * is an error.  N brokers, depth(r) hops from the root to rank r, height(r) hops from r down to the
  * deepest rank below it.
  *
- *    bring-up       hello up N-1, welcome down N-1, ready up N-1, run down N-1
- *    event          from rank r: request depth(r) up, event N-1 down, answer depth(r) down
- *    rank request   distance(a,b) there and back
- *    barrier        everybody enters at once: sum over all r but the root of 1 + height(r), up and
- * down barrier, leveled   the deepest enter first, each level when those below have: N-1 up, N-1
- * down shutdown       shutdown down N-1, goodbye up N-1
+ *    bring-up           hello and ready up, 2(N-1); welcome down, N-1; run as event, N-1
+ *    event              from rank r: request depth(r) up, event N-1, answer depth(r) down
+ *    rank request       distance(a,b) there and back
+ *    barrier, at once   all enter in one moment: sum over r > 0 of 1 + height(r), up and down
+ *    barrier, leveled   the deepest first, each when those below arrive: N-1 up, N-1 down
+ *    shutdown           shutdown N-1 down, goodbye N-1 up
  */
 #include "config.h"
 #include <stdio.h>

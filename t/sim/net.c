@@ -4,15 +4,15 @@
  * delay drawn from the seed.  What TCP and ZeroMQ do to a broker is done here:
  *
  *    a neighbour not started yet       messages wait for it
- *    a full queue                      EAGAIN, and core_peer_writable() when half of it is gone
- *    a dead neighbour                  messages vanish; after a while core_peer_lost(), then
- * EHOSTUNREACH what the dead one sent last       arrives, or does not, all from some point on
+ *    a full queue                      EAGAIN; core_peer_writable() when half of it is gone
+ *    a dead neighbour                  messages vanish; later core_peer_lost() and EHOSTUNREACH
+ *    what the dead one sent last       arrives, or does not, all from some point on
  *
  * Invariants:
- *  1. Messages of a channel arrive in the order in which they were sent, and the news of its end
- * last - unless the link is broken on purpose (enum sim_break) to see whether that is noticed.
- *  2. A request is copied: the sender keeps its own to answer it in case of a loss, with its own
- * routes. Events are shared, since nobody changes them.
+ *  1. Messages of a channel arrive in the order in which they were sent, the news of its end last;
+ *     unless the link is broken on purpose (enum sim_break) to see whether that is noticed.
+ *  2. A request is copied: the sender keeps its own, with its own routes, to answer it in case of
+ *     a loss.  Events are shared, since nobody changes them.
  */
 #include "config.h"
 #include <errno.h>

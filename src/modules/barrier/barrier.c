@@ -16,26 +16,25 @@
  *
  * How few messages: an instance sends what came in together as one join, from a deferral, never
  * after a wait, and holds further ones while two joins are unanswered; a barrier is completed by
- * the lowest instance that has all participants below it.  With E tree edges between the
- * participants and that instance: at least                       E up + E down        (what comes
- * in below an edge comes at once) all enter at once, equal hops  sum over these edges of (1 +
- * height of the lower end), up and down never more than                one join per edge and entry
- * below it, and as many answers
+ * the lowest instance that has all participants below it.  On the E tree edges between them:
+ *
+ *    what is below an edge comes at once     E up, E down: the least
+ *    all enter at once, hops alike           sum over these edges of 1 + height of the lower end
+ *    in any case                             a join per edge and entry below it, and its answer
  *
  * Invariants:
  *  1. entries + totals of the children = total; told <= total; a barrier with total = nprocs that
- * is the root's, or was never told upwards, does not exist: it was released.
- *  2. At most two joins of a barrier are unanswered at an instance, and of those of one child one.
+ *     is the root's, or was never told upwards, does not exist: it was released.
+ *  2. At most two joins of a barrier are unanswered here, and of those of one child one.
  *  3. A join with seq > 1 continues something: where nothing is known of it, it has failed
- * meanwhile and is refused.  So no count of an earlier use of a name gets into a later one.
+ *     meanwhile and is refused.  So no count of an earlier use of a name gets into a later one.
  *  4. Every enter and join is answered exactly once: released, or failed with a sentence.
  *
  * Failure: entries that disagree about nprocs, or one too many, fail the barrier for all with
- * EINVAL. A second entry of one sender is refused with EEXIST and changes nothing.  A participant
- * that goes away
- * ("barrier.disconnect"), a rank that is lost (event overlay.down), an instance above that cannot
- * be reached: ECONNABORTED for all, with the reason.  A participant that is lost before it entered
- * is not known here; whoever started it has to end the others.
+ * EINVAL.  A second entry of one sender is refused with EEXIST and changes nothing.  A participant
+ * that goes away ("barrier.disconnect"), a rank that is lost (event overlay.down), an instance
+ * above that cannot be reached: ECONNABORTED for all, with the reason.  A participant that is lost
+ * before it entered is not known here; whoever started it has to end the others.
  */
 #include "config.h"
 #include <errno.h>

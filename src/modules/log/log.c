@@ -4,7 +4,7 @@
  * are also passed on, from instance to instance, to the root's buffer.
  *
  *    log.append  {"level","source","text","rank"?,"time"?}   usually without response; answered {}
- *                level: 0 (emerg) .. 7 (debug); rank, time: of the sender, else here and now
+ *                level: 0 (emerg) .. 7 (debug); rank and time: default the sender's, and now
  *    log.dump    {"level"?,"rank"?,"source"?,"count"?}  ->  {"entries":[..],"dropped":n}
  *                level: this and more important; rank: idset; count: only the last ones that match
  *    log.follow  the same, streaming  ->  {"entries":[..],"dropped":n} now (those that are there,
@@ -339,7 +339,7 @@ static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
 /* --- entries coming in --- */
 
-/* Cut to `max` bytes and to valid UTF-8, one line: in place.  Returns its argument. */
+/* Cut to `max` bytes and to valid UTF-8, one printable line: in place.  Returns its argument. */
 static char *clean(char *text, size_t max)
 {
     size_t len = strlen(text);
@@ -350,6 +350,10 @@ static char *clean(char *text, size_t max)
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
         len--;
     text[len] = '\0';
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            text[i] = ' ';
+    }
     return text;
 }
 
@@ -366,10 +370,21 @@ static void add_entry(struct ctx *ctx, const struct ring_entry *e, bool forward)
         flux_watcher_start(ctx->defer);
 }
 
+/* The rank of a sender: "RANK.NUMBER" in its text, when it is not at this broker. */
+static uint32_t sender_rank(flux_t *h, const flux_msg_t *req)
+{
+    char sender[FLUX_SENDER_MAX];
+    uint32_t rank;
+
+    flux_msg_sender(req, sender, sizeof(sender));
+    sender[strcspn(sender, ".")] = '\0';
+    return str2u32(sender, &rank) < 0 ? flux_rank(h) : rank;
+}
+
 static void append_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct append in = {.rank = flux_rank(h), .time = flux_now(h)};
+    struct append in = {.rank = sender_rank(h, req), .time = flux_now(h)};
     struct ring_entry e;
     char *source;
     char *text;
