@@ -26,6 +26,8 @@
 #     wait_until S COMMAND...     try COMMAND until it succeeds, for at most S seconds
 #     start_bg COMMAND...         start it in the background; its id is left in $bg
 #     session N [OPT...] -- CMD   run CMD in a session of N brokers, at most SESSION_LIMIT seconds
+#     hold N [OPT...]             start such a session in the background; FLUX_URI leads to it
+#     release                     end it; leaves its exit code in $status
 #     need COMMAND...             skip_all unless all these commands exist
 #     need_flux [SUBCOMMAND...]   skip_all unless flux (and these subcommands) have been built
 #     allow_left GLOB...          names in $TMPDIR that somebody else's program may leave there
@@ -79,6 +81,7 @@ export FLUX_TEST_ID=$TEST_NAME-${_root##*/}-$$
 export LC_ALL=C.UTF-8
 cd "$TEST_DIR" || exit 1
 
+_held='' _held_pid=''
 _planned='' _count=0 _failed=0 _finished='' _signal='' _allowed=()
 # shellcheck disable=SC2034 # these are for the test to read
 status=0 out='' err='' bg=''
@@ -274,6 +277,31 @@ session() {
     fi
     shift
     run_with_timeout "$SESSION_LIMIT" "$FLUX" start --size="$size" "${opts[@]}" "$@"
+}
+
+hold() {
+    local size=$1
+    shift
+    _held=$(mktemp -d "$_root/.io/XXXXXX")
+    mkfifo "$_held/end"
+    # shellcheck disable=SC2016 # to be expanded inside the session
+    session "$size" "$@" -- sh -c 'echo "$FLUX_URI" >"$0/uri.tmp" && mv "$0/uri.tmp" "$0/uri" &&
+        exec cat "$0/end"' "$_held" >"$_held/out" 2>"$_held/err" </dev/null &
+    _held_pid=$!
+    if ! wait_until 30 test -s "$_held/uri"; then
+        note "$(cat "$_held/err")" >&2
+        bail "the session did not start"
+    fi
+    FLUX_URI=$(cat "$_held/uri")
+    export FLUX_URI
+}
+
+release() {
+    unset FLUX_URI
+    : >"$_held/end"
+    wait "$_held_pid"
+    # shellcheck disable=SC2034 # for the test to read
+    status=$?
 }
 
 need() {

@@ -616,6 +616,7 @@ START_TEST(test_socket_file)
     char stale[96];
     char plain[96];
     char toolong[200];
+    flux_t *h;
     struct core_config cfg;
     flux_reactor_t *r = flux_reactor_create(false);
     core_t *core;
@@ -629,7 +630,9 @@ START_TEST(test_socket_file)
     ck_assert(connector_create(core, b->path, &err) == NULL);
     ck_assert_int_eq(errno, EADDRINUSE);
     ck_assert(strstr(err.text, "another broker") != NULL);
-    ping(open_client(b));
+    h = open_client(b);
+    ping(h);
+    flux_close(h);
     /* One that is dead. */
     snprintf(stale, sizeof(stale), "%s/stale", b->dir);
     strcpy(sun.sun_path, stale);

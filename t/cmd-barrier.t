@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# flux barrier: named barriers across ranks, and what breaks them.
+. "$(dirname "$0")/lib.sh"
+need_flux start barrier
+
+hold 4 --topology=kary:2 --set=modules=log,hb,barrier
+for rank in 0 1 2 3; do
+    uri[rank]=$("$FLUX" getattr --rank=$rank uri)
+done
+
+ok "one alone" "$FLUX" barrier --nprocs=1 alone
+pids=()
+for rank in 0 1 2; do
+    FLUX_URI=${uri[rank]} "$FLUX" barrier together >"b$rank" 2>&1 &
+    pids+=($!)
+done
+sleep 0.2
+is "$(jobs -r | grep -c together)" 3 "three of four wait"
+FLUX_URI=${uri[3]} ok "the fourth comes" "$FLUX" barrier together
+wait "${pids[@]}"
+is $? 0 "and all go on"
+
+# Twenty times the same name, two at each rank.
+again() {
+    local i
+    FLUX_URI=${uri[$1]}
+    export FLUX_URI
+    for ((i = 0; i < 20; i++)); do
+        "$FLUX" barrier -n 8 again || return 1
+    done
+}
+pids=()
+for rank in 0 1 2 3 0 1 2 3; do
+    again "$rank" &
+    pids+=($!)
+done
+failed=0
+for pid in "${pids[@]}"; do
+    wait "$pid" || failed=$((failed + 1))
+done
+is "$failed" 0 "a name is used again and again"
+
+"$FLUX" barrier -n 3 -t 20 wrong 2>wrong.err &
+pid=$!
+wait_until 10 sh -c "'$FLUX' module stats barrier | grep -q 'barriers.*1'"
+exits 1 "participants that do not agree" "$FLUX" barrier -n 2 -t 20 wrong
+wait "$pid"
+is $? 1 "fail all"
+like "$(cat wrong.err)" "wrong" "with a sentence"
+
+"$FLUX" barrier -n 3 dies &
+victim=$!
+FLUX_URI=${uri[3]} "$FLUX" barrier -n 3 -t 20 dies 2>dies.err &
+pid=$!
+wait_until 10 sh -c "'$FLUX' module stats barrier | grep -q 'barriers.*1'"
+disown "$victim"
+kill -KILL "$victim"
+wait "$pid"
+is $? 1 "a participant that dies fails the barrier"
+isnt "$(cat dies.err)" "" "with a sentence"
+exits 1 "a time limit" "$FLUX" barrier -n 2 -t 0.1 never
+like "$err" 'no response within' "says so"
+exits 2 "no name" "$FLUX" barrier
+exits 2 "no processes" "$FLUX" barrier -n 0 x
+
+release
+is "$status" 0 "the session ends well"
+finish
