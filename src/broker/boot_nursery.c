@@ -4,8 +4,8 @@
  * FORK      one child per rank, each with one end of a            all are forked (an error: KILL)
  *           socketpair as PMI_FD
  * SERVE     PMI lines in, answers out; signals; deaths            rank 0 has ended
- * GRACE     the others may end by themselves (left out when       none left, or after `grace`
- *           rank 0 was killed)
+ * GRACE     the others may end by themselves (left out when       none left, or after ORPHANS
+ *           rank 0 was killed)                                    (they have lost their parent)
  * TERM      SIGTERM to who is left                                none left, or after `grace`
  * KILL      SIGKILL to who is left                                none left
  *
@@ -82,6 +82,7 @@ static const char *prefix(const struct nursery *n)
     return n->cfg->prefix ? n->cfg->prefix : "flux-broker";
 }
 
+#define ORPHANS 1.
 #define SAY(n, ...) \
     (fprintf(stderr, "%s: ", prefix(n)), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
 
@@ -97,6 +98,8 @@ static void enter(struct nursery *n, enum phase phase)
 {
     n->phase = phase;
     n->deadline = phase == KILL ? 0. : monotonic() + n->grace;
+    if (phase == GRACE && n->grace > ORPHANS)
+        n->deadline = monotonic() + ORPHANS;
     if (n->left == 0)
         return;
     if (phase == TERM)
@@ -393,9 +396,8 @@ static void serve(struct nursery *n)
                 pmi_readable(n, (uint32_t)ev[i].data.u64);
         }
         if (count == 0 && n->deadline > 0. && monotonic() >= n->deadline) {
-            if (n->phase == GRACE)
-                SAY(n, "%u brokers are still there %.3g s after rank 0 has ended", n->left,
-                    n->grace);
+            if (n->phase == TERM)
+                SAY(n, "%u brokers do not go down: they are killed", n->left);
             enter(n, n->phase == TERM ? KILL : TERM);
         }
     }
