@@ -17,7 +17,9 @@
  *  2. The log holds the events up to `last` without a gap, at most event_buffer bytes of them (and
  * one).
  *  3. An event reaches a subscriber once, however many of its prefixes match.
- *  4. Events that come before the parent's welcome are kept (EARLY_MAX) until it tells where to
+ *  4. An event that is accepted while another is passed on (a subscriber published it at once) is
+ * passed on after it.
+ *  5. Events that come before the parent's welcome are kept (EARLY_MAX) until it tells where to
  * begin.
  *
  * Failure: without memory for the log an event is still passed on; the log then begins after it.
@@ -32,6 +34,11 @@
 
 #define EARLY_MAX 1024
 
+struct queued {
+    struct list_node node;
+    flux_msg_t *msg;
+};
+
 struct event_log {
     flux_msg_t **ring; /* power of two */
     size_t cap;
@@ -40,6 +47,8 @@ struct event_log {
     uint64_t last; /* newest event accepted; the log holds last-count+1 .. last */
     uint64_t seen; /* newest event that came, accepted or dropped for a gap before it */
     bool replaying;
+    bool passing_on;
+    struct list_node queue; /* struct queued: accepted, to be passed on */
     struct {
         flux_msg_t *msgs[EARLY_MAX];
         size_t count;
@@ -56,6 +65,7 @@ int event_init(core_t *c)
 {
     if (!(c->events = calloc(1, sizeof(*c->events))))
         return -1;
+    list_init(&c->events->queue);
     return 0;
 }
 
@@ -85,6 +95,12 @@ void event_destroy(core_t *c)
         while (c->events->count > 0)
             log_drop_oldest(c->events);
         drop_early(c->events);
+        LIST_FOREACH_SAFE(it, tmp, &c->events->queue)
+        {
+            struct queued *q = list_entry(it, struct queued, node);
+            flux_msg_destroy(q->msg);
+            free(q);
+        }
         free(c->events->ring);
         free(c->events);
         c->events = NULL;
@@ -132,21 +148,31 @@ static void log_append(core_t *c, flux_msg_t *msg)
         log_drop_oldest(l);
 }
 
+static bool subscribed(endpoint_t *ep, const char *topic)
+{
+    LIST_FOREACH(it, &ep->subs)
+    {
+        if (flux_topic_prefix(topic, list_entry(it, struct subscription, node)->prefix))
+            return true;
+    }
+    return false;
+}
+
 static void deliver(core_t *c, flux_msg_t *msg)
 {
-    const char *topic = flux_msg_topic(msg);
+    struct list_node *it = c->subscribers.next;
 
-    /* A subscriber may go away, or others come, while it is told. */
-    LIST_FOREACH_SAFE(it, tmp, &c->subscribers)
-    {
+    while (it != &c->subscribers) {
         endpoint_t *ep = list_entry(it, struct endpoint, sub_node);
-        LIST_FOREACH(s, &ep->subs)
-        {
-            if (flux_topic_prefix(topic, list_entry(s, struct subscription, node)->prefix)) {
+        uint64_t left = c->subscribers_left;
+
+        if (ep->event_seen < flux_msg_seq(msg)) {
+            ep->event_seen = flux_msg_seq(msg);
+            if (subscribed(ep, flux_msg_topic(msg)))
                 ep->ops->send(ep->arg, flux_msg_incref(msg));
-                break;
-            }
         }
+        /* Being told it may have left, with others: those that were told are passed over. */
+        it = left == c->subscribers_left ? it->next : c->subscribers.next;
     }
 }
 
@@ -169,13 +195,42 @@ static void pass_down(core_t *c, flux_msg_t *msg)
     }
 }
 
-static void accept_event(core_t *c, flux_msg_t *msg)
+static void pass_on(core_t *c, flux_msg_t *msg)
 {
-    log_append(c, msg);
-    c->stats.events++;
     pass_down(c, msg);
     overlay_event(c, msg);
     deliver(c, msg);
+}
+
+static void accept_event(core_t *c, flux_msg_t *msg)
+{
+    struct event_log *l = c->events;
+    struct queued *q;
+    struct list_node *n;
+
+    log_append(c, msg);
+    c->stats.events++;
+    if (l->passing_on) {
+        if (!(q = malloc(sizeof(*q)))) {
+            core_log(c, LOG_CRIT, "rank %u is out of memory: event %llu is out of order",
+                     c->cfg.rank, (unsigned long long)flux_msg_seq(msg));
+            pass_on(c, msg);
+            return;
+        }
+        q->msg = flux_msg_incref(msg);
+        list_append(&l->queue, &q->node);
+        return;
+    }
+    l->passing_on = true;
+    pass_on(c, msg);
+    while ((n = list_first(&l->queue))) {
+        q = list_entry(n, struct queued, node);
+        list_remove(n);
+        pass_on(c, q->msg);
+        flux_msg_destroy(q->msg);
+        free(q);
+    }
+    l->passing_on = false;
 }
 
 static void ask_replay(core_t *c)
@@ -362,8 +417,10 @@ static void sub_free(endpoint_t *ep, struct subscription *s)
 {
     list_remove(&s->node);
     free(s);
-    if (list_empty(&ep->subs))
+    if (list_empty(&ep->subs)) {
         list_remove(&ep->sub_node);
+        ep->core->subscribers_left++;
+    }
 }
 
 int event_unsubscribe(endpoint_t *ep, const char *prefix)

@@ -208,9 +208,12 @@ static void tell_lost(core_t *c, const idset_t *ranks)
     free(text);
 }
 
-static void wired(core_t *c)
+/* `seq`: the last event before this broker was in. */
+static void wired(core_t *c, uint64_t seq)
 {
     core_set_state(c, CORE_WIRED);
+    /* Before any child is welcomed: it is told to begin where this broker is. */
+    event_set_last(c, seq);
     flux_timer_start(c->report_timer, REPORT_LATE, 0.);
     tell_lost(c, c->lost); /* those that were lost before there was a parent to tell */
     for (uint32_t i = 0; i < c->nchildren; i++) {
@@ -450,8 +453,7 @@ static void welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     p->up = true;
     flux_watcher_stop(c->join_timer);
     c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
-    wired(c);
-    event_set_last(c, n->seq);
+    wired(c, n->seq);
 }
 
 static void refused_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
@@ -713,7 +715,7 @@ int core_start(core_t *c)
         flux_timer_start(c->join_timer, c->cfg.join_timeout, 0.);
     if (core_is_root(c)) {
         c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
-        wired(c);
+        wired(c, core_event_seq(c));
         return 0;
     }
     return send_control(c, c->parent, "overlay.hello", &hello_schema, &h);

@@ -49,6 +49,7 @@ struct endpoint {
     struct list_node from;     /* inflight.from_node */
     struct list_node subs;     /* struct subscription */
     struct list_node sub_node; /* in core.subscribers when subs is not empty */
+    uint64_t event_seen;       /* the last event that was looked at for it */
     hmap_t *used;              /* hash -> struct used_service */
 };
 
@@ -95,6 +96,7 @@ struct core {
     size_t held_count; /* of all neighbours */
 
     struct list_node subscribers;
+    uint64_t subscribers_left; /* how many have: a walk through them begins again */
     struct event_log *events;
 
     idset_t *up; /* ready in this subtree (root: in the session) */
