@@ -139,6 +139,18 @@ static bool subtree_complete(core_t *c)
            topology_subtree_count(c->topo, c->cfg.rank);
 }
 
+/* Root: all ranks that are not lost are ready, let them run. */
+static void check_run(core_t *c)
+{
+    char json[64];
+
+    if (!core_is_root(c) || c->state != CORE_WIRED || !subtree_complete(c))
+        return;
+    core_set_state(c, CORE_READY);
+    snprintf(json, sizeof(json), "{\"up\":%zu}", idset_count(c->up));
+    event_publish_json(c, "overlay.run", json);
+}
+
 static void report_ready(core_t *c)
 {
     char *ranks;
@@ -147,12 +159,7 @@ static void report_ready(core_t *c)
         return;
     if (core_is_root(c)) {
         idset_subtract(c->unreported, c->unreported);
-        if (subtree_complete(c) && c->state == CORE_WIRED) {
-            char json[64];
-            core_set_state(c, CORE_READY);
-            snprintf(json, sizeof(json), "{\"up\":%zu}", idset_count(c->up));
-            event_publish_json(c, "overlay.run", json);
-        }
+        check_run(c);
         return;
     }
     if (!(subtree_complete(c) || c->report_now) || c->parent->lost)
@@ -262,10 +269,7 @@ static void ranks_lost(core_t *c, const idset_t *ranks)
     idset_destroy(fresh);
     report_ready(c);
     /* A loss may have been all that a complete subtree waited for. */
-    if (core_is_root(c) && c->state == CORE_WIRED && subtree_complete(c)) {
-        core_set_state(c, CORE_READY);
-        event_publish_json(c, "overlay.run", "{\"up\":0}");
-    }
+    check_run(c);
 }
 
 static void orphan_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -367,7 +371,7 @@ static void down_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
         if (p->up && !p->lost && !p->gone) {
             core_log(c, LOG_ERR, "rank %u did not go down within %.1f s: left behind", p->rank,
                      c->cfg.shutdown_grace);
-            p->lost = true;
+            peer_gone(c, p, "it did not go down in time");
         }
     }
     children_gone(c);
@@ -460,6 +464,9 @@ static void refused_cb(core_t *c, struct peer *p, const void *in, const flux_msg
 {
     const struct text *t = in;
 
+    /* Once in, it is not meant: another one has said hello in its name. */
+    if (c->state != CORE_JOIN)
+        return;
     core_log(c, LOG_CRIT, "rank %u was refused by its parent, rank %u: %s", c->cfg.rank, p->rank,
              t->reason);
     overlay_shutdown(c, 1, t->reason);

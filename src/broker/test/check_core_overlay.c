@@ -1,0 +1,411 @@
+/* check_core_overlay.c - joining, being ready, losing neighbours and going down. */
+#include "config.h"
+
+#include "cluster.h"
+#include "libidset/idset.h"
+#include "libflux/test/suite.h"
+
+static void expect_ranks(const idset_t *ids, const char *want)
+{
+    char *s = idset_format(ids, 0);
+
+    ck_assert_str_eq(s, want);
+    free(s);
+}
+
+static void control(struct cluster *cl, uint32_t to, uint32_t from, const char *topic,
+                    const char *json)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, topic);
+
+    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
+    core_link_input(cl->nodes[to].core, CORE_TREE, from, msg);
+}
+
+/* Every broker says hello, ready and goodbye once, whatever the size. */
+START_TEST(up_and_down)
+{
+    static const char *const shapes[] = {"flat", "chain", "kary:2", "kary:16"};
+
+    for (size_t i = 0; i < 4; i++) {
+        for (uint32_t n = 1; n <= 13; n += 3) {
+            struct cluster *cl = cl_up(n, shapes[i]);
+            char all[16];
+
+            snprintf(all, sizeof(all), n > 1 ? "0-%u" : "%u", n - 1);
+            expect_ranks(core_ranks_up(cl->nodes[0].core), all);
+            expect_ranks(core_ranks_lost(cl->nodes[0].core), "");
+            /* hello, welcome, ready; the event overlay.run goes by the event plane */
+            ck_assert_uint_eq(cl->sent[CORE_TREE], 3 * (n - 1));
+            ck_assert_uint_eq(cl->sent[CORE_EVENT], n - 1);
+            cl->sent[CORE_TREE] = 0;
+            core_shutdown(cl->nodes[n - 1].core, 7, "done");
+            cl_pump(cl);
+            for (uint32_t r = 0; r < n; r++) {
+                struct node *nd = &cl->nodes[r];
+                ck_assert_int_eq(core_state(nd->core), CORE_EXIT);
+                ck_assert_str_eq(nd->states, "wyrdde");
+                ck_assert_int_eq(core_exit_code(nd->core), 7);
+                ck_assert_str_eq(nd->log, "");
+            }
+            cl_free(cl);
+        }
+    }
+}
+END_TEST
+
+static void record_state(struct node *nd, enum core_state s)
+{
+    char *order = nd->cl->nodes[0].log; /* nothing else is logged */
+
+    if (s == CORE_EXIT)
+        snprintf(order + strlen(order), 8, "%u", nd->rank);
+}
+
+START_TEST(children_first)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    const char *order = cl->nodes[0].log;
+
+    for (uint32_t i = 0; i < 7; i++)
+        cl->nodes[i].on_state = record_state;
+    core_shutdown(cl->nodes[0].core, 0, "done");
+    cl_pump(cl);
+    ck_assert_uint_eq(strlen(order), 7);
+    for (uint32_t i = 1; i < 7; i++) {
+        char child = (char)('0' + i), parent = (char)('0' + (i - 1) / 2);
+        ck_assert(strchr(order, child) < strchr(order, parent));
+    }
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(cl->nodes[i].dropped, 2);
+    cl_free(cl);
+}
+END_TEST
+
+/* Whatever the order in which they become ready, the root runs when all are, and hears of it once
+ * for each subtree. */
+START_TEST(ready_in_any_order)
+{
+    for (uint32_t first = 0; first < 7; first++) {
+        struct cluster *cl = cl_create(7, "kary:2");
+
+        cl_start(cl);
+        for (uint32_t i = 0; i < 7; i++) {
+            for (uint32_t k = 0; k < 7; k++)
+                ck_assert_int_lt(core_state(cl->nodes[k].core), CORE_RUN);
+            core_local_ready(cl->nodes[(first + i) % 7].core);
+            cl_pump(cl);
+        }
+        ck_assert_uint_eq(cl->sent[CORE_TREE], 18);
+        for (uint32_t k = 0; k < 7; k++)
+            ck_assert_str_eq(cl->nodes[k].states, "wyr");
+        cl_free(cl);
+    }
+}
+END_TEST
+
+/* One that takes its time keeps the others from being known for 2 s only. */
+START_TEST(ready_late)
+{
+    struct cluster *cl = cl_create(7, "kary:2");
+
+    cl_start(cl);
+    for (uint32_t i = 0; i < 7; i++) {
+        if (i != 5)
+            core_local_ready(cl->nodes[i].core);
+    }
+    cl_pump(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-1,3-4");
+    cl_sleep(cl, 2.5);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-4,6");
+    cl_sleep(cl, 60.);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "ranks 5 have not joined within 60 s"));
+    core_local_ready(cl->nodes[5].core);
+    cl_pump(cl);
+    for (uint32_t k = 0; k < 7; k++)
+        ck_assert_int_eq(core_state(cl->nodes[k].core), CORE_RUN);
+    cl_free(cl);
+}
+END_TEST
+
+/* A hello that is not right is refused with the reason, and the child goes down. */
+START_TEST(hello_refused)
+{
+    static const struct {
+        const char *json;
+        const char *says;
+    } bad[] = {
+        {"{\"rank\":1,\"size\":4,\"topology\":\"flat\",\"version\":1}", "size 4"},
+        {"{\"rank\":1,\"size\":3,\"topology\":\"chain\",\"version\":1}", "topology chain"},
+        {"{\"rank\":2,\"size\":3,\"topology\":\"flat\",\"version\":1}", "says that it is rank 2"},
+        {"{\"rank\":1,\"size\":3,\"topology\":\"flat\",\"version\":9}", "version 9"},
+    };
+
+    for (size_t i = 0; i < 4; i++) {
+        struct cluster *cl = cl_create(3, "flat");
+        ck_assert_int_eq(core_start(cl->nodes[0].core), 0);
+        control(cl, 0, 1, "overlay.hello", bad[i].json);
+        ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "rank 1 was refused"));
+        ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, bad[i].says));
+        cl_pump(cl);
+        ck_assert_ptr_nonnull(strstr(cl->nodes[1].log, bad[i].says));
+        ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_EXIT);
+        ck_assert_int_eq(core_exit_code(cl->nodes[1].core), 1);
+        ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_WIRED);
+        cl_free(cl);
+    }
+}
+END_TEST
+
+/* A second hello of a rank that is in is refused; the one that is in does not mind. */
+START_TEST(hello_twice)
+{
+    struct cluster *cl = cl_up(3, "flat");
+
+    control(cl, 0, 1, "overlay.hello",
+            "{\"rank\":1,\"size\":3,\"topology\":\"flat\",\"version\":1}");
+    cl_pump(cl);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "a rank cannot join twice"));
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(core_state(cl->nodes[i].core), CORE_RUN);
+    cl_free(cl);
+}
+END_TEST
+
+START_TEST(bad_control)
+{
+    static const char *const bad[] = {
+        "overlay.ready",    "{\"ranks\":\"2\"}",    /* not in its subtree */
+        "overlay.ready",    "{\"ranks\":\"0-99\"}", /* beyond the session */
+        "overlay.ready",    "{\"ranks\":\"x\"}",
+        "overlay.lost",     "{\"ranks\":\"0\"}",
+        "overlay.ready",    "{\"rank\":\"1\"}",
+        "overlay.ready",    "[]",
+        "overlay.hello",    "{}",
+        "event.replay",     "{\"from\":-1}",
+        "nonsense",         "{}",
+        "overlay.shutdown", "{\"rc\":1,\"reason\":\"a child cannot\"}",
+    };
+    struct cluster *cl = cl_up(3, "flat");
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i += 2) {
+        cl->nodes[0].log[0] = '\0';
+        control(cl, 0, 1, bad[i], bad[i + 1]);
+        ck_assert_msg(cl->nodes[0].log[0] != '\0', "%s %s", bad[i], bad[i + 1]);
+    }
+    control(cl, 1, 0, "overlay.shutdown", "{\"rc\":1}");
+    control(cl, 1, 0, "overlay.goodbye", "{}");
+    control(cl, 1, 0, "overlay.welcome", "{\"seq\":77,\"state\":3}"); /* late: nothing */
+    cl_pump(cl);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(core_state(cl->nodes[i].core), CORE_RUN);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-2");
+    ck_assert_uint_eq(core_event_seq(cl->nodes[1].core), 1);
+    cl_free(cl);
+}
+END_TEST
+
+static size_t count_events(struct party *p, const char *topic, const char *json)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < p->n; i++) {
+        if (flux_msg_type(p->kept[i]) == FLUX_MSG_EVENT &&
+            strcmp(flux_msg_topic(p->kept[i]), topic) == 0) {
+            ck_assert_str_eq(flux_msg_json(p->kept[i]), json);
+            n++;
+        }
+    }
+    return n;
+}
+
+static struct party *watcher(struct cluster *cl, uint32_t rank)
+{
+    struct party *p = client(cl, rank);
+
+    ask_flags(p, "event.subscribe", rank, 0, "{\"prefix\":\"overlay.\"}");
+    expect_answer(p, 1, 0, "{}");
+    return p;
+}
+
+/* Ranks that are lost are lost with all below them; the others hear of it by an event. */
+START_TEST(lost)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *w = watcher(cl, 4);
+
+    cl_kill(cl, 2);
+    cl_pump(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-1,3-4");
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2,5-6");
+    ck_assert_uint_eq(count_events(w, "overlay.down", "{\"ranks\":\"2,5-6\"}"), 1);
+    party_clear(w);
+    cl_kill(cl, 3);
+    cl_pump(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2-3,5-6");
+    expect_ranks(core_ranks_lost(cl->nodes[1].core), "3");
+    ck_assert_uint_eq(count_events(w, "overlay.down", "{\"ranks\":\"3\"}"), 1);
+    core_peer_lost(cl->nodes[1].core, CORE_TREE, 3, "again");
+    cl_pump(cl);
+    ck_assert_uint_eq(w->n, 1);
+    /* The orphans serve on for a while, then go down. */
+    ck_assert_int_eq(core_state(cl->nodes[5].core), CORE_RUN);
+    cl_sleep(cl, 31.);
+    ck_assert_int_eq(core_state(cl->nodes[5].core), CORE_EXIT);
+    ck_assert_int_eq(core_exit_code(cl->nodes[5].core), 1);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[5].log, "without its parent, rank 2, for 30 s"));
+    ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_RUN);
+    core_shutdown(cl->nodes[4].core, 0, "done");
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_EXIT);
+    cl_free(cl);
+    party_free(w);
+}
+END_TEST
+
+/* Lost before it was ready: the others run without it, and are told how many they are. */
+START_TEST(lost_before_run)
+{
+    for (int early = 0; early < 2; early++) {
+        struct cluster *cl = cl_create(7, "kary:2");
+        struct party *w = watcher(cl, 3);
+
+        cl_start(cl);
+        for (uint32_t i = 0; i < 7; i++) {
+            if (i != 5 && i != 2)
+                core_local_ready(cl->nodes[i].core);
+        }
+        cl_pump(cl);
+        if (early) {
+            core_local_ready(cl->nodes[2].core);
+            cl_sleep(cl, 3.);
+        }
+        cl_kill(cl, 5);
+        cl_pump(cl);
+        if (!early) {
+            ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_WIRED);
+            core_local_ready(cl->nodes[2].core);
+            cl_pump(cl);
+        }
+        for (uint32_t i = 0; i < 7; i++) {
+            if (i == 5)
+                continue;
+            ck_assert_int_eq(core_state(cl->nodes[i].core), CORE_RUN);
+            ck_assert_str_eq(cl->nodes[i].states, i == 2 && early ? "wr" : "wyr");
+        }
+        expect_ranks(core_ranks_up(cl->nodes[0].core), "0-4,6");
+        ck_assert_uint_eq(count_events(w, "overlay.run", "{\"up\":6}") +
+                              count_events(w, "overlay.down", "{\"ranks\":\"5\"}"),
+                          2);
+        cl_free(cl);
+        party_free(w);
+    }
+}
+END_TEST
+
+START_TEST(no_welcome)
+{
+    struct cluster *cl = cl_create(3, "chain");
+
+    ck_assert_int_eq(core_start(cl->nodes[1].core), 0);
+    ck_assert_int_eq(core_start(cl->nodes[2].core), 0);
+    cl_sleep(cl, 59.);
+    ck_assert_int_eq(core_state(cl->nodes[2].core), CORE_JOIN);
+    cl_sleep(cl, 2.);
+    for (int i = 1; i < 3; i++) {
+        ck_assert_int_eq(core_state(cl->nodes[i].core), CORE_EXIT);
+        ck_assert_int_eq(core_exit_code(cl->nodes[i].core), 1);
+        ck_assert_ptr_nonnull(strstr(cl->nodes[i].log, "giving up"));
+    }
+    cl_free(cl);
+}
+END_TEST
+
+/* A child that does not go down is left behind, and whoever waits for it gets an answer. */
+START_TEST(left_behind)
+{
+    struct cluster *cl = cl_up(3, "flat");
+    struct party *c = client(cl, 0);
+    struct party *m = module(cl, 2, "m");
+    struct frame *f;
+
+    ask(c, "m.x", 2);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 1);
+    core_shutdown(cl->nodes[0].core, 0, "done");
+    while ((f = cl->head)) { /* rank 2 hears nothing */
+        if (f->to == 2) {
+            if (!(cl->head = f->next))
+                cl->tail = &cl->head;
+            flux_msg_destroy(f->msg);
+            free(f);
+        } else
+            cl_step(cl);
+    }
+    cl_sleep(cl, 4.9);
+    ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_DOWN);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_EXIT);
+    ck_assert_uint_eq(c->n, 0);
+    cl_sleep(cl, 0.2);
+    ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_EXIT);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "rank 2 did not go down within 5.0 s"));
+    expect_answer(c, 1, EHOSTUNREACH, "rank 2");
+    cl_free(cl);
+    party_free(c);
+    party_free(m);
+}
+END_TEST
+
+/* Lost while going down, and orphaned before the root could answer. */
+START_TEST(lost_going_down)
+{
+    struct cluster *cl = cl_up(4, "chain");
+
+    core_shutdown(cl->nodes[0].core, 0, "done");
+    cl_kill(cl, 1);
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_EXIT);
+    ck_assert_int_eq(core_state(cl->nodes[2].core), CORE_RUN);
+    core_shutdown(cl->nodes[2].core, 5, "orphan");
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_EXIT);
+    ck_assert_int_eq(core_exit_code(cl->nodes[3].core), 5);
+    cl_free(cl);
+
+    cl = cl_up(2, "chain");
+    core_shutdown(cl->nodes[1].core, 6, "asked");
+    cl_kill(cl, 0);
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_EXIT);
+    ck_assert_int_eq(core_exit_code(cl->nodes[1].core), 6);
+    cl_free(cl);
+}
+END_TEST
+
+/* A child that leaves by itself is lost to the session, and what it had not answered ends. */
+START_TEST(goodbye)
+{
+    struct cluster *cl = cl_up(3, "flat");
+    struct party *c = client(cl, 1);
+    struct party *m = module(cl, 2, "m");
+
+    ask(c, "m.x", 2);
+    cl_pump(cl);
+    control(cl, 0, 2, "overlay.goodbye", "{}");
+    cl_pump(cl);
+    expect_answer(c, 1, EHOSTUNREACH, "rank 2 has left the session");
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2");
+    ck_assert_int_eq(cl->nodes[0].dropped, 1);
+    ck_assert_uint_eq(m->n, 1);
+    cl_free(cl);
+    party_free(c);
+    party_free(m);
+}
+END_TEST
+
+int main(void)
+{
+    RUN_SUITE("core_overlay", up_and_down, children_first, ready_in_any_order, ready_late,
+              hello_refused, hello_twice, bad_control, lost, lost_before_run, no_welcome,
+              left_behind, lost_going_down, goodbye);
+}
