@@ -53,6 +53,7 @@ struct root {
     enum known ids_state, up_state;
     uint64_t next_id, next_exec;
     bool kvs; /* there is one */
+    bool warned;
     idset_t *up;
     struct list_node waiting;
     size_t nwaiting;
@@ -592,15 +593,13 @@ static void ids_cb(flux_future_t *f, void *arg)
         if (str2u64(e.name, &id) == 0 && id >= r->next_id && id < JOB_EXEC_BIT)
             r->next_id = id + 1;
     r->kvs = (rc == 0 || flux_future_errnum(f) == ENOENT);
-    if (!r->kvs)
+    if (!r->kvs && !r->warned)
         flux_log(r->ctx->h, LOG_WARNING, "jobs are not put on record: %s", err.text);
+    r->warned = !r->kvs;
     r->ids_state = KNOWN;
     flux_future_destroy(f);
     r->ids_f = NULL;
     try_waiting(r);
-    /* Without it, ask again at the next job. */
-    if (!r->kvs)
-        r->ids_state = UNKNOWN;
 }
 
 struct status {
@@ -690,6 +689,9 @@ static void try_waiting(struct root *r)
         flux_msg_destroy(w->req);
         free(w);
     }
+    /* Without a store, ask again at the next job. */
+    if (list_empty(&r->waiting) && r->ids_state == KNOWN && !r->kvs)
+        r->ids_state = UNKNOWN;
 }
 
 void root_run(flux_t *h, const flux_msg_t *req, void *arg)
