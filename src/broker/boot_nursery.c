@@ -19,7 +19,8 @@
  *    said.
  * 4. PMI's pairs stay in one pmi_server for all ranks; a reader of its socket that does not read
  *    is waited for (the sockets block): brokers read their answers before they do anything else.
- * 5. What brokers left in the directory is removed when all are gone.
+ * 5. When rank 0 was killed, the initial program and what that left behind are killed too.
+ * 6. What brokers left in the directory is removed when all are gone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,8 +41,10 @@
 #include "boot_nursery.h"
 #include "libpmi/pmi_mapping.h"
 #include "libpmi/pmi_server.h"
+#include "libutil/strutil.h"
 
 #define DEFAULT_GRACE 10.
+#define HURRY 1. /* grace after a second signal */
 #define SIGNAL_SLOT UINT64_MAX
 
 enum phase { SERVE, GRACE, TERM, KILL };
@@ -66,6 +69,8 @@ struct nursery {
     unsigned interrupts;
     int interrupt; /* the first one's signal */
     bool failed;
+    bool had_children; /* before it was a nursery */
+    bool orphans;      /* rank 0 was killed: what it ran may be left */
     int exit_code;
 };
 
@@ -294,9 +299,10 @@ static void broker_ended(struct nursery *n, uint32_t rank, int status)
     if (rank == 0) {
         if (n->interrupts > 0 && code == 128 + SIGTERM)
             code = 128 + n->interrupt; /* it was passed on as SIGTERM */
-        if (!n->failed || code != 0)
+        if (!n->failed || (code != 0 && !WIFSIGNALED(status)))
             n->exit_code = code;
-        if (WIFSIGNALED(status) && n->phase < KILL)
+        n->orphans = WIFSIGNALED(status);
+        if (WIFSIGNALED(status) && n->phase < TERM)
             SAY(n, "broker 0 was killed by signal %d (%s)", WTERMSIG(status),
                 strsignal(WTERMSIG(status)));
         if (n->phase == SERVE)
@@ -319,7 +325,6 @@ static void reap(struct nursery *n)
     int status;
     pid_t pid;
 
-    /* Children that this process had before it was a nursery (exec keeps them) are not ours. */
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         for (uint32_t i = 0; i < n->cfg->size; i++) {
             if (n->child[i].pid == pid) {
@@ -333,10 +338,15 @@ static void reap(struct nursery *n)
 static void interrupted(struct nursery *n, int signum)
 {
     if (n->interrupts++ > 0) {
-        if (n->phase < KILL) {
-            n->exit_code = 128 + signum;
-            enter(n, KILL);
-        }
+        /* A broker that hears it twice kills what it runs; then it is its turn. */
+        n->exit_code = 128 + signum;
+        n->failed = true;
+        if (n->phase < TERM)
+            enter(n, TERM);
+        else
+            signal_all(n, SIGTERM);
+        if (n->phase == TERM)
+            n->deadline = monotonic() + HURRY;
         return;
     }
     n->interrupt = signum;
@@ -359,6 +369,38 @@ static void take_signals(struct nursery *n)
         else
             interrupted(n, (int)info.ssi_signo);
     }
+}
+
+/* Children of this process: signal all of them (0: only count).  Returns how many. */
+static unsigned each_child(int signum)
+{
+    char path[64], word[16];
+    unsigned count = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    if (!(f = fopen(path, "re")))
+        return 0;
+    for (; fscanf(f, "%15s", word) == 1; count++) {
+        uint32_t pid;
+
+        if (str2u32(word, &pid) == 0 && signum)
+            kill((pid_t)pid, signum);
+    }
+    fclose(f);
+    return count;
+}
+
+/* Kill what rank 0 ran and could not end itself: as subreaper this process inherited it.  Not when
+ * it had children of its own before it became a nursery (exec keeps them), which cannot be told
+ * apart. */
+static void kill_orphans(const struct nursery *n)
+{
+    if (!n->orphans || n->had_children)
+        return;
+    each_child(SIGKILL);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
 }
 
 /* --- the loop --- */
@@ -483,6 +525,8 @@ int nursery_run(const struct nursery_config *cfg, struct nursery_place *place, e
     struct nursery n = {.cfg = cfg, .epfd = -1, .sigfd = -1};
     int rc;
 
+    n.had_children = each_child(0) > 0;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     n.grace = cfg->grace > 0. ? cfg->grace : DEFAULT_GRACE;
     rc = prepare(&n, err);
     for (uint32_t i = 0; rc == 0 && i < cfg->size; i++) {
@@ -510,6 +554,7 @@ int nursery_run(const struct nursery_config *cfg, struct nursery_place *place, e
             n.left--;
     } else {
         serve(&n);
+        kill_orphans(&n);
     }
     remove_dirs(&n);
     destroy(&n);
