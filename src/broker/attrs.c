@@ -19,6 +19,7 @@
 #include "attrs.h"
 #include "libflux/dispatch.h"
 #include "libutil/hmap.h"
+#include "libutil/strutil.h"
 
 #define VALUE_MAX (64 * 1024)
 
@@ -94,9 +95,11 @@ static bool name_valid(const char *name)
 
 int attrs_set(attrs_t *attrs, const char *name, const char *value, bool fixed)
 {
+    size_t len = strlen(value);
     struct attr *a;
 
-    if (!name_valid(name) || strlen(value) > VALUE_MAX) {
+    /* An answer is JSON text, which carries no other bytes. */
+    if (!name_valid(name) || len > VALUE_MAX || str_utf8_span(value, len) != len) {
         errno = EINVAL;
         return -1;
     }

@@ -14,7 +14,8 @@ attrs_t *attrs_create(void);    /* NULL with ENOMEM */
 void attrs_destroy(attrs_t *a); /* NULL-safe, keeps errno */
 
 /* Set, from the command line or from inside.  `fixed`: attr.set will be refused.  -1 with ENOMEM,
- * or EINVAL for a bad name (1 to 64 letters, digits, '.', '-', '_'). */
+ * or EINVAL for a bad name (1 to 64 letters, digits, '.', '-', '_') or a value that is longer than
+ * 64 KiB or not UTF-8. */
 int attrs_set(attrs_t *a, const char *name, const char *value, bool fixed);
 int attrs_setf(attrs_t *a, const char *name, bool fixed, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
