@@ -290,8 +290,14 @@ static void handle_input(struct client *cl)
 static void read_client(struct client *cl)
 {
     connector_t *cn = cl->cn;
-    ssize_t n = framer_read(cl->in, cl->fd, cn->scratch, SCRATCH_SIZE, false);
+    ssize_t n;
 
+    /* What was read before a pause comes first, and is enough for one pass. */
+    if (framer_pending(cl->in)) {
+        handle_input(cl);
+        return;
+    }
+    n = framer_read(cl->in, cl->fd, cn->scratch, SCRATCH_SIZE, false);
     if (n > 0)
         handle_input(cl);
     else if (n == 0)

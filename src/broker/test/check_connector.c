@@ -383,6 +383,36 @@ START_TEST(test_many)
 }
 END_TEST
 
+/* Reading from the client stops and goes on all the time: nothing is lost, doubled or turned. */
+START_TEST(test_pauses)
+{
+    struct connector_limits limits = {4096, 8, 64 << 20, 16};
+    struct broker *b = broker_start(geteuid(), &limits);
+    flux_t *h = open_client(b);
+    enum { N = 20000 };
+    static flux_future_t *f[N];
+    static char data[4096];
+    errmsg_t err;
+
+    for (int i = 0; i < N; i++) {
+        memset(data, 'a' + i % 26, sizeof(data));
+        f[i] = flux_rpc_raw(h, "test.big", data, (size_t)(i * 7) % 300 + 1, FLUX_NODEID_ANY, 0);
+    }
+    for (int i = 0; i < N; i++) {
+        const void *got;
+        size_t len;
+        ck_assert_int_eq(flux_future_wait(f[i], 20.), 0);
+        ck_assert_msg(flux_rpc_get_raw(f[i], &got, &len, &err) == 0, "%s", err.text);
+        ck_assert_uint_eq(len, (size_t)(i * 7) % 300 + 1);
+        ck_assert_int_eq(*(const char *)got, 'a' + i % 26);
+        flux_future_destroy(f[i]);
+    }
+    ck_assert_uint_eq(b->broken, 0);
+    flux_close(h);
+    broker_stop(b);
+}
+END_TEST
+
 START_TEST(test_large)
 {
     static const size_t sizes[] = {1, 16000, 16384, 65536, 1000000, 50000000};
@@ -890,12 +920,25 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_basic,           test_many,        test_large,
-        test_no_reader,       test_cut,         test_malformed,
-        test_wrong_type,      test_half,        test_permission,
-        test_permission_root, test_socket_file, test_open_errors,
-        test_open_strange,    test_lost,        test_thousands,
-        test_emfile,          test_inflight,    test_events,
+        test_basic,
+        test_many,
+        test_pauses,
+        test_large,
+        test_no_reader,
+        test_cut,
+        test_malformed,
+        test_wrong_type,
+        test_half,
+        test_permission,
+        test_permission_root,
+        test_socket_file,
+        test_open_errors,
+        test_open_strange,
+        test_lost,
+        test_thousands,
+        test_emfile,
+        test_inflight,
+        test_events,
     };
     Suite *s = suite_create("connector");
     TCase *tc = tcase_create("connector");

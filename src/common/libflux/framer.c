@@ -77,6 +77,10 @@ ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait)
     int flags = wait ? 0 : MSG_DONTWAIT;
     ssize_t n;
 
+    if (f->len > 0) { /* not all was taken yet: reading now would lose it */
+        errno = EAGAIN;
+        return -1;
+    }
     if (f->large) {
         n = recv(fd, f->large + f->large_have, f->large_size - f->large_have, flags);
         if (n > 0)
