@@ -47,7 +47,7 @@ flux_watcher_t *flux_defer_create(flux_reactor_t *r, flux_watcher_f cb, void *ar
 
 /* No effect when started.  A timer starts anew with the times it was given last. */
 void flux_watcher_start(flux_watcher_t *w);
-void flux_watcher_stop(flux_watcher_t *w);  /* NULL-safe */
+void flux_watcher_stop(flux_watcher_t *w); /* NULL-safe */
 bool flux_watcher_active(const flux_watcher_t *w);
 void flux_watcher_destroy(flux_watcher_t *w); /* stops; NULL-safe, keeps errno */
 /* A started watcher that must not keep flux_reactor_run() from returning. */
