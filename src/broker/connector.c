@@ -88,6 +88,7 @@ struct connector {
     struct list_node clients;
     struct list_node dirty;
     uint8_t *scratch;
+    bool relief;  /* the core is no longer congested */
     bool starved; /* no descriptors: accept is stopped */
     struct connector_limits limits;
     struct connector_stats stats;
@@ -131,7 +132,7 @@ static void kill_client(struct client *cl, const char *why)
     mark_dirty(cl);
 }
 
-/* Nothing is read from a client for which much waits. */
+/* Nothing is read from a client for which much waits, or while neighbours do not keep up. */
 static void update_pause(struct client *cl)
 {
     const struct connector_limits *lim = &cl->cn->limits;
@@ -143,7 +144,7 @@ static void update_pause(struct client *cl)
         cl->paused = true;
     else if (outq_bytes(cl->out) <= lim->pause_bytes / 2 &&
              outq_messages(cl->out) <= lim->pause_messages / 2 &&
-             inflight <= lim->pause_inflight / 2)
+             inflight <= lim->pause_inflight / 2) /* and not congested */
         cl->paused = false;
     if (was == cl->paused)
         return;
@@ -345,6 +346,15 @@ static void sweep_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     struct list_node now;
     struct list_node *n;
 
+    if (cn->relief) {
+        cn->relief = false;
+        LIST_FOREACH(it, &cn->clients)
+        {
+            struct client *cl = list_entry(it, struct client, node);
+            if (cl->state == CLIENT_OPEN && cl->paused)
+                update_pause(cl);
+        }
+    }
     list_init(&now);
     while ((n = list_first(&cn->dirty))) {
         list_remove(n);
@@ -510,6 +520,15 @@ static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         flux_timer_start(cn->retry, RETRY, 0.);
 }
 
+/* Neighbours take messages again: those who were paused for that go on after this pass. */
+static void relief_cb(void *arg)
+{
+    connector_t *cn = arg;
+
+    cn->relief = true;
+    flux_watcher_start(cn->sweep);
+}
+
 /* Is there a living listener behind the name? */
 static bool is_alive(const struct sockaddr_un *sun)
 {
@@ -591,6 +610,7 @@ connector_t *connector_create(core_t *core, const char *path, errmsg_t *err)
     }
     if (path && bind_path(cn, path, err) < 0)
         goto error;
+    core_on_relief(core, relief_cb, cn);
     return cn;
 error:
     connector_destroy(cn);
@@ -604,6 +624,7 @@ void connector_destroy(connector_t *cn)
         struct stat st;
         struct list_node *n;
 
+        core_on_relief(cn->core, NULL, NULL);
         flux_watcher_destroy(cn->accept);
         flux_watcher_destroy(cn->retry);
         /* Answers that wait are still tried to be written, once. */

@@ -106,6 +106,9 @@ void core_peer_writable(core_t *c, uint32_t rank);
 
 /* Much waits for neighbours that do not keep up: read no more from local clients for now. */
 bool core_congested(const core_t *c);
+/* Call back each time core_congested() has become false again; NULL: nobody.  The callback may be
+ * called from inside any function of the core, so it only takes a note. */
+void core_on_relief(core_t *c, void (*cb)(void *arg), void *arg);
 
 /* --- local endpoints: clients and modules --- */
 

@@ -93,6 +93,8 @@ struct core {
     struct peer ring_next;
     struct peer ring_prev;
 
+    void (*relief_cb)(void *arg);
+    void *relief_arg;
     size_t held_count; /* of all neighbours */
 
     struct list_node subscribers;

@@ -285,7 +285,7 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
     route(c, msg, from_ep, from_peer);
 }
 
-void route_held(core_t *c, struct peer *p)
+static void send_held(core_t *c, struct peer *p)
 {
     struct list_node later;
     struct list_node *n;
@@ -338,6 +338,21 @@ void route_held(core_t *c, struct peer *p)
 bool core_congested(const core_t *c)
 {
     return c->held_count > CONGESTED;
+}
+
+void core_on_relief(core_t *c, void (*cb)(void *arg), void *arg)
+{
+    c->relief_cb = cb;
+    c->relief_arg = arg;
+}
+
+void route_held(core_t *c, struct peer *p)
+{
+    bool congested = core_congested(c);
+
+    send_held(c, p);
+    if (congested && !core_congested(c) && c->relief_cb)
+        c->relief_cb(c->relief_arg);
 }
 
 void route_held_destroy(core_t *c, struct peer *p)
