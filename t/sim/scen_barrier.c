@@ -156,12 +156,10 @@ static void check_left(struct barriers *bs)
 
 static void barrier_run(sim_t *s)
 {
-    struct barriers *bs = calloc(1, sizeof(*bs));
+    struct barriers *bs = sim_alloc(s, sizeof(*bs));
 
-    if (!bs || !sim_boot(s)) {
-        free(bs);
+    if (!sim_boot(s))
         return;
-    }
     bs->s = s;
     bs->faults = rng_chance(&s->rng, 0.5);
     for (unsigned i = 0; i < GROUPS; i++) {
@@ -191,7 +189,6 @@ static void barrier_run(sim_t *s)
         check_left(bs);
     sim_run_for(s, SIM_S + sim_max_delay(s) * 4 * s->cfg.size);
     sim_check_quiet(s);
-    free(bs);
 }
 
 const struct scenario scenario_barrier = {

@@ -77,7 +77,6 @@ static void published_cb(flux_future_t *f, void *arg)
     else if (!(errno == EHOSTUNREACH && p->ev->faults) &&
              !(errno == EAGAIN && p->ev->s->queue_max > 0))
         sim_fail(p->ev->s, "rank %u: publishing failed: %s", p->client->broker->rank, err.text);
-    free(p);
     flux_future_destroy(f);
 }
 
@@ -88,10 +87,8 @@ static void publish(void *arg, void *data)
     flux_future_t *f;
 
     p->ev->left--;
-    if (p->client->gone) {
-        free(p);
+    if (p->client->gone)
         return;
-    }
     snprintf(topic, sizeof(topic), "test.%u.%u", p->p, p->i);
     if (!(f = flux_event_publish(p->client->h, topic, "{\"some\":\"thing\"}")) ||
         flux_future_then(f, -1., published_cb, p) < 0)
@@ -145,14 +142,11 @@ static void subscribe(struct events *ev)
 
 static void events_run(sim_t *s)
 {
-    struct events *ev = calloc(1, sizeof(*ev));
+    struct events *ev = sim_alloc(s, sizeof(*ev));
     struct sim_ep *root;
-    struct publish *p;
 
-    if (!ev || !sim_boot(s)) {
-        free(ev);
+    if (!sim_boot(s))
         return;
-    }
     ev->s = s;
     ev->faults = rng_chance(&s->rng, 0.5);
     subscribe(ev);
@@ -164,7 +158,8 @@ static void events_run(sim_t *s)
         sim_faults(s, FAULT_ALL, rng_range(&s->rng, 1, 6), 200 * SIM_MS);
     for (unsigned i = 0; i < PUBLISHERS; i++) {
         struct sim_ep *client = sim_client_add(s, sim_random_alive(s), "publisher");
-        for (unsigned k = 0; client && k < EVENTS && (p = calloc(1, sizeof(*p))); k++) {
+        for (unsigned k = 0; client && k < EVENTS; k++) {
+            struct publish *p = sim_alloc(s, sizeof(*p));
             *p = (struct publish){ev, client, i, k};
             ev->left++;
             sim_at(s, sim_now(s) + rng_below(&s->rng, 200) * SIM_MS, publish, p, NULL);
@@ -184,7 +179,6 @@ static void events_run(sim_t *s)
             sim_fail(s, "rank %u or a listener has not seen event %llu", ev->behind,
                      (unsigned long long)ev->target);
     }
-    free(ev);
 }
 
 const struct scenario scenario_events = {

@@ -84,13 +84,11 @@ static bool all_appended(sim_t *s, void *arg)
 
 static void log_run(sim_t *s)
 {
-    struct lines *l = calloc(1, sizeof(*l));
+    struct lines *l = sim_alloc(s, sizeof(*l));
     flux_future_t *f;
 
-    if (!l || !sim_boot(s)) {
-        free(l);
+    if (!sim_boot(s))
         return;
-    }
     l->s = s;
     for (l->nclients = 0; l->nclients < 16; l->nclients++) {
         uint32_t rank =
@@ -115,7 +113,6 @@ static void log_run(sim_t *s)
             sim_fail(s, "log.dump was not answered");
     }
     sim_check_quiet(s);
-    free(l);
 }
 
 static void log_tune(struct sim_config *cfg, struct rng *rng)

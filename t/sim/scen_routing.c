@@ -88,7 +88,6 @@ static void answer_cb(flux_future_t *f, void *arg)
         *last = a->number;
     }
 done:
-    free(a);
     flux_future_destroy(f);
 }
 
@@ -103,10 +102,8 @@ static void ask(void *arg, void *data)
     flux_future_t *f;
 
     r->left--;
-    if (a->client->gone) {
-        free(a);
+    if (a->client->gone)
         return;
-    }
     a->number = ++r->number;
     a->want = any ? nearest(r, rank, a->upstream) : r->targets[a->target];
     f = flux_rpc_raw(a->client->h, topic, &a->number, sizeof(a->number),
@@ -123,26 +120,17 @@ static bool all_asked(sim_t *s, void *arg)
     return r->left == 0;
 }
 
-static void discard_asks(struct routing *r)
-{
-    free(r->spot);
-    free(r);
-}
-
 static void routing_run(sim_t *s)
 {
-    struct routing *r = calloc(1, sizeof(*r));
+    struct routing *r = sim_alloc(s, sizeof(*r));
     struct rng *g = &s->rng;
     unsigned nclients = rng_range(g, 1, CLIENTS_MAX);
-    struct ask *a;
 
-    if (!r || !sim_boot(s)) {
-        free(r);
+    if (!sim_boot(s))
         return;
-    }
     r->s = s;
     r->faults = rng_chance(g, 0.6);
-    r->spot = calloc(s->cfg.size, sizeof(bool));
+    r->spot = sim_alloc(s, s->cfg.size * sizeof(bool));
     for (r->ntargets = 0; r->ntargets < TARGETS_MAX && r->ntargets < s->cfg.size; r->ntargets++) {
         uint32_t rank = s->cfg.size <= TARGETS_MAX ? r->ntargets : rng_below(g, s->cfg.size);
         bool dup = false;
@@ -160,7 +148,8 @@ static void routing_run(sim_t *s)
         sim_faults(s, FAULT_ALL, rng_range(g, 1, 8), 100 * SIM_MS);
     for (unsigned c = 0; c < nclients; c++) {
         struct sim_ep *client = sim_client_add(s, rng_below(g, s->cfg.size), "asker");
-        for (unsigned i = 0; client && i < REQUESTS && (a = calloc(1, sizeof(*a))); i++) {
+        for (unsigned i = 0; client && i < REQUESTS; i++) {
+            struct ask *a = sim_alloc(s, sizeof(*a));
             unsigned kind = rng_below(g, 4);
             a->r = r;
             a->client = client;
@@ -179,7 +168,6 @@ static void routing_run(sim_t *s)
      * broker to give up, though. */
     sim_run_for(s, 5 * SIM_S + sim_max_delay(s) * 2 * s->cfg.size);
     sim_check_quiet(s);
-    discard_asks(r);
 }
 
 const struct scenario scenario_routing = {

@@ -6,6 +6,7 @@
 #include "config.h"
 #include <errno.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,24 @@ void sim_trace_add(sim_t *s, uint64_t what, uint64_t value)
     z ^= z >> 29;
     z = (z ^ value) * UINT64_C(0x94d049bb133111eb);
     s->trace = z ^ z >> 32;
+}
+
+struct sim_block {
+    struct sim_block *next;
+    max_align_t data[];
+};
+
+void *sim_alloc(sim_t *s, size_t size)
+{
+    struct sim_block *b = calloc(1, sizeof(*b) + size);
+
+    if (!b) {
+        fputs("sim: out of memory\n", stderr);
+        exit(1);
+    }
+    b->next = s->blocks;
+    s->blocks = b;
+    return b->data;
 }
 
 void sim_fail(sim_t *s, const char *fmt, ...)
@@ -130,6 +149,11 @@ void sim_destroy(sim_t *s)
         vclock_destroy(s->clock, discard);
         hmap_destroy(s->events);
         topology_destroy(s->topo);
+        while (s->blocks) {
+            struct sim_block *b = s->blocks;
+            s->blocks = b->next;
+            free(b);
+        }
         free(s->nodes);
         free(s);
     }

@@ -126,6 +126,7 @@ struct sim {
     uint64_t broke; /* how often the link was broken on purpose */
     hmap_t *events; /* sequence -> hash of the event, as first seen */
     uint64_t faults;
+    struct sim_block *blocks; /* of sim_alloc() */
     bool failed;
     char failure[400];
 };
@@ -158,6 +159,9 @@ void sim_check_quiet(sim_t *s);
 /* Is the way from this rank to the root intact? */
 bool sim_connected(const sim_t *s, uint32_t rank);
 bool sim_alive(const sim_t *s, uint32_t rank);
+
+/* Zeroed memory that lives as long as the session; the process ends when there is none. */
+void *sim_alloc(sim_t *s, size_t size);
 
 void sim_trace_add(sim_t *s, uint64_t what, uint64_t value);
 /* Time a message takes on its way: random. */
