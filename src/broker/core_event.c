@@ -33,6 +33,7 @@
 #include "core_private.h"
 
 #define EARLY_MAX 1024
+#define SUBSCRIPTIONS_MAX 4096 /* prefixes of one endpoint: each event is compared with all */
 
 struct queued {
     struct list_node node;
@@ -397,12 +398,13 @@ int event_subscribe(endpoint_t *ep, const char *prefix)
 
     if (!s) {
         size_t len = strlen(prefix);
-        if (len > FLUX_MSG_TOPIC_MAX) {
-            errno = EINVAL;
+        if (len > FLUX_MSG_TOPIC_MAX || ep->nsubs >= SUBSCRIPTIONS_MAX) {
+            errno = len > FLUX_MSG_TOPIC_MAX ? EINVAL : ENOSPC;
             return -1;
         }
         if (!(s = malloc(sizeof(*s) + len + 1)))
             return -1;
+        ep->nsubs++;
         s->count = 0;
         memcpy(s->prefix, prefix, len + 1);
         if (list_empty(&ep->subs))
@@ -417,6 +419,7 @@ static void sub_free(endpoint_t *ep, struct subscription *s)
 {
     list_remove(&s->node);
     free(s);
+    ep->nsubs--;
     if (list_empty(&ep->subs)) {
         list_remove(&ep->sub_node);
         ep->core->subscribers_left++;

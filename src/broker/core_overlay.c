@@ -392,7 +392,11 @@ void overlay_shutdown(core_t *c, int rc, const char *reason)
         if (p->up && !p->lost && !p->gone)
             send_control(c, p, "overlay.shutdown", &shutdown_schema, &t);
     }
-    flux_timer_start(c->down_timer, c->cfg.shutdown_grace, 0.);
+    /* More time the higher up, so that a hung leaf costs its parent's patience and no other's. */
+    flux_timer_start(c->down_timer,
+                     c->cfg.shutdown_grace *
+                         (1 + topology_max_depth(c->topo) - topology_depth(c->topo, c->cfg.rank)),
+                     0.);
     children_gone(c);
 }
 

@@ -199,8 +199,7 @@ static void status_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct status s = {c->cfg.rank, c->cfg.size, core_state_name(c->state),
                        up,          lost,        topology_spec(c->topo)};
 
-    if (!up || !lost || flux_respond_struct(h, req, &status_schema, &s) < 0)
-        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory", c->cfg.rank);
+    flux_respond_struct(h, req, &status_schema, &s);
     free(up);
     free(lost);
 }
@@ -211,8 +210,7 @@ static void topology_cb(flux_t *h, const flux_msg_t *req, void *arg)
     char *file = topology_format_file(c->topo);
     struct shape s = {topology_spec(c->topo), c->cfg.size, file};
 
-    if (!file || flux_respond_struct(h, req, &shape_schema, &s) < 0)
-        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory", c->cfg.rank);
+    flux_respond_struct(h, req, &shape_schema, &s);
     free(file);
 }
 
@@ -220,8 +218,7 @@ static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     core_t *c = arg;
 
-    if (flux_respond_struct(h, req, &stats_schema, &c->stats) < 0)
-        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory", c->cfg.rank);
+    flux_respond_struct(h, req, &stats_schema, &c->stats);
 }
 
 static void shutdown_cb(flux_t *h, const flux_msg_t *req, void *arg)

@@ -326,8 +326,13 @@ int flux_respond_struct(flux_t *h, const flux_msg_t *req, const struct flux_sche
                         const void *in)
 {
     char *json = flux_schema_encode(desc, in);
-    int rc = json ? flux_respond(h, req, json) : -1;
+    int rc;
 
+    /* Whoever asked must not wait for an answer that cannot be written down. */
+    if (!json)
+        return flux_respond_error(h, req, errno, "rank %u cannot encode its answer to %s: %s",
+                                  flux_rank(h), flux_msg_topic(req), strerror(errno));
+    rc = flux_respond(h, req, json);
     free(json);
     return rc;
 }

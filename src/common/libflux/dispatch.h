@@ -41,6 +41,7 @@ void flux_handlers_remove(flux_handlers_t *hs); /* NULL-safe, keeps errno */
  * the errno of flux_send(). */
 int flux_respond(flux_t *h, const flux_msg_t *req, const char *json);
 int flux_respond_raw(flux_t *h, const flux_msg_t *req, const void *data, size_t len);
+/* `in` that cannot be encoded is answered with an error. */
 int flux_respond_struct(flux_t *h, const flux_msg_t *req, const struct flux_schema *desc,
                         const void *in);
 /* As above, with FLUX_MSGF_STREAMING set: more follow.  End a stream with ENODATA (or any error).

@@ -21,6 +21,7 @@ typedef struct flux_handle flux_t;
  * the environment's FLUX_URI.  Creates a reactor of its own unless `r` is given (not taken over).
  * NULL with errno and a sentence. */
 flux_t *flux_open(const char *uri, flux_reactor_t *r, errmsg_t *err);
+/* Not from within a callback of this handle. */
 void flux_close(flux_t *h); /* NULL-safe, keeps errno.  Destroys futures and handlers left. */
 
 flux_reactor_t *flux_get_reactor(flux_t *h);
