@@ -29,7 +29,8 @@ enum core_plane {
 struct core_link_ops {
     /* Send to neighbour `rank`.  Takes the message over when it returns 0.  -1 with EHOSTUNREACH
      * (no such neighbour now) or EAGAIN (its queue is full); then the message is still the
-     * caller's. `force`: a response or control message, which may exceed the bound of the queue. */
+     * caller's. `force`: a response or control message, which may exceed the bound of the queue.
+     * Must neither call back into the core nor let anybody else change the message. */
     int (*send)(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force);
     /* Send an event to all children whose event link is up.  Does not take the message over: takes
      * a reference if it must.  Events are not changed after this. */

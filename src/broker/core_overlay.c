@@ -362,6 +362,13 @@ static void children_gone(core_t *c)
         c->cbs.state(c, CORE_DOWN, c->cbs_arg);
 }
 
+/* More the higher up, so that a hung leaf costs its parent's patience and no other's. */
+static double down_patience(const core_t *c)
+{
+    return c->cfg.shutdown_grace *
+           (1 + topology_max_depth(c->topo) - topology_depth(c->topo, c->cfg.rank));
+}
+
 static void down_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     core_t *c = arg;
@@ -370,7 +377,7 @@ static void down_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
         struct peer *p = &c->children[i];
         if (p->up && !p->lost && !p->gone) {
             core_log(c, LOG_ERR, "rank %u did not go down within %.1f s: left behind", p->rank,
-                     c->cfg.shutdown_grace);
+                     down_patience(c));
             peer_gone(c, p, "it did not go down in time");
         }
     }
@@ -392,11 +399,7 @@ void overlay_shutdown(core_t *c, int rc, const char *reason)
         if (p->up && !p->lost && !p->gone)
             send_control(c, p, "overlay.shutdown", &shutdown_schema, &t);
     }
-    /* More time the higher up, so that a hung leaf costs its parent's patience and no other's. */
-    flux_timer_start(c->down_timer,
-                     c->cfg.shutdown_grace *
-                         (1 + topology_max_depth(c->topo) - topology_depth(c->topo, c->cfg.rank)),
-                     0.);
+    flux_timer_start(c->down_timer, down_patience(c), 0.);
     children_gone(c);
 }
 

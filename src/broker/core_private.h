@@ -48,6 +48,7 @@ struct endpoint {
     struct list_node to;       /* inflight.to_node */
     struct list_node from;     /* inflight.from_node */
     struct list_node subs;     /* struct subscription */
+    unsigned nsubs;
     struct list_node sub_node; /* in core.subscribers when subs is not empty */
     uint64_t event_seen;       /* the last event that was looked at for it */
     hmap_t *used;              /* hash -> struct used_service */
