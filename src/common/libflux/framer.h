@@ -24,9 +24,9 @@ framer_t *framer_create(void);    /* NULL with ENOMEM */
 void framer_destroy(framer_t *f); /* NULL-safe, keeps errno */
 
 /* Read once from `fd`, to be called when framer_next() has said EAGAIN.  `scratch` (of `size` >=
- * FRAMER_SCRATCH bytes) may be shared by many framers; it must stay as it is until framer_next() says EAGAIN
- * or framer_park() was called.  `wait`: block when the socket does.  Returns what recv(2) does: 0
- * at the end of the stream, -1 with EAGAIN, EINTR, ECONNRESET... or ENOMEM. */
+ * FRAMER_SCRATCH bytes) may be shared by many framers; it must stay as it is until framer_next()
+ * says EAGAIN or framer_park() was called.  `wait`: block when the socket does.  Returns what
+ * recv(2) does: 0 at the end of the stream, -1 with EAGAIN, EINTR, ECONNRESET... or ENOMEM. */
 ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait);
 
 /* The next message.  NULL with EAGAIN (read more), EPROTO and a sentence (the stream is of no use
