@@ -69,6 +69,7 @@ struct nursery {
     unsigned interrupts;
     int interrupt; /* the first one's signal */
     bool failed;
+    bool complained;
     bool had_children; /* before it was a nursery */
     bool orphans;      /* rank 0 was killed: what it ran may be left */
     int exit_code;
@@ -313,8 +314,9 @@ static void broker_ended(struct nursery *n, uint32_t rank, int status)
         if (WIFSIGNALED(status))
             SAY(n, "broker %u was killed by signal %d (%s)", rank, WTERMSIG(status),
                 strsignal(WTERMSIG(status)));
-        else if (code != 0 || n->cfg->verbose)
+        else if ((code != 0 && !n->complained) || n->cfg->verbose)
             SAY(n, "broker %u ended with exit code %d", rank, code);
+        n->complained = true; /* usually all fail for the same reason */
         if (n->finalized < n->cfg->size)
             give_up(n);
     }

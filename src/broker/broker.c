@@ -71,6 +71,7 @@ struct broker {
     bool children_gone;
     bool program_over;
     bool orderly;
+    bool ran;    /* was in CORE_RUN */
     bool failed; /* this broker's own fault */
     int exit_code;
 };
@@ -182,6 +183,7 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
         say("rank %u: state %s", core_rank(c), core_state_name(state));
     switch (state) {
     case CORE_RUN:
+        b->ran = true;
         if (core_rank(c) == 0) {
             /* Not from inside the event that says so: its subscribers come first. */
             if ((w = flux_defer_create(b->r, start_program_cb, b)))
@@ -206,8 +208,9 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
         }
         break;
     case CORE_EXIT:
-        /* The code is the initial program's, and rank 0's to give. */
-        b->exit_code = core_rank(c) == 0 || b->failed ? core_exit_code(c) : 0;
+        /* The code is the initial program's, and rank 0's to give.  A broker that never came to
+         * run one says why not. */
+        b->exit_code = core_rank(c) == 0 || b->failed || !b->ran ? core_exit_code(c) : 0;
         b->orderly = true;
         flux_reactor_stop(b->r, 0);
         break;

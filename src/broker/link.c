@@ -46,7 +46,7 @@
 #define HWM_EVENT_FRAMES 256
 #define LINGER_MS 1000
 #define RETRY_MS 50         /* a connection that could not be made is tried again after this ... */
-#define RETRY_MAX_MS 2000   /* ... and at last after this */
+#define RETRY_MAX_MS 500    /* ... and at last after this */
 #define HANDSHAKE_MS 120000 /* many brokers on few cores, busy with their own bring-up */
 #define BACKLOG 4096
 #define MAX_SOCKETS 32

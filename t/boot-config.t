@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# Sessions from a configuration file: several "hosts", which are addresses of the loopback interface.
+. "$(dirname "$0")/lib.sh"
+need_flux start up getattr
+need ip
+
+M=--set=modules=log
+# Ports that nobody has: 20 in a row.
+port=$((20000 + ($$ * 20) % 12000))
+while ss -Hltn 2>/dev/null | grep -qE ":($(seq -s '|' $port $((port + 19)))) "; do
+    port=$((port + 20))
+done
+
+# Start rank $1 of the session in file $2, with further arguments; ranks other than 0 in the background.
+member() {
+    local rank=$1 file=$2
+    shift 2
+    run_with_timeout 60 "$FLUX" start "$M" --config="$file" --set=boot.rank="$rank" "$@"
+}
+# All ranks of a session of $1 brokers, command at rank 0.
+together() {
+    local size=$1 file=$2 rank code
+    shift 2
+    local pids=()
+    for ((rank = 1; rank < size; rank++)); do
+        member $rank "$file" >"out.$rank" 2>&1 &
+        pids+=($!)
+    done
+    member 0 "$file" "$@"
+    code=$?
+    wait "${pids[@]}" || echo "a broker failed: $(cat out.*)" >&2
+    return $code
+}
+
+# --- keys ---
+
+ok "flux keygen" "$FLUX" keygen shared.key
+is "$(stat -c %a shared.key)" 600 "the secret is for its owner only"
+fails "it does not overwrite" "$FLUX" keygen shared.key
+ok "unless told to" "$FLUX" keygen --force shared.key
+for rank in 0 1 2; do
+    "$FLUX" keygen "key.$rank"
+done
+fails "a directory that is not there" "$FLUX" keygen none/key
+exits 2 "no name" "$FLUX" keygen
+
+# --- sessions ---
+
+cat >shared.lua <<END
+session {
+    hosts = "127.0.0.[2-4]",
+    address = "tcp://%h:$port",
+    keyfile = "$PWD/shared.key",
+    attrs = { ["some.name"] = "value", other = 5 },
+}
+END
+ok "three hosts with one certificate" together 3 shared.lua "$FLUX" up
+# shellcheck disable=SC2154 # set by ok
+like "$out" "0-2" "all are there"
+# shellcheck disable=SC2154
+is "$err" "" "without complaint"
+is "$(together 3 shared.lua "$FLUX" getattr some.name)" value "attributes of the file"
+is "$(together 3 shared.lua --set=some.name=mine "$FLUX" getattr some.name)" mine \
+    "the command line comes first"
+is "$(together 3 shared.lua "$FLUX" getattr boot.method)" config "booted by configuration"
+exits 9 "the exit code" together 3 shared.lua sh -c 'exit 9'
+
+cat >each.lua <<END
+local base = $port
+session {
+    hosts = "127.0.0.[2-4]",
+    address = function(rank, host) return "tcp://" .. host .. ":" .. base + 2 * rank end,
+    bind = function(rank, host) return "tcp://" .. host .. ":" .. base + 2 * rank end,
+    keyfile = "$PWD/key.%r",
+    topology = "chain",
+}
+END
+ok "a certificate each, computed addresses" together 3 each.lua "$FLUX" up
+like "$out" "0-2" "all are there"
+is "$(together 3 each.lua "$FLUX" getattr topology)" chain "the shape in the file"
+is "$(together 3 each.lua "$FLUX" getattr topology)" chain "and once more at the same ports"
+
+sed "s/keyfile.*/curve = false,/" shared.lua >plain.lua
+ok "without CURVE" together 3 plain.lua "$FLUX" up
+printf 'session { hosts = "%s", keyfile = "%s", address = "tcp://127.0.0.1:%d" }' "$(hostname)" \
+    "$PWD/shared.key" "$port" >self.lua
+is "$(run_with_timeout 30 "$FLUX" start "$M" --config=self.lua "$FLUX" getattr size)" 1 \
+    "the rank by the host's name"
+
+# --- strangers ---
+
+mkdir other
+cp key.* other
+"$FLUX" keygen --force other/key.2
+sed "s|$PWD/key|$PWD/other/key|" each.lua >stranger.lua
+member 1 each.lua --set=join.timeout=3 >out.1 2>&1 &
+b=$!
+member 2 stranger.lua --set=join.timeout=3 >out.2 2>&1 &
+c=$!
+run_with_timeout 6 "$FLUX" start -v "$M" --config=each.lua --set=boot.rank=0 \
+    --set=join.timeout=2 echo running >out.0 2>&1
+wait "$c"
+isnt $? 0 "a broker with another key does not get in"
+like "$(cat out.2)" "refuse|expected key" "and says why"
+wait "$b"
+unlike "$(cat out.0)" "running" "the session does not begin without it"
+like "$(cat out.0)" "ranks .*2 have not joined" "the root says who is missing"
+
+# --- mistakes ---
+
+bad() { # DESC PATTERN TEXT
+    printf '%s\n' "$3" >bad.lua
+    fails "$1" run_with_timeout 20 "$FLUX" start "$M" --config=bad.lua --set=boot.rank=0 true
+    like "$err" "$2" "the sentence: $2"
+}
+base="hosts = \"127.0.0.[2-3]\", keyfile = \"$PWD/shared.key\", address = \"tcp://%h:$port\""
+bad "no Lua" 'bad.lua:2' 'session {{'
+bad "an unknown field" 'bad.lua:2: session has no field "host"' $'\nsession { host = "a" }'
+bad "an unknown section" 'bad.lua:1.*sesion' 'sesion { hosts = "a" }'
+bad "nothing" 'no section session' ''
+bad "no hosts" 'session.hosts is missing' 'session { }'
+bad "malformed hosts" 'bad.lua: session.hosts' 'session { hosts = "a[1-", curve = false }'
+bad "no key" 'session.keyfile is missing' 'session { hosts = "a,b" , address = "tcp://127.0.0.1:1" }'
+bad "a key that is not there" 'none.key' 'session { hosts = "127.0.0.[2-3]", keyfile = "none.key" }'
+bad "for ever" 'too long' 'while true do end'
+bad "the outside" 'os' 'os.execute("true")'
+bad "a bad address" 'tcp://HOST:PORT' "session { $base, bind = 'udp://1.2.3.4:5' }"
+bad "an unknown host" 'no.such.host.invalid' \
+    "session { hosts = 'no.such.host.invalid,b', keyfile = '$PWD/shared.key' }"
+bad "somebody else's address" '192.0.2.1' "session { $base, bind = 'tcp://192.0.2.1:$port' }"
+bad "a bad shape" 'pretzel' "session { $base, topology = 'pretzel' }"
+chmod 644 shared.key
+bad "a secret that others can read" 'chmod 600' "session { $base }"
+chmod 600 shared.key
+echo "session { $base }" >bad.lua
+fails "a rank that is not there" "$FLUX" start --config=bad.lua --set=boot.rank=2 true
+fails "this host is not in it" "$FLUX" start --config=bad.lua true
+like "$err" "boot.rank" "the sentence says what to do"
+fails "no file" "$FLUX" start --config=none.lua true
+
+# An address in use.
+start_bg "$FLUX" start "$M" --config=shared.lua --set=boot.rank=0 sleep 100
+wait_until 5 sh -c "ss -Hltn | grep -q 127.0.0.2:$port"
+fails "an address in use" member 0 shared.lua true
+like "$err" "127.0.0.2:$port.*in use" "the sentence names it"
+# shellcheck disable=SC2154
+kill "$bg" && wait "$bg"
+
+finish

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Sessions whose brokers another launcher started: hydra's PMI, over UNIX sockets and TCP.
+. "$(dirname "$0")/lib.sh"
+need_flux start up getattr
+need mpiexec.hydra
+
+M=--set=modules=log
+hydra() {
+    local n=$1
+    shift
+    run_with_timeout 60 mpiexec.hydra -n "$n" "$FLUX" start "$M" "$@"
+}
+
+# hydra kills with SIGKILL who is left when one fails: those cannot tidy up.
+mkdir "$TMPDIR/killed"
+failing() {
+    TMPDIR=$TMPDIR/killed hydra "$@"
+}
+
+ok "four brokers" hydra 4 "$FLUX" up
+# shellcheck disable=SC2154 # set by ok
+like "$out" "0-3" "all are there"
+is "$(hydra 4 "$FLUX" getattr size)" 4 "the command runs once, in a session of 4"
+is "$(hydra 4 "$FLUX" getattr boot.method)" pmi "booted by PMI"
+ok "one broker" hydra 1 "$FLUX" up
+ok "16 brokers in a chain" hydra 16 --topology=chain "$FLUX" up
+like "$out" "0-15" "all are there"
+exits 7 "the command's exit code" hydra 4 sh -c 'exit 7'
+ok "over TCP" hydra 4 --set=tcp.address=127.0.0.1 "$FLUX" up
+like "$out" "0-3" "all are there"
+ok "over TCP, without CURVE" hydra 3 --set=tcp.interface=lo --set=curve=no "$FLUX" up
+failing 2 --set=tcp.address=127.0.0.1.1 true 2>err
+isnt $? 0 "a bad address is refused"
+like "$(cat err)" "tcp.address=127.0.0.1.1" "with a sentence"
+failing 2 --set=tcp.interface=nosuch0 true 2>err
+isnt $? 0 "an interface that is not there is refused"
+like "$(cat err)" "nosuch0" "with a sentence"
+# The launcher's variables are for the brokers, and nobody inside is to take them for his own.
+is "$(hydra 2 env | grep -c '^PMI_')" 0 "the command sees no PMI of the launcher"
+is "$(hydra 2 "$FLUX" start --size=3 "$M" "$FLUX" getattr size)" 3 "a session in a session"
+
+# A broker dies before they have met: an end, and no hanging.
+cat >flaky <<END
+#!/bin/sh
+[ "\$PMI_RANK" != 1 ] || exit 9
+exec "$FLUX" start $M true
+END
+chmod +x flaky
+TMPDIR=$TMPDIR/killed run_with_timeout 30 mpiexec.hydra -n 4 ./flaky >/dev/null 2>&1
+code=$?
+isnt $code 0 "a broker that does not come is an error"
+isnt $code 124 "and nobody waits for it for ever"
+
+# Malformed PMI: a sentence.
+for vars in "PMI_FD=99 PMI_RANK=0 PMI_SIZE=2" "PMI_FD=x PMI_RANK=0 PMI_SIZE=2" "PMI_FD=0" \
+    "PMI_FD=0 PMI_RANK=2 PMI_SIZE=2" "PMI_PORT=127.0.0.1:1 PMI_ID=0"; do
+    # shellcheck disable=SC2086 # several words
+    fails "environment $vars" run_with_timeout 20 env $vars "$FLUX" start "$M" true </dev/null
+done
+fails "PMI where there is none" "$FLUX" start --boot=config "$M" true
+
+rm -rf "$TMPDIR/killed"
+finish
