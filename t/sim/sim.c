@@ -239,24 +239,41 @@ bool sim_boot(sim_t *s)
     return !s->failed;
 }
 
+/* Requests of a client or module that have had no last answer; streams are counted apart. */
+static void check_waiting(sim_t *s, const struct sim_ep *e, unsigned *streams)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (!e->gone && hmap_next(e->waiting, &pos, NULL, NULL, &val)) {
+        char line[256];
+        if (flux_msg_has_flag(val, FLUX_MSGF_STREAMING)) {
+            ++*streams;
+            continue;
+        }
+        flux_msg_describe(val, line, sizeof(line));
+        sim_fail(s, "rank %u: %s was never answered: %s", e->broker->rank, e->name, line);
+    }
+}
+
 void sim_check_quiet(sim_t *s)
 {
+    unsigned streams = 0;
+
     for (uint32_t i = 0; i < s->cfg.size && !s->failed; i++) {
-        struct node *n = &s->nodes[i];
-        if (n->state != NODE_ON)
+        if (s->nodes[i].state != NODE_ON)
             continue;
-        LIST_FOREACH(it, &n->eps)
-        {
-            struct sim_ep *e = list_entry(it, struct sim_ep, node);
-            size_t pos = 0;
-            void *val;
-            while (!e->gone && hmap_next(e->waiting, &pos, NULL, NULL, &val)) {
-                char line[256];
-                if (flux_msg_has_flag(val, FLUX_MSGF_STREAMING))
-                    continue;
-                flux_msg_describe(val, line, sizeof(line));
-                sim_fail(s, "rank %u: %s was never answered: %s", i, e->name, line);
-            }
-        }
+        LIST_FOREACH(it, &s->nodes[i].eps)
+        check_waiting(s, list_entry(it, struct sim_ep, node), &streams);
+    }
+    /* Nobody waits, so no broker must think that somebody does. */
+    for (uint32_t i = 0; i < s->cfg.size && !s->failed && streams == 0; i++) {
+        struct core_stats st;
+        if (s->nodes[i].state != NODE_ON)
+            continue;
+        core_get_stats(s->nodes[i].core, &st);
+        if (st.inflight > 0)
+            sim_fail(s, "rank %u keeps %llu requests that nobody waits for", i,
+                     (unsigned long long)st.inflight);
     }
 }
