@@ -422,22 +422,26 @@ void core_endpoint_remove(endpoint_t *ep, int errnum, const char *why)
 void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh)
 {
     core_t *c = old->core;
+    uint32_t id = old->id;
+    hmap_t *used = old->used;
     struct list_node *n;
-    struct list_node again;
     size_t pos = 0;
     const void *key;
     void *val;
 
-    list_init(&again);
     while (hmap_next(c->services, &pos, &key, NULL, &val)) {
         if (val == old)
             hmap_put(c->services, key, fresh);
     }
+    /* Both are in the table, so exchanging them takes no memory. */
+    hmap_put_u64(c->endpoints, id, fresh);
+    hmap_put_u64(c->endpoints, fresh->id, old);
+    old->id = fresh->id;
+    fresh->id = id;
+    old->used = fresh->used;
+    fresh->used = used;
+    inflight_forget(c, &old->from, false);
     while ((n = list_first(&old->to))) {
-        list_remove(n);
-        list_append(&again, n);
-    }
-    while ((n = list_first(&again))) {
         struct inflight *f = list_entry(n, struct inflight, to_node);
         list_remove(n);
         f->to_ep = fresh;

@@ -130,8 +130,10 @@ void core_endpoint_input(endpoint_t *ep, flux_msg_t *msg);
 /* The endpoint is gone: its services end, requests it had not answered end with `errnum`, services
  * it used get disconnect notices.  NULL-safe. */
 void core_endpoint_remove(endpoint_t *ep, int errnum, const char *why);
-/* For a reload: requests that `old` had not answered are delivered again, to `fresh`, which also
- * takes over its service names. */
+/* For a reload: `fresh`, which has sent nothing yet, takes the place of `old`: its service names,
+ * its number (so that services elsewhere see the same sender, and are not told that it is gone),
+ * and the requests it had not answered, which are delivered again.  What `old` had asked for is
+ * forgotten. */
 void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh);
 uint32_t core_endpoint_id(const endpoint_t *ep);
 /* Requests this endpoint sent which are not yet answered. */

@@ -67,6 +67,7 @@ struct module {
     flux_msg_t *stop_req; /* answered when it has stopped */
     bool reload;          /* when it has stopped, start it again */
     bool initial;         /* counted by modhost_start() */
+    bool successor;       /* started by a reload */
     /* written by the thread before its EXITED letter, read after it */
     int errnum;
     errmsg_t error;
@@ -194,6 +195,10 @@ static void thread_serve(struct module *m, flux_watcher_t *w)
 {
     flux_log_set_source(m->h, m->name);
     flux_watcher_start(w);
+    if (m->successor && flux_aux_set(m->h, "module::reloaded", m, NULL) < 0) {
+        thread_fail(m, ENOMEM, "out of memory");
+        return;
+    }
     if (m->desc->init(m->h, m->argc, m->argv, &m->ctx, &m->error) < 0) {
         thread_fail(m, errno, strerror(errno));
         return;
@@ -447,6 +452,10 @@ static struct module *succeed(struct module *old, errmsg_t *err)
 
     if (!m)
         return NULL;
+    m->successor = true;
+    /* Its mail is there before it starts: what was not answered comes first. */
+    core_endpoint_replace(old->ep, m->ep);
+    move_mail(old, m);
     if (start_thread(m, err) < 0) {
         core_endpoint_remove(m->ep, ENOSYS, "the module could not be started");
         module_free(m);
@@ -454,8 +463,6 @@ static struct module *succeed(struct module *old, errmsg_t *err)
     }
     m->load_req = old->stop_req;
     old->stop_req = NULL;
-    core_endpoint_replace(old->ep, m->ep);
-    move_mail(old, m);
     list_append(&mh->modules, &m->node);
     return m;
 }

@@ -121,6 +121,9 @@ static struct pending *pending_add(flux_future_t *f, uint32_t rank)
         f->pending0_used = true;
     } else if (!(p = malloc(sizeof(*p))))
         return NULL;
+    /* A module that was reloaded answers to its predecessor's number: their tags must not meet. */
+    if (t->last_tag == 0)
+        t->last_tag = (uint32_t)flux_random(f->h) & TAG_MAX;
     do {
         t->last_tag = t->last_tag >= TAG_MAX ? 1 : t->last_tag + 1;
     } while (hmap_get_u64(t->by_tag, t->last_tag));

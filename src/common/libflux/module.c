@@ -25,3 +25,8 @@ void flux_module_fail(flux_t *h, int errnum, const char *fmt, ...)
         free(e);
     errno = errnum;
 }
+
+bool flux_module_reloaded(flux_t *h)
+{
+    return flux_aux_get(h, "module::reloaded") != NULL;
+}

@@ -40,4 +40,8 @@ struct flux_module {
 void flux_module_fail(flux_t *h, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* true in an instance that was started to take the place of another (module.reload): requests the
+ * other had not answered come first. */
+bool flux_module_reloaded(flux_t *h);
+
 #endif

@@ -28,6 +28,8 @@
  *  2. At most two joins of a barrier are unanswered here, and of those of one child one.
  *  3. A join with seq > 1 continues something: where nothing is known of it, it has failed
  *     meanwhile and is refused.  So no count of an earlier use of a name gets into a later one.
+ *     Only an instance that was reloaded takes such joins, up to its first deferral: the host
+ *     delivers again what its predecessor had not answered.
  *  4. Every enter and join is answered exactly once: released, or failed with a sentence.
  *
  * Failure: entries that disagree about nprocs, or one too many, fail the barrier for all with
@@ -81,6 +83,7 @@ struct barrier {
 };
 
 struct ctx {
+    bool fresh; /* nothing was told upwards yet: see invariant 3 */
     flux_t *h;
     flux_handlers_t *handlers;
     flux_watcher_t *defer;
@@ -362,6 +365,7 @@ static void flush_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     struct ctx *ctx = arg;
     struct list_node *n;
 
+    ctx->fresh = false;
     while ((n = list_first(&ctx->dirty))) {
         struct barrier *b = list_entry(n, struct barrier, dirty);
         list_remove(n);
@@ -466,18 +470,20 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct party *p;
     json_t *owner;
     uint32_t added;
+    bool known;
 
     if (flux_request_decode(h, req, &join_schema, &in, &owner) < 0)
         return;
     flux_msg_sender(req, sender, sizeof(sender));
     b = hmap_get(ctx->barriers, in.name);
     p = b ? hmap_get(b->parties, sender) : NULL;
-    if (in.seq > 1 && !p) {
+    if (in.seq > 1 && !p && !ctx->fresh) {
         flux_respond_error(h, req, ECONNABORTED, "barrier '%s' was aborted", in.name);
         goto done;
     }
     if (!(b = barrier_for(ctx, req, in.name, in.nprocs)))
         goto done;
+    known = p != NULL;
     if (p && p->child) {
         const struct joined more = {false};
         flux_respond_struct(h, p->req, &joined_schema, &more);
@@ -492,6 +498,8 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
         }
         goto done;
     }
+    if (in.seq == 1 && known && in.total == p->total)
+        goto done; /* the instance below was reloaded, and has counted its participants again */
     if (in.total <= p->total || in.seq == 0) {
         barrier_failf(b, false, ECONNABORTED,
                       "barrier '%s' was aborted: rank %u was told a number that does not grow",
@@ -600,15 +608,8 @@ static const struct flux_handler handlers[] = {
 static void barrier_fini(flux_t *h, void *arg)
 {
     struct ctx *ctx = arg;
-    size_t pos = 0;
-    void *val;
 
-    while (hmap_next(ctx->barriers, &pos, NULL, NULL, &val)) {
-        struct barrier *b = val;
-        barrier_failf(b, false, ECONNABORTED,
-                      "barrier '%s' was aborted: the barrier module of rank %u was unloaded",
-                      b->name, flux_rank(h));
-    }
+    /* Who waits is not answered: the host does that, or hands the requests to the next instance. */
     flux_handlers_remove(ctx->handlers);
     flux_watcher_destroy(ctx->defer);
     hmap_destroy(ctx->barriers);
@@ -634,6 +635,7 @@ static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *
     if (!(ctx = calloc(1, sizeof(*ctx))))
         goto nomem;
     ctx->h = h;
+    ctx->fresh = flux_module_reloaded(h);
     list_init(&ctx->dirty);
     if (!(ctx->barriers = hmap_create_str(barrier_free)) ||
         !(ctx->defer = flux_defer_create(flux_get_reactor(h), flush_cb, ctx)) ||
