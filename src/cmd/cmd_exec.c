@@ -90,6 +90,7 @@ int cmd_exec(struct cmd *c, int argc, char **argv)
     int key, code = CMD_FAIL;
     flux_t *h;
 
+    runclient_standard_fds();
     while ((key = cmd_option(c, &usage, argc, argv, &val)) > 0) {
         switch (key) {
         case 'r':

@@ -202,8 +202,10 @@ int cmd_wreckrun(struct cmd *c, int argc, char **argv)
 {
     struct runclient_params p = {.run.cores = 1, .print_id = true};
     struct args a = {.env = strvec_copy_argv(environ)};
-    int code = a.env ? run(c, argc, argv, &p, &a) : cmd_error(c, "out of memory");
+    int code;
 
+    runclient_standard_fds();
+    code = a.env ? run(c, argc, argv, &p, &a) : cmd_error(c, "out of memory");
     strvec_destroy(a.env);
     free(a.in);
     free(a.out);

@@ -535,6 +535,17 @@ static int run_attached(struct runclient *rc, flux_future_t *f)
     return rc->code;
 }
 
+void runclient_standard_fds(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int runclient(struct cmd *c, const struct runclient_params *p)
 {
     struct runclient rc = {.c = c, .p = p};

@@ -22,6 +22,10 @@ struct runclient_params {
     bool print_id; /* detached: print the id */
 };
 
+/* To be called first: a standard stream that is closed becomes /dev/null, so that no connection
+ * takes its number. */
+void runclient_standard_fds(void);
+
 /* Run it to its end.  The exit code for the command; sentences were printed. */
 int runclient(struct cmd *c, const struct runclient_params *p);
 

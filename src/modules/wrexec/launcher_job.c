@@ -381,7 +381,6 @@ static void job_start(struct job *j)
                                                 st.cwd[0] ? st.cwd : NULL, &err))) {
         while (i < j->ntasks && task_start(&st, &j->tasks[i], &err) == 0)
             i++;
-        code = spawn_errno_to_code(errno);
     } else {
         code = spawn_errno_to_code(errno);
         /* A missing directory is the better reason. */

@@ -1,0 +1,35 @@
+#!/bin/bash
+# flux exec: processes beside brokers.
+# shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
+. "$(dirname "$0")/lib.sh"
+need_flux start exec
+hold 4
+
+run "$FLUX" exec -l "$FLUX" getattr rank
+is "$(sort <<<"$out" | tr '\n' ' ')" "0: 0 1: 1 2: 2 3: 3 " "on all ranks, labelled by rank"
+run "$FLUX" exec -r 1,3 -l "$FLUX" getattr rank
+is "$(sort <<<"$out" | tr '\n' ' ')" "1: 1 3: 3 " "on chosen ranks, labelled by rank"
+run "$FLUX" exec -x 0,2 "$FLUX" getattr rank
+is "$(sort <<<"$out" | tr '\n' ' ')" "1 3 " "on all but some"
+exits 3 "the greatest exit code" "$FLUX" exec sh -c "exit \$($FLUX getattr rank)"
+exits 143 "a signal" "$FLUX" exec -r 2 sh -c 'kill $$'
+run "$FLUX" exec -r 0-3 -l sh -c "test \$($FLUX getattr rank) = 2 || { sleep 0.2; echo alive; }; \
+    exec no-such-program"
+is "$status" 127 "a program that is not there"
+run "$FLUX" exec -r 1 -d /usr pwd
+is "$out" /usr "--dir"
+run "$FLUX" exec -l cat <<<"to all"
+is "$(sort <<<"$out" | tr '\n' ' ')" "0: to all 1: to all 2: to all 3: to all " \
+    "standard input goes to all"
+run "$FLUX" exec -n cat <<<"to none"
+is "$out" "" "--noinput"
+run "$FLUX" exec -r 0 sh -c 'echo ${FLUX_JOB_ID-none} ${PMI_FD-none}'
+is "$out" "none none" "it is no job"
+exits 127 "a program that no rank has" "$FLUX" exec -r 0-1 no-such-program
+like "$err" "cannot run 'no-such-program'" "... is named"
+fails "a rank that is not in the session" "$FLUX" exec -r 9 true
+fails "no rank left" "$FLUX" exec -x 0-3 true
+exits 2 "no command" "$FLUX" exec
+release
+is "$status" 0 "the session ends"
+finish

@@ -1,0 +1,101 @@
+#!/bin/bash
+# flux wreckrun: tasks, places, exit codes, environment, files.
+# shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
+. "$(dirname "$0")/lib.sh"
+need_flux start wreckrun
+hold 4
+
+ok "one task, its output comes here" "$FLUX" wreckrun -n1 echo hello
+is "$out" hello "... and nothing else"
+is "$err" "" "... and nothing on standard error"
+
+run "$FLUX" wreckrun -N4 -n8 -l sh -c 'echo $FLUX_TASK_RANK $FLUX_JOB_SIZE $FLUX_NODE_ID'
+is "$(sort -n <<<"$out" | tr '\n' ' ')" \
+    "0: 0 8 0 1: 1 8 0 2: 2 8 1 3: 3 8 1 4: 4 8 2 5: 5 8 2 6: 6 8 3 7: 7 8 3 " \
+    "8 tasks on 4 nodes, in blocks, labelled"
+run "$FLUX" wreckrun -N4 -n6 -l sh -c 'echo $FLUX_NODE_ID $FLUX_TASK_LOCAL_ID'
+is "$(sort -n <<<"$out" | tr '\n' ' ')" "0: 0 0 1: 0 1 2: 1 0 3: 1 1 4: 2 0 5: 3 0 " \
+    "6 tasks on 4 nodes: the first nodes have one more"
+run "$FLUX" wreckrun -N3 sh -c 'echo $FLUX_JOB_SIZE'
+is "$out" "$(printf '3\n3\n3')" "without -n there is one task a node"
+run "$FLUX" wreckrun -n2 -l sh -c 'echo $FLUX_JOB_NNODES; "$0" getattr rank' "$FLUX"
+is "$(sort <<<"$out" | tr '\n' ' ')" "0: 0 0: 2 1: 1 1: 2 " \
+    "without -N tasks are spread, and FLUX_URI is that of the task's own broker"
+
+for code in 0 1 3 125 255; do
+    exits $code "exit code $code" "$FLUX" wreckrun -n1 sh -c "exit $code"
+done
+exits 7 "the greatest exit code of all tasks" "$FLUX" wreckrun -N4 sh -c \
+    'test $FLUX_TASK_RANK = 2 && exit 7; exit $FLUX_TASK_RANK'
+exits 137 "a task that is killed: 128 + signal" "$FLUX" wreckrun -N4 sh -c \
+    'test $FLUX_TASK_RANK = 1 && kill -9 $$; exit 0'
+like "$err" "task 1: signal 9" "... and who it was"
+exits 127 "a program that is not there" "$FLUX" wreckrun -N4 no-such-program
+like "$err" "cannot run 'no-such-program': no such program in PATH" "... is named"
+exits 126 "a file that is no program" "$FLUX" wreckrun -n1 /etc/passwd
+like "$err" "cannot run '/etc/passwd': Permission denied" "... is named"
+exits 126 "a directory that is not there" "$FLUX" wreckrun -n1 --chdir=/no/such/dir true
+like "$err" "cannot enter the working directory '/no/such/dir'" "... is named"
+printf 'echo script; exit 5\n' >script
+chmod +x script
+exits 5 "a script without #! is run by the shell" "$FLUX" wreckrun -n1 ./script
+is "$out" script "... from this directory"
+
+run "$FLUX" wreckrun -N2 pwd
+is "$out" "$(printf '%s\n%s' "$PWD" "$PWD")" "tasks start in this directory"
+run "$FLUX" wreckrun -n1 --chdir=/usr pwd
+is "$out" /usr "--chdir"
+run env COLOUR=blue TASTE=sour "$FLUX" wreckrun -n1 --env=TASTE=sweet --env=SIZE='a b' --env=-HOME \
+    sh -c 'echo $COLOUR $TASTE $SIZE ${HOME-none}'
+is "$out" "blue sweet a b none" "the environment is this one; --env sets and removes"
+run env PMIX_NAMESPACE=x PMI_FD=77 "$FLUX" wreckrun -n1 sh -c 'echo $PMI_FD ${PMIX_NAMESPACE-none}'
+is "$out" "3 none" "what an outer launcher said about PMI is not passed on"
+run "$FLUX" wreckrun -n1 printf '%s,' 'a b' '' "$(printf '\303\050\377')" '*'
+is "$(printf %s "$out" | od -An -tx1 | tr -d ' \n')" "6120622c2cc328ff2c2a2c" \
+    "arguments of any bytes arrive as they are"
+# shellcheck disable=SC2046
+run "$FLUX" wreckrun -n1 sh -c 'echo $#' $(seq 0 10000)
+is "$out" 10000 "10,000 arguments"
+run "$FLUX" wreckrun -n1 sh -c 'ls /proc/self/fd | tr "\n" " "'
+is "$out" "0 1 2 3 4 " "open files: the standard streams, PMI, and what ls opened"
+run "$FLUX" wreckrun -n1 sh -c 'grep -E "Sig(Blk|Ign)" /proc/self/status | cut -f2 | uniq'
+is "$out" 0000000000000000 "no signal is blocked or ignored"
+is "$("$FLUX" wreckrun -n1 sh -c 'ulimit -n')" "$(ulimit -n)" "the limit of open files is the user's"
+
+fails "more nodes than there are" "$FLUX" wreckrun -N5 true
+like "$err" "5 nodes are wanted, but only 4 are up" "... and how many there are"
+exits 2 "fewer tasks than nodes" "$FLUX" wreckrun -N4 -n2 true
+exits 2 "no command" "$FLUX" wreckrun -N4
+exits 2 "no number" "$FLUX" wreckrun -n x true
+exits 2 "no task" "$FLUX" wreckrun -n0 true
+exits 2 "a strange duration" "$FLUX" wreckrun -t 1y true
+
+# Files.
+ok "output and error to files" "$FLUX" wreckrun -N2 -n4 -O out.txt -E err.txt sh -c \
+    'echo out $FLUX_TASK_RANK; echo err $FLUX_TASK_RANK >&2'
+is "$out$err" "" "... and nowhere else"
+is "$(sort out.txt | tr '\n' ' ')" "out 0 out 1 out 2 out 3 " "... standard output of all tasks"
+is "$(sort err.txt | tr '\n' ' ')" "err 0 err 1 err 2 err 3 " "... standard error of all tasks"
+ok "the same file again" "$FLUX" wreckrun -n1 -O out.txt echo fresh
+is "$(cat out.txt)" fresh "... begins empty"
+ok "a file for each task" "$FLUX" wreckrun -N2 -n4 -O 'o-{{task}}-{{node}}' sh -c 'echo $FLUX_TASK_RANK'
+is "$(cat o-0-0 o-1-0 o-2-1 o-3-1 | tr '\n' ' ')" "0 1 2 3 " "... by its name"
+ok "labels in a file" "$FLUX" wreckrun -N2 -l -O lab.txt sh -c 'echo x'
+is "$(sort lab.txt | tr '\n' ' ')" "0: x 1: x " "... are there"
+fails "a file that cannot be written" "$FLUX" wreckrun -n1 -O /no/such/file true
+exits 126 "a template that cannot be written" "$FLUX" wreckrun -n1 -O '/no/such/{{id}}' true
+like "$err" "cannot open '/no/such/[0-9]+'" "... is named as it came out"
+echo from a file >in.txt
+run "$FLUX" wreckrun -N2 -i in.txt -l cat
+is "$out" "0: from a file" "standard input of task 0 from a file"
+
+# Lists.
+run "$FLUX" wreckrun -d -n1 sleep 30
+like "$out" '^[0-9]+$' "a detached job: its id"
+is "$status" 0 "... and exit code 0"
+id=$out
+isnt "$id" "$("$FLUX" wreckrun -d -n1 true)" "the next has another"
+
+release
+is "$status" 0 "the session ends while a job runs"
+finish

@@ -1,0 +1,89 @@
+#!/bin/bash
+# flux wreckrun: standard streams, much of them, and readers that stand still.
+# shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
+. "$(dirname "$0")/lib.sh"
+need_flux start wreckrun
+hold 4
+
+run "$FLUX" wreckrun -n1 cat <<<"through task 0"
+is "$out" "through task 0" "standard input goes to task 0"
+run "$FLUX" wreckrun -N4 -l cat <<<"only 0"
+is "$out" "0: only 0" "... and to no other"
+run "$FLUX" wreckrun -N4 --stdin=all -l cat <<<"all"
+is "$(sort <<<"$out" | tr '\n' ' ')" "0: all 1: all 2: all 3: all " "--stdin=all"
+run "$FLUX" wreckrun -N2 --stdin=none cat <<<"nobody"
+is "$out" "" "--stdin=none"
+ok "no standard input at all" "$FLUX" wreckrun -N2 cat <&-
+ok "standard input from /dev/null" "$FLUX" wreckrun -N2 cat </dev/null
+run "$FLUX" wreckrun -N4 head -c 5 < <(seq 1 100000)
+is "$out" "$(printf '1\n2\n3')" "a task that does not read to the end"
+
+head -c 20000000 /dev/urandom >big
+"$FLUX" wreckrun -n1 cat <big >big.out
+ok "20 MB of random bytes in and out" cmp big big.out
+"$FLUX" wreckrun -N4 --stdin=all sha256sum <big >sums
+is "$(sort sums | uniq -c | tr -s ' ')" " 4 $(sha256sum <big | tr -s ' ')" "20 MB to each of 4 tasks"
+rm -f big big.out
+
+is "$("$FLUX" wreckrun -N4 -n8 head -c 10000000 /dev/zero | wc -c)" 80000000 "80 MB from 8 tasks"
+is "$("$FLUX" wreckrun -n1 sh -c 'head -c 10000000 /dev/zero | tr "\0" x' | wc -c)" 10000000 \
+    "a line of 10 MB"
+is "$("$FLUX" wreckrun -N2 -l sh -c 'seq 1 100000' | sort | uniq | wc -l)" 200000 \
+    "200,000 labelled lines, whole"
+run "$FLUX" wreckrun -l -n1 printf 'no newline'
+is "$out" "0: no newline" "a last line without newline is labelled"
+run "$FLUX" wreckrun -n2 sh -c 'echo out; echo err >&2'
+is "$out/$err" "$(printf 'out\nout')/$(printf 'err\nerr')" "the two streams stay apart"
+run "$FLUX" wreckrun -n1 sh -c 'echo early; exec >&- 2>&-; sleep 0.2; exit 4'
+is "$status/$out" "4/early" "a task that closes its output"
+
+# rss PID: resident memory in KiB
+rss() {
+    awk '/^VmRSS:/ { print $2 }' "/proc/$1/status"
+}
+brokers() {
+    local environ pid
+    # shellcheck disable=SC2013 # such names have no blanks
+    for environ in $(grep -lazxsF "FLUX_TEST_ID=$FLUX_TEST_ID" /proc/[0-9]*/environ); do
+        pid=${environ//[!0-9]/}
+        case $(readlink "/proc/$pid/exe") in
+        */flux-broker | */flux-launcher) echo "$pid" ;;
+        esac
+    done
+}
+total() {
+    local pid sum=0
+    for pid in $(brokers); do
+        sum=$((sum + $(rss "$pid")))
+    done
+    echo $sum
+}
+
+# A reader that stands still: the tasks stand still too, and nobody grows.
+mkfifo fifo
+before=$(total)
+"$FLUX" wreckrun -N4 yes >fifo 2>err.txt &
+pid=$!
+exec 9<fifo
+sleep 1
+first=$(total)
+sleep 1
+second=$(total)
+note "brokers and launchers: $before KiB before, $first after 1 s, $second after 2 s"
+ok "memory grows by windows only" test $((first - before)) -lt 20000
+ok "... and then not at all" test $((second - first)) -lt 2000
+kill -INT $pid
+sleep 0.1
+kill -INT $pid
+exec 9<&-
+wait $pid
+status=$?
+ok "interrupted while its output stood still" test $status -ge 128
+"$FLUX" wreckrun -n1 --env=MARK=reader yes 2>/dev/null | head -n 3 >three
+is "$(tr '\n' ' ' <three)" "y y y " "a reader that leaves"
+ok "... ends the job" wait_until 10 sh -c '! grep -lazxsqF MARK=reader /proc/[0-9]*/environ'
+run "$FLUX" wreckrun -n1 echo still there
+is "$out" "still there" "the session goes on"
+
+release
+finish

@@ -1,0 +1,124 @@
+#!/bin/bash
+# flux wreckrun: signals, time limits, clients and launchers that die, and nothing left behind.
+# shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
+. "$(dirname "$0")/lib.sh"
+need_flux start wreckrun
+hold 4
+
+# marked: processes of tasks that carry MARK
+marked() {
+    local environ
+    for environ in $(env -u MARK grep -lazxsF "MARK=$1" /proc/[0-9]*/environ); do
+        echo "${environ//[!0-9]/}"
+    done
+}
+gone() {
+    test -z "$(marked "$1")"
+}
+count_is() {
+    test "$(marked "$1" | wc -l)" -ge "$2"
+}
+# A job of sleepers in the background; its own environment does not carry the mark.
+sleepers() {
+    local mark=$1 n=$2
+    shift 2
+    "$FLUX" wreckrun -N"$n" --env=MARK="$mark" "$@" 2>err.txt &
+    pid=$!
+    wait_until 10 count_is "$mark" "$n"
+}
+
+for sig in INT TERM HUP USR1 QUIT; do
+    sleepers "$sig" 4 sleep 100
+    kill -$sig $pid
+    wait $pid
+    is $? $((128 + $(kill -l $sig))) "SIG$sig is forwarded, and is the exit code"
+    ok "... nothing is left" wait_until 5 gone "$sig"
+done
+
+# shellcheck disable=SC2016 # the task's shell expands it
+sleepers stubborn 2 sh -c 'trap "echo got it >&2" INT; while :; do sleep 0.1; done'
+kill -INT $pid
+ok "a task may handle SIGINT" wait_until 5 grep -q 'got it' err.txt
+ok "... and goes on" kill -0 $pid
+sleep 2.1
+kill -INT $pid
+sleep 0.3
+ok "a second one after more than 2 s is forwarded, too" kill -0 $pid
+kill -INT $pid
+wait $pid
+is $? 137 "two within 2 s kill"
+ok "... everything" wait_until 5 gone stubborn
+
+start=$SECONDS
+exits 142 "a time limit" "$FLUX" wreckrun -N4 -t 300ms --env=MARK=limit sleep 100
+like "$err" "time limit of 0.3 s is over" "... is named"
+ok "... is kept" test $((SECONDS - start)) -lt 4
+ok "... nothing is left" gone limit
+exits 142 "a time limit for a task that ignores SIGTERM" "$FLUX" wreckrun -n1 -t 100ms \
+    --env=MARK=limit2 sh -c 'trap "" TERM; while :; do sleep 0.1; done'
+ok "... nothing is left" gone limit2
+exits 3 "a job that ends within its limit" "$FLUX" wreckrun -n1 -t 1h sh -c 'exit 3'
+
+# What a task leaves behind dies with the job.
+# shellcheck disable=SC2016 # the task's shell expands it
+exits 0 "a task that leaves processes behind" "$FLUX" wreckrun -N2 --env=MARK=daemon sh -c '
+    sleep 100 &
+    setsid sh -c "sleep 100 & sleep 100 & wait" &
+    (setsid sh -c "exec sleep 100 >/dev/null 2>&1 </dev/null" &)
+    exit 0'
+ok "... is over at once, and they with it" gone daemon
+sleepers other 2 sleep 100
+run "$FLUX" wreckrun -N2 --env=MARK=daemon2 sh -c 'setsid sleep 100 & exit 0'
+ok "the same beside another job" gone daemon2
+ok "... which goes on" count_is other 2
+kill -TERM $pid
+wait $pid
+
+# A client that dies.
+sleepers orphan 4 sleep 100
+kill -KILL $pid
+ok "SIGKILL of the client ends its job" wait_until 10 gone orphan
+# shellcheck disable=SC2016 # the task's shell expands it
+sleepers orphan2 2 sh -c 'trap "" TERM; while :; do sleep 0.1; done'
+kill -KILL $pid
+ok "... also a job that ignores SIGTERM" wait_until 15 gone orphan2
+
+# A launcher that dies.
+launchers() {
+    local pid
+    for pid in $(grep -lazxsF "FLUX_TEST_ID=$FLUX_TEST_ID" /proc/[0-9]*/environ | tr -dc '0-9\n'); do
+        case $(readlink "/proc/$pid/exe") in
+        */flux-launcher) echo "$pid" ;;
+        esac
+    done
+}
+is "$(launchers | wc -l)" 4 "one launcher a broker"
+sleepers lost 4 sh -c 'setsid sleep 100 & sleep 100'
+victim=$(launchers | tail -n 1)
+kill -KILL "$victim"
+wait $pid
+is $? 137 "SIGKILL of a launcher ends the job"
+like "$(cat err.txt)" "the launcher of rank [0-3] was lost" "... with a sentence"
+ok "a new launcher starts with the next job" "$FLUX" wreckrun -N4 true
+is "$(launchers | wc -l)" 4 "... so there are four again"
+ok "... and what the lost one left is gone" wait_until 5 gone lost
+
+# All at once.
+for i in 1 2 3 4 5 6 7 8; do
+    "$FLUX" wreckrun -N4 -n8 sh -c "exit $i" 2>/dev/null &
+    pids[i]=$!
+done
+bad=0
+for i in 1 2 3 4 5 6 7 8; do
+    wait "${pids[i]}"
+    [ $? -eq $i ] || bad=$((bad + 1))
+done
+is $bad 0 "eight jobs at a time, each with its own exit code"
+
+sleepers end 4 sleep 100
+release
+is "$status" 0 "the session ends while a job runs"
+ok "... and so do its tasks" wait_until 5 gone end
+wait $pid
+isnt $? 0 "... and its client knows"
+finish
