@@ -38,7 +38,7 @@ typedef struct boot boot_t;
 /* Attributes that boot looks at; each may be absent.
  *
  *   boot.method     pmi, config or single.  Default: config when config.file is set, pmi when the
- *                   environment has PMI_FD, PMI_PORT or SLURM_PROCID, else single
+ *                   environment has PMI_FD or PMI_PORT, or is a parallel step of srun, else single
  *   config.file     the Lua configuration file
  *   boot.rank       config: rank of this broker, when the host's name does not tell
  *   topology        default kary:16

@@ -3,7 +3,7 @@
  * Two ways to speak PMI-1, tried in this order:
  *     wire     PMI_FD or PMI_PORT is set: flux start, flux wreckrun, mpiexec.hydra, and
  *              srun --mpi=pmi2
- *     libpmi   SLURM_PROCID is set: Slurm's own libpmi.so.0, loaded when the need arises
+ *     libpmi   a step of srun with several tasks: Slurm's own libpmi.so.0, loaded when needed
  *
  * A card is one value under the key "flux.card.RANK":
  *     TREE-URI|EVENT-URI|KEY
@@ -64,7 +64,10 @@ static const char *const variables[] = {
 
 bool boot_pmi_found(void)
 {
-    return getenv("PMI_FD") || getenv("PMI_PORT") || getenv("SLURM_PROCID");
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS"); /* not set in a batch script */
+
+    return getenv("PMI_FD") || getenv("PMI_PORT") ||
+           (getenv("SLURM_PROCID") && tasks && strcmp(tasks, "1") != 0);
 }
 
 /* --- libpmi.so --- */
@@ -88,7 +91,8 @@ static int lib_load(struct libpmi *lib, errmsg_t *err)
         {"PMI_KVS_Get", (void **)&lib->get},
     };
 
-    if (!(lib->dso = dlopen("libpmi.so.0", RTLD_NOW | RTLD_LOCAL)))
+    /* Global: plugins that Slurm's library loads in turn look for its symbols there. */
+    if (!(lib->dso = dlopen("libpmi.so.0", RTLD_NOW | RTLD_GLOBAL)))
         return errmsg_fail(err, ENOENT,
                            "started by srun without a PMI: use srun --mpi=pmi2, or install Slurm's "
                            "libpmi (%.100s)",

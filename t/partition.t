@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Hosts that cannot reach each other any more, and brokers that pause: network namespaces as hosts.
+. "$(dirname "$0")/lib.sh"
+need_flux start up
+need ip unshare nsenter
+
+# Namespaces live as long as the process that holds them: nothing has to be removed.
+holders=()
+new_netns() {
+    unshare -n sleep 300 &
+    holders+=($!)
+    wait_until 5 sh -c "[ \"\$(readlink /proc/$!/ns/net)\" != \"$(readlink /proc/$$/ns/net)\" ]"
+}
+in_ns() { # NUMBER COMMAND...
+    local pid=${holders[$1]}
+    shift
+    nsenter -t "$pid" -n "$@"
+}
+unshare -n true 2>/dev/null || skip_all "no network namespaces without more privileges"
+new_netns || skip_all "no network namespaces"
+in_ns 0 ip link add bridge type bridge 2>/dev/null || skip_all "no bridge in a network namespace"
+in_ns 0 ip link set bridge up
+for i in 1 2 3; do
+    new_netns
+    in_ns 0 ip link add "port$i" type veth peer name eth0 netns "${holders[$i]}"
+    in_ns 0 ip link set "port$i" master bridge up
+    in_ns "$i" ip link set lo up
+    in_ns "$i" ip addr add "10.77.0.$i/24" dev eth0
+    in_ns "$i" ip link set eth0 up
+done
+
+"$FLUX" keygen key
+cat >conf.lua <<END
+session { hosts = "10.77.0.[1-3]", keyfile = "$PWD/key", topology = "flat" }
+END
+pids=()
+start_all() { # SETTING...
+    rm -f uri
+    pids=()
+    for rank in 2 1 0; do
+        # Not by a function: the process id is to be the broker's.
+        nsenter -t "${holders[rank + 1]}" -n "$FLUX" start --config=conf.lua --set=modules=log \
+            --set=boot.rank="$rank" "$@" sh -c 'echo $FLUX_URI >uri.new && mv uri.new uri &&
+                exec sleep 100' >"out.$rank" 2>&1 &
+        pids[rank]=$!
+    done
+    wait_until 20 test -e uri || bail "the session did not come up: $(cat out.*)"
+    FLUX_URI=$(cat uri)
+    export FLUX_URI
+}
+up_is() { # RANKS
+    [[ "$("$FLUX" up);" == *"up: $1;"* ]]
+}
+stop_all() {
+    kill "${pids[@]}" 2>/dev/null
+    wait "${pids[@]}" 2>/dev/null
+}
+
+start_all --set=peer.timeout=3s
+ok "three hosts" up_is 0-2
+kill -STOP "${pids[1]}"
+sleep 1.5
+kill -CONT "${pids[1]}"
+sleep 4
+ok "a pause shorter than peer.timeout is no loss" up_is 0-2
+
+in_ns 0 ip link set port3 down
+ok "a host that is cut off is lost" wait_until 10 up_is 0-1
+ok "for itself it is, too" wait_until 30 sh -c "! kill -0 ${pids[2]}"
+in_ns 0 ip link set port3 up
+sleep 1
+ok "and it does not come back" up_is 0-1
+kill -STOP "${pids[1]}"
+ok "a longer pause is a loss" wait_until 10 up_is 0
+kill -CONT "${pids[1]}"
+ok "who wakes up after it, leaves" wait_until 30 sh -c "! kill -0 ${pids[1]}"
+ok "the root is still there" up_is 0
+stop_all
+
+# Cut while the brokers look for each other.
+in_ns 0 ip link set port2 down
+in_ns 2 "$FLUX" start --config=conf.lua --set=modules=log --set=boot.rank=1 \
+    --set=join.timeout=2s >out.1 2>&1
+isnt $? 0 "a broker that cannot reach its parent gives up"
+like "$(cat out.1)" "rank 0" "and says whom it did not reach"
+
+kill "${holders[@]}"
+wait "${holders[@]}" 2>/dev/null
+finish
