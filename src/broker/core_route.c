@@ -58,29 +58,34 @@ static endpoint_t *find_service(core_t *c, const flux_msg_t *msg)
     return hmap_get(c->services, name);
 }
 
-static void response_hop(core_t *c, flux_msg_t *msg);
-
-/* The request has no entry: its answer goes straight back. */
-void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, ...)
+/* Give the response to whom route id `id` stands for. */
+static void response_to(core_t *c, uint32_t id, flux_msg_t *msg)
 {
-    flux_msg_t *resp;
-    char text[320];
-    va_list ap;
+    uint32_t value = flux_route_value(id);
 
-    if (flux_msg_has_flag(req, FLUX_MSGF_NORESPONSE)) {
-        c->stats.dropped++;
-        return;
+    c->stats.responses++;
+    if (flux_route_kind(id) == FLUX_ROUTE_ENDPOINT) {
+        endpoint_t *ep = hmap_get_u64(c->endpoints, value);
+        if (ep) {
+            ep->ops->send(ep->arg, msg);
+            return;
+        }
+    } else {
+        bool ring = flux_route_kind(id) == FLUX_ROUTE_RING;
+        struct peer *p = ring ? &c->ring_prev : overlay_tree_peer(c, value);
+        if (p && !p->lost &&
+            c->link->send(c->link_arg, ring ? CORE_RING : CORE_TREE, value, msg, true) == 0) {
+            if (ring)
+                c->stats.ring++;
+            else if (p == c->parent)
+                c->stats.tree_up++;
+            else
+                c->stats.tree_down++;
+            return;
+        }
     }
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    if (!(resp = flux_msg_response_create(req, errnum)))
-        return;
-    flux_msg_set_nodeid(resp, c->cfg.rank);
-    if (flux_msg_set_json(resp, text) < 0)
-        flux_msg_destroy(resp);
-    else
-        response_hop(c, resp);
+    c->stats.dropped++;
+    flux_msg_destroy(msg);
 }
 
 /* Put the response on the next hop of its way back. */
@@ -88,32 +93,62 @@ static void response_hop(core_t *c, flux_msg_t *msg)
 {
     uint32_t id;
 
-    c->stats.responses++;
     if (flux_msg_route_pop(msg, &id) == 0) {
-        uint32_t value = flux_route_value(id);
-        if (flux_route_kind(id) == FLUX_ROUTE_ENDPOINT) {
-            endpoint_t *ep = hmap_get_u64(c->endpoints, value);
-            if (ep) {
-                ep->ops->send(ep->arg, msg);
-                return;
-            }
-        } else {
-            bool ring = flux_route_kind(id) == FLUX_ROUTE_RING;
-            struct peer *p = ring ? &c->ring_prev : overlay_tree_peer(c, value);
-            if (p && !p->lost &&
-                c->link->send(c->link_arg, ring ? CORE_RING : CORE_TREE, value, msg, true) == 0) {
-                if (ring)
-                    c->stats.ring++;
-                else if (p == c->parent)
-                    c->stats.tree_up++;
-                else
-                    c->stats.tree_down++;
-                return;
-            }
-        }
+        response_to(c, id, msg);
+        return;
     }
     c->stats.dropped++;
     flux_msg_destroy(msg);
+}
+
+static flux_msg_t *make_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt,
+                              va_list ap)
+{
+    flux_msg_t *resp;
+    char text[320];
+
+    if (flux_msg_has_flag(req, FLUX_MSGF_NORESPONSE)) {
+        c->stats.dropped++;
+        return NULL;
+    }
+    vsnprintf(text, sizeof(text), fmt, ap);
+    if (!(resp = flux_msg_response_create(req, errnum)))
+        return NULL;
+    flux_msg_set_nodeid(resp, c->cfg.rank);
+    if (flux_msg_set_json(resp, text) < 0) {
+        flux_msg_destroy(resp);
+        return NULL;
+    }
+    return resp;
+}
+
+/* The request has no entry: its answer goes straight back. */
+void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, ...)
+{
+    flux_msg_t *resp;
+    va_list ap;
+
+    va_start(ap, fmt);
+    resp = make_error(c, req, errnum, fmt, ap);
+    va_end(ap);
+    if (resp)
+        response_hop(c, resp);
+}
+
+/* The same for one whose sender, `id`, is not on its route stack. */
+static void refuse(core_t *c, uint32_t id, const flux_msg_t *req, int errnum, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+
+static void refuse(core_t *c, uint32_t id, const flux_msg_t *req, int errnum, const char *fmt, ...)
+{
+    flux_msg_t *resp;
+    va_list ap;
+
+    va_start(ap, fmt);
+    resp = make_error(c, req, errnum, fmt, ap);
+    va_end(ap);
+    if (resp)
+        response_to(c, id, resp);
 }
 
 void route_response(core_t *c, flux_msg_t *msg)
@@ -275,10 +310,12 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
                              from_peer->rank);
     c->stats.requests++;
     if (flux_msg_route_push(msg, id) < 0) {
-        core_log(c, LOG_ERR, "a request %s from rank %u was dropped: %s", flux_msg_topic(msg),
-                 from_peer ? from_peer->rank : c->cfg.rank,
-                 errno == EOVERFLOW ? "it has made 1024 hops" : "out of memory");
-        c->stats.dropped++;
+        if (errno == EOVERFLOW)
+            refuse(c, id, msg, EHOSTUNREACH,
+                   "the request got no further than to rank %u: %d hops are the most it may make",
+                   c->cfg.rank, FLUX_MSG_ROUTES_MAX);
+        else
+            refuse(c, id, msg, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
         flux_msg_destroy(msg);
         return;
     }
