@@ -7,12 +7,15 @@
  * misses its aim is marked, and is no failure: that is for whoever reads it to judge.
  */
 #include "config.h"
+#include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -109,34 +112,108 @@ void bench_print(const struct bench_figure *f)
     fflush(stdout);
 }
 
+void bench_pin(pid_t pid, int cpu)
+{
+    char path[64];
+    struct dirent *d;
+    cpu_set_t set;
+    DIR *dir;
+
+    CPU_ZERO(&set);
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (cpu == BENCH_ANY_CPU || cpu == i)
+            CPU_SET(i, &set);
+    }
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    if (!(dir = opendir(path)))
+        bench_die("%s: %s", path, strerror(errno));
+    while ((d = readdir(dir))) {
+        if (d->d_name[0] != '.' && sched_setaffinity(atoi(d->d_name), sizeof(set), &set) < 0)
+            bench_die("cannot bind process %d to processor %d: %s", (int)pid, cpu, strerror(errno));
+    }
+    closedir(dir);
+}
+
+struct worker {
+    pid_t pid;
+    int fd; /* a byte each way for a round */
+};
+
+static void work(const struct bench_op *op, double *us, int fd)
+{
+    char c;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (op->cpu != BENCH_ANY_CPU)
+        bench_pin(getpid(), op->cpu);
+    while (read(fd, &c, 1) == 1) {
+        op->block(op->arg, us, op->n);
+        if (write(fd, &c, 1) != 1)
+            break;
+    }
+    _exit(0);
+}
+
+static void start_worker(struct worker *w, const struct bench_op *op, double *us)
+{
+    int fd[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) < 0 || (w->pid = fork()) < 0)
+        bench_die("cannot start a process: %s", strerror(errno));
+    if (w->pid == 0) {
+        close(fd[0]);
+        work(op, us, fd[1]);
+    }
+    close(fd[1]);
+    w->fd = fd[0];
+}
+
+static void run_worker(struct worker *w)
+{
+    char c = 0;
+
+    if (write(w->fd, &c, 1) != 1 || read(w->fd, &c, 1) != 1)
+        bench_die("a measuring process has failed");
+}
+
 void bench_rounds(struct bench_op *ops, size_t nops, size_t rounds)
 {
     double *p50 = calloc(nops * rounds, sizeof(*p50));
     double *p99 = calloc(nops * rounds, sizeof(*p99));
-    double *us;
+    struct worker *workers = calloc(nops, sizeof(*workers));
     size_t max = 0;
+    double *us;
 
     for (size_t i = 0; i < nops; i++)
         max = ops[i].n > max ? ops[i].n : max;
-    us = calloc(max, sizeof(*us));
-    if (!p50 || !p99 || !us)
+    us = mmap(NULL, max * sizeof(*us), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (!p50 || !p99 || !workers || us == MAP_FAILED)
         bench_die("out of memory");
+    fflush(stdout);
+    for (size_t i = 0; i < nops; i++)
+        start_worker(&workers[i], &ops[i], us);
     for (size_t round = 0; round <= rounds; round++) {
         for (size_t i = 0; i < nops; i++) {
-            ops[i].block(ops[i].arg, us, ops[i].n);
+            run_worker(&workers[i]);
             if (round > 0) {
                 p50[i * rounds + round - 1] = bench_percentile(us, ops[i].n, 50.);
                 p99[i * rounds + round - 1] = bench_percentile(us, ops[i].n, 99.);
             }
         }
     }
-    for (size_t i = 0; i < nops; i++) {
+    /* A worker's end is also open in those that were started after it. */
+    for (size_t i = nops; i-- > 0;) {
+        /* Its end of the socket is also open in those forked after it: closing would not end it. */
+        kill(workers[i].pid, SIGKILL);
+        close(workers[i].fd);
+        waitpid(workers[i].pid, NULL, 0);
         ops[i].p50 = bench_percentile(p50 + i * rounds, rounds, 50.);
         ops[i].p99 = bench_percentile(p99 + i * rounds, rounds, 50.);
     }
+    munmap(us, max * sizeof(*us));
+    free(workers);
     free(p50);
     free(p99);
-    free(us);
 }
 
 /* --- the plain socket --- */
@@ -158,10 +235,13 @@ static void echo_serve(int fd)
     _exit(0);
 }
 
-void bench_echo_start(struct bench_echo *e, size_t size)
+void bench_echo_start(struct bench_echo *e)
 {
     int fd[2];
 
+    if (e->started)
+        return;
+    e->started = true;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) < 0)
         bench_die("socketpair: %s", strerror(errno));
     fflush(stdout);
@@ -169,20 +249,23 @@ void bench_echo_start(struct bench_echo *e, size_t size)
         bench_die("fork: %s", strerror(errno));
     if (e->pid == 0) {
         close(fd[0]);
+        bench_pin(getpid(), e->cpu);
         echo_serve(fd[1]);
     }
     close(fd[1]);
     e->fd = fd[0];
-    e->size = size;
-    if (!(e->buf = calloc(1, size > STREAM_CHUNK ? size : STREAM_CHUNK)))
+    if (!(e->buf = calloc(1, e->size > STREAM_CHUNK ? e->size : STREAM_CHUNK)))
         bench_die("out of memory");
 }
 
 void bench_echo_stop(struct bench_echo *e)
 {
-    close(e->fd);
-    waitpid(e->pid, NULL, 0);
-    free(e->buf);
+    if (e->started) {
+        close(e->fd);
+        waitpid(e->pid, NULL, 0);
+        free(e->buf);
+        e->started = false;
+    }
 }
 
 static void write_all(int fd, const char *buf, size_t len)
@@ -208,8 +291,10 @@ static size_t read_some(int fd, char *buf, size_t len)
 void bench_echo_block(void *arg, double *us, size_t n)
 {
     struct bench_echo *e = arg;
-    double last = bench_now_us();
+    double last;
 
+    bench_echo_start(e);
+    last = bench_now_us();
     for (size_t i = 0; i < n; i++) {
         double now;
         write_all(e->fd, e->buf, e->size);
@@ -225,8 +310,10 @@ double bench_echo_rate(struct bench_echo *e, size_t n, size_t window)
 {
     size_t sent = 0; /* bytes */
     size_t got = 0;
-    double begin = bench_now_us();
+    double begin;
 
+    bench_echo_start(e);
+    begin = bench_now_us();
     while (got < n * e->size) {
         size_t end = got + window * e->size;
         if (end > n * e->size)

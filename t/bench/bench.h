@@ -36,25 +36,36 @@ struct bench_figure {
 void bench_print(const struct bench_figure *f);
 void bench_title(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Something measured: `block` does it `n` times and writes the time of each, in microseconds. */
+/* Something measured: `block` does it `n` times and writes the time of each, in microseconds.
+ *
+ * Every operation has a process of its own, forked by bench_rounds(), so that the scheduler finds
+ * the same pattern of who wakes whom as in a program that does nothing else; `block` opens what it
+ * needs at its first call.  `cpu`: run there (BENCH_ANY_CPU: where the scheduler likes). */
+#define BENCH_ANY_CPU (-1)
 struct bench_op {
     void (*block)(void *arg, double *us, size_t n);
     void *arg;
     size_t n;
+    int cpu;
     double p50; /* results: medians of the rounds */
     double p99;
 };
 /* All operations in turn, `rounds` times after one that does not count. */
 void bench_rounds(struct bench_op *ops, size_t nops, size_t rounds);
 
+/* Bind a process with all its threads to one processor, or to none. */
+void bench_pin(pid_t pid, int cpu);
+
 /* A process that sends back what it gets on a UNIX stream socket. */
 struct bench_echo {
+    size_t size; /* bytes of one message; set by the caller, as is `cpu` */
+    int cpu;
+    bool started;
     int fd;
     pid_t pid;
     char *buf;
-    size_t size;
 };
-void bench_echo_start(struct bench_echo *e, size_t size); /* bytes of one message */
+void bench_echo_start(struct bench_echo *e); /* no effect when started */
 void bench_echo_stop(struct bench_echo *e);
 /* For struct bench_op: round trips of one message. */
 void bench_echo_block(void *arg, double *us, size_t n);

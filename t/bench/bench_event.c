@@ -168,13 +168,25 @@ static void wait_for_readers(struct board *b)
                   atomic_load(&b->got[PING]), atomic_load(&b->got[STREAM]), b->readers);
 }
 
+static flux_t **open_ranks(uint32_t count)
+{
+    flux_t **from = calloc(count, sizeof(*from));
+    flux_t *h = bench_open();
+
+    if (!from)
+        bench_die("out of memory");
+    for (uint32_t i = 0; i < count; i++)
+        from[i] = bench_open_rank(h, i, NULL);
+    flux_close(h);
+    return from;
+}
+
 /* --- latency --- */
 
 struct publisher {
     struct board *board;
-    flux_t **from;
-    uint32_t first; /* ranks that publish, in turn */
-    uint32_t count;
+    flux_t **from;  /* by rank; opened by the process that publishes */
+    uint32_t count; /* ranks 0 .. count - 1 publish, in turn */
 };
 
 static void publish_block(void *arg, double *us, size_t n)
@@ -182,33 +194,37 @@ static void publish_block(void *arg, double *us, size_t n)
     struct publisher *p = arg;
     char payload[PAYLOAD] = {0};
 
+    if (!p->from)
+        p->from = open_ranks(p->count);
     for (size_t i = 0; i < n; i++) {
-        flux_t *h = p->from[p->first + i % p->count];
+        flux_t *h = p->from[i % p->count];
+        flux_future_t *f;
+        errmsg_t err;
         double begin;
         atomic_store(&p->board->got[PING], 0);
         begin = bench_now_us();
-        if (flux_event_send_raw(h, "bench.ping", payload, sizeof(payload)) < 0)
-            bench_die("publish: %s", strerror(errno));
+        if (!(f = flux_event_publish_raw(h, "bench.ping", payload, sizeof(payload))) ||
+            flux_rpc_wait_struct(f, 0., NULL, NULL, &err) < 0)
+            bench_die("publish: %s", f ? err.text : strerror(errno));
+        flux_future_destroy(f);
         wait_for_readers(p->board);
         us[i] = p->board->last_us - begin;
     }
 }
 
-static void latency(struct board *b, flux_t **from, uint32_t size, const char *how)
+static void latency(struct board *b, uint32_t size, const char *how)
 {
-    struct bench_echo echo;
-    struct publisher root = {b, from, 0, 1};
-    struct publisher any = {b, from, 0, size};
+    struct bench_echo echo = {.size = 100, .cpu = BENCH_ANY_CPU};
+    struct publisher root = {b, NULL, 1};
+    struct publisher any = {b, NULL, size};
     struct bench_op ops[] = {
-        {.block = bench_echo_block, .arg = &echo, .n = 2000},
-        {.block = publish_block, .arg = &root, .n = PER_ROUND},
-        {.block = publish_block, .arg = &any, .n = PER_ROUND},
+        {bench_echo_block, &echo, 2000, BENCH_ANY_CPU, 0., 0.},
+        {publish_block, &root, PER_ROUND, BENCH_ANY_CPU, 0., 0.},
+        {publish_block, &any, PER_ROUND, BENCH_ANY_CPU, 0., 0.},
     };
     char name[64];
 
-    bench_echo_start(&echo, 100);
     bench_rounds(ops, 3, ROUNDS);
-    bench_echo_stop(&echo);
     for (int i = 1; i < 3; i++) {
         struct bench_figure f = {.name = name,
                                  .value = ops[i].p50,
@@ -279,11 +295,10 @@ static double stream_rate(struct board *b, flux_t *h)
 static void throughput(struct board *b, flux_t **from, uint32_t size, const char *how)
 {
     double rates[2][STREAM_ROUNDS];
-    struct bench_echo echo;
+    struct bench_echo echo = {.size = 100, .cpu = BENCH_ANY_CPU};
     double bare[STREAM_ROUNDS];
     char name[64];
 
-    bench_echo_start(&echo, 100);
     for (size_t i = 0; i < STREAM_ROUNDS; i++) {
         bare[i] = bench_echo_rate(&echo, STREAM_COUNT * 5, STREAM_WINDOW);
         rates[0][i] = stream_rate(b, from[0]);
@@ -308,27 +323,25 @@ int main(int argc, char *argv[])
         mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     flux_t *h = bench_open();
     uint32_t size = flux_size(h);
-    flux_t **from = calloc(size, sizeof(*from));
     pid_t *pids = calloc(size, sizeof(*pids));
 
-    if (b == MAP_FAILED || !from || !pids || (b->wake = eventfd(0, EFD_CLOEXEC)) < 0)
+    if (b == MAP_FAILED || !pids || (b->wake = eventfd(0, EFD_CLOEXEC)) < 0)
         bench_die("cannot set up: %s", strerror(errno));
     b->readers = size;
-    for (uint32_t i = 0; i < size; i++)
-        from[i] = bench_open_rank(h, i, NULL);
-    bench_title("events to %u ranks", size);
-    start_readers(b, pids, 1);
-    latency(b, from, size, "1 reader");
-    throughput(b, from, size, "1 reader");
-    stop_readers(pids, 1);
-    start_readers(b, pids, size);
-    latency(b, from, size, "a reader each");
-    throughput(b, from, size, "a reader each");
-    stop_readers(pids, size);
-    for (uint32_t i = 0; i < size; i++)
-        flux_close(from[i]);
     flux_close(h);
-    free(from);
+    bench_title("events to %u ranks", size);
+    for (uint32_t nprocs = 1; nprocs <= size; nprocs += size > 1 ? size - 1 : 1) {
+        const char *how = nprocs == 1 ? "1 reader" : "a reader each";
+        flux_t **from;
+        start_readers(b, pids, nprocs);
+        latency(b, size, how);
+        from = open_ranks(size);
+        throughput(b, from, size, how);
+        for (uint32_t i = 0; i < size; i++)
+            flux_close(from[i]);
+        free(from);
+        stop_readers(pids, nprocs);
+    }
     free(pids);
     return 0;
 }

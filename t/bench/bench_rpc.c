@@ -1,6 +1,10 @@
 /* bench_rpc.c - what a request costs: at the local broker, in numbers, and across hops of the tree.
  *
- *    bench_rpc local      beside a plain UNIX socket: two processes, the same bytes
+ *    bench_rpc local      beside a plain UNIX socket: two processes, the same bytes.  Where the
+ *                         processes run decides more than all else: waking up another processor
+ *                         that sleeps costs several times the rest.  So there are three lines: as
+ *                         the scheduler places them, all on one processor, and the asking process
+ *                         on another than the answering one
  *    bench_rpc hops       beside plain ZeroMQ: DEALER and ROUTER in two processes, over ipc, with
  *                         and without CURVE.  In a session whose tree is a chain: what rank n+1
  *                         takes longer than rank n is one hop.
@@ -15,16 +19,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include "bench.h"
+#include "libflux/attr.h"
 #include "libflux/future.h"
 
 #define PAYLOAD 32
-#define ROUNDS 7
-#define PER_ROUND 4000
+#define ROUNDS 5
+#define PER_ROUND 2000
 #define HOP_ROUNDS 7
 #define HOP_PER_ROUND 1500
 #define MAX_HOPS 3
@@ -43,6 +47,12 @@ struct rpc {
     size_t done;
     double last;
 };
+
+static void open_handle(struct rpc *r)
+{
+    if (!r->h)
+        r->h = bench_open();
+}
 
 static flux_future_t *request(struct rpc *r)
 {
@@ -68,8 +78,10 @@ static void check(struct rpc *r, flux_future_t *f)
 static void blocking_block(void *arg, double *us, size_t n)
 {
     struct rpc *r = arg;
-    double last = bench_now_us();
+    double last;
 
+    open_handle(r);
+    last = bench_now_us();
     for (size_t i = 0; i < n; i++) {
         flux_future_t *f = request(r);
         double now;
@@ -125,6 +137,7 @@ static void reactor_run(struct rpc *r, double *us, size_t n, size_t window)
 
 static void reactor_block(void *arg, double *us, size_t n)
 {
+    open_handle(arg);
     reactor_run(arg, us, n, 1);
 }
 
@@ -152,32 +165,65 @@ static size_t wire_size(const char *topic)
 
 /* --- local --- */
 
-static void local_latency(flux_t *h, struct bench_echo *echo)
+static pid_t broker_pid(flux_t *h)
 {
-    struct rpc main_thread = {.h = h, .topic = "broker.ping", .nodeid = FLUX_NODEID_ANY};
-    struct rpc module = {.h = h, .topic = "barrier.ping", .nodeid = FLUX_NODEID_ANY};
-    struct bench_op ops[] = {
-        {.block = bench_echo_block, .arg = echo, .n = PER_ROUND},
-        {.block = blocking_block, .arg = &main_thread, .n = PER_ROUND},
-        {.block = reactor_block, .arg = &main_thread, .n = PER_ROUND},
-        {.block = blocking_block, .arg = &module, .n = PER_ROUND},
-        {.block = reactor_block, .arg = &module, .n = PER_ROUND},
+    errmsg_t err;
+    char *text = flux_attr_get(h, "broker.pid", &err);
+    pid_t pid;
+
+    if (!text)
+        bench_die("%s", err.text);
+    pid = atoi(text);
+    free(text);
+    return pid;
+}
+
+struct place {
+    const char *name;
+    int asking;
+    int answering;
+};
+
+static void local_latency(pid_t broker, const struct place *place)
+{
+    struct bench_echo echo = {.size = wire_size("broker.ping"), .cpu = place->answering};
+    struct rpc rpcs[] = {
+        {.topic = "broker.ping", .nodeid = FLUX_NODEID_ANY},
+        {.topic = "broker.ping", .nodeid = FLUX_NODEID_ANY},
+        {.topic = "barrier.ping", .nodeid = FLUX_NODEID_ANY},
+        {.topic = "barrier.ping", .nodeid = FLUX_NODEID_ANY},
     };
-    static const char *const names[] = {"", "broker's thread, blocking", "broker's thread, reactor",
-                                        "module's thread, blocking", "module's thread, reactor"};
+    struct bench_op ops[] = {
+        {.block = bench_echo_block, .arg = &echo}, {.block = blocking_block, .arg = &rpcs[0]},
+        {.block = reactor_block, .arg = &rpcs[1]}, {.block = blocking_block, .arg = &rpcs[2]},
+        {.block = reactor_block, .arg = &rpcs[3]},
+    };
+    enum { NOPS = sizeof(ops) / sizeof(ops[0]) };
+    static const char *const names[] = {"", "to broker, blocking", "to broker, reactor",
+                                        "to module, blocking", "to module, reactor"};
     char name[64];
 
-    bench_rounds(ops, 5, ROUNDS);
-    for (size_t i = 1; i < 5; i++) {
-        struct bench_figure f = {name, ops[i].p50, "us", "UNIX socket p50", ops[0].p50,
-                                 NULL, 0.,         0.,   i < 3 ? 4. : 0.};
-        snprintf(name, sizeof(name), "RPC %s p50", names[i]);
+    for (size_t i = 0; i < NOPS; i++) {
+        ops[i].n = PER_ROUND;
+        ops[i].cpu = place->asking;
+    }
+    bench_pin(broker, place->answering);
+    bench_rounds(ops, NOPS, ROUNDS);
+    bench_pin(broker, BENCH_ANY_CPU);
+    for (size_t i = 1; i < NOPS; i++) {
+        struct bench_figure f = {.name = name,
+                                 .value = ops[i].p50,
+                                 .unit = "us",
+                                 .ref_name = "UNIX socket p50",
+                                 .ref = ops[0].p50,
+                                 .ratio_at_most = 4.};
+        snprintf(name, sizeof(name), "%s, %s p50", names[i], place->name);
         bench_print(&f);
         f.value = ops[i].p99;
         f.ref_name = "UNIX socket p99";
         f.ref = ops[0].p99;
         f.ratio_at_most = 0.;
-        snprintf(name, sizeof(name), "RPC %s p99", names[i]);
+        snprintf(name, sizeof(name), "%s, %s p99", names[i], place->name);
         bench_print(&f);
     }
 }
@@ -211,13 +257,18 @@ static void local_rate(flux_t *h, struct bench_echo *echo)
 
 static void bench_local(void)
 {
-    struct bench_echo echo;
-    flux_t *h;
+    static const struct place places[] = {
+        {"placed freely", BENCH_ANY_CPU, BENCH_ANY_CPU},
+        {"one cpu", 0, 0},
+        {"two cpus", 1, 0},
+    };
+    struct bench_echo echo = {.size = wire_size("broker.ping"), .cpu = BENCH_ANY_CPU};
+    flux_t *h = bench_open();
+    pid_t broker = broker_pid(h);
 
-    bench_echo_start(&echo, wire_size("broker.ping"));
-    h = bench_open();
-    bench_title("local RPC with %d bytes of payload, %zu with header", PAYLOAD, echo.size);
-    local_latency(h, &echo);
+    bench_title("local RPC: %d bytes of payload, %zu with header", PAYLOAD, echo.size);
+    for (size_t i = 0; i < (sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 3 : 2); i++)
+        local_latency(broker, &places[i]);
     local_rate(h, &echo);
     flux_close(h);
     bench_echo_stop(&echo);
@@ -226,6 +277,8 @@ static void bench_local(void)
 /* --- plain ZeroMQ --- */
 
 struct bare_zmq {
+    char uri[128];
+    const struct keys *keys; /* NULL: no CURVE */
     void *ctx;
     void *sock;
     pid_t pid;
@@ -269,17 +322,14 @@ static void router_serve(const char *uri, const struct keys *k)
     }
 }
 
-static void bare_start(struct bare_zmq *z, const char *dir, const char *name, size_t size,
-                       const struct keys *k)
+static void bare_start(struct bare_zmq *z)
 {
-    char uri[256];
+    const struct keys *k = z->keys;
 
-    snprintf(uri, sizeof(uri), "ipc://%s/%s", dir, name);
-    fflush(stdout);
     if ((z->pid = fork()) < 0)
         bench_die("fork: %s", strerror(errno));
     if (z->pid == 0)
-        router_serve(uri, k);
+        router_serve(z->uri, k);
     z->ctx = zmq_ctx_new();
     z->sock = zmq_socket(z->ctx, ZMQ_DEALER);
     if (k) {
@@ -287,29 +337,20 @@ static void bare_start(struct bare_zmq *z, const char *dir, const char *name, si
         zmq_check(zmq_setsockopt(z->sock, ZMQ_CURVE_PUBLICKEY, k->client_public, 41), "CURVE");
         zmq_check(zmq_setsockopt(z->sock, ZMQ_CURVE_SECRETKEY, k->client_secret, 41), "CURVE");
     }
-    zmq_check(zmq_connect(z->sock, uri), uri);
-    z->size = size;
-    if (!(z->buf = calloc(1, size)))
+    zmq_check(zmq_connect(z->sock, z->uri), z->uri);
+    if (!(z->buf = calloc(1, z->size)))
         bench_die("out of memory");
 }
 
-static void bare_stop(struct bare_zmq *z)
-{
-    int zero = 0;
-
-    kill(z->pid, SIGKILL);
-    waitpid(z->pid, NULL, 0);
-    zmq_setsockopt(z->sock, ZMQ_LINGER, &zero, sizeof(zero));
-    zmq_close(z->sock);
-    zmq_ctx_term(z->ctx);
-    free(z->buf);
-}
-
+/* The process that answers ends with the one that asks. */
 static void bare_block(void *arg, double *us, size_t n)
 {
     struct bare_zmq *z = arg;
-    double last = bench_now_us();
+    double last;
 
+    if (!z->sock)
+        bare_start(z);
+    last = bench_now_us();
     for (size_t i = 0; i < n; i++) {
         double now;
         zmq_check(zmq_send(z->sock, z->buf, z->size, 0), "send");
@@ -325,33 +366,40 @@ static void bare_block(void *arg, double *us, size_t n)
 static void bench_hops(void)
 {
     char dir[] = "/tmp/flux-bench.XXXXXX";
-    struct bare_zmq plain;
-    struct bare_zmq curve;
+    size_t size = wire_size("broker.ping") + 4; /* one route id */
+    struct bare_zmq plain = {.size = size};
+    struct bare_zmq curve = {.size = size};
     struct keys k;
     struct rpc to[MAX_HOPS + 1];
     struct bench_op ops[MAX_HOPS + 3];
     char name[64];
-    char path[64];
-    size_t size = wire_size("broker.ping") + 4; /* one route id */
-    flux_t *h;
+    flux_t *h = bench_open();
 
+    if (flux_size(h) <= MAX_HOPS || flux_rank(h) != 0)
+        bench_die("hops are measured from rank 0 in a chain of %d brokers", MAX_HOPS + 1);
+    flux_close(h);
     if (!mkdtemp(dir))
         bench_die("%s: %s", dir, strerror(errno));
     zmq_check(zmq_curve_keypair(k.server_public, k.server_secret), "CURVE");
     zmq_check(zmq_curve_keypair(k.client_public, k.client_secret), "CURVE");
-    bare_start(&plain, dir, "plain", size, NULL);
-    bare_start(&curve, dir, "curve", size, &k);
-    h = bench_open();
-    if (flux_size(h) <= MAX_HOPS || flux_rank(h) != 0)
-        bench_die("hops are measured from rank 0 in a chain of %d brokers", MAX_HOPS + 1);
+    snprintf(plain.uri, sizeof(plain.uri), "ipc://%s/plain", dir);
+    snprintf(curve.uri, sizeof(curve.uri), "ipc://%s/curve", dir);
+    curve.keys = &k;
     bench_title("one hop of the tree");
-    ops[0] = (struct bench_op){.block = bare_block, .arg = &plain, .n = HOP_PER_ROUND};
-    ops[1] = (struct bench_op){.block = bare_block, .arg = &curve, .n = HOP_PER_ROUND};
+    ops[0] = (struct bench_op){.block = bare_block, .arg = &plain};
+    ops[1] = (struct bench_op){.block = bare_block, .arg = &curve};
     for (uint32_t i = 0; i <= MAX_HOPS; i++) {
-        to[i] = (struct rpc){.h = h, .topic = "broker.ping", .nodeid = i};
-        ops[2 + i] = (struct bench_op){.block = blocking_block, .arg = &to[i], .n = HOP_PER_ROUND};
+        to[i] = (struct rpc){.topic = "broker.ping", .nodeid = i};
+        ops[2 + i] = (struct bench_op){.block = blocking_block, .arg = &to[i]};
+    }
+    for (uint32_t i = 0; i < MAX_HOPS + 3; i++) {
+        ops[i].n = HOP_PER_ROUND;
+        ops[i].cpu = BENCH_ANY_CPU;
     }
     bench_rounds(ops, MAX_HOPS + 3, HOP_ROUNDS);
+    unlink(plain.uri + strlen("ipc://"));
+    unlink(curve.uri + strlen("ipc://"));
+    rmdir(dir);
     for (uint32_t i = 0; i <= MAX_HOPS; i++) {
         struct bench_figure f = {.name = name, .value = ops[2 + i].p50, .unit = "us"};
         snprintf(name, sizeof(name), "RPC over %u hops p50", i);
@@ -375,14 +423,6 @@ static void bench_hops(void)
         f.ref = ops[1].p50;
         bench_print(&f);
     }
-    flux_close(h);
-    bare_stop(&plain);
-    bare_stop(&curve);
-    snprintf(path, sizeof(path), "%s/plain", dir);
-    unlink(path);
-    snprintf(path, sizeof(path), "%s/curve", dir);
-    unlink(path);
-    rmdir(dir);
 }
 
 int main(int argc, char *argv[])
