@@ -87,17 +87,22 @@ static int parse(struct cmd *c, const struct cmd_usage *u, int argc, char **argv
 
 /* --- values as text and as JSON --- */
 
-static void print_escaped(const char *data, size_t len)
+/* Text in one line; of other bytes how many they are. */
+static void print_line(const char *data, size_t len)
 {
-    size_t ok = str_utf8_span(data, len);
-
+    if (!data)
+        len = 0;
+    if (len > 0 && (str_utf8_span(data, len) != len || memchr(data, 0, len))) {
+        printf("<%zu bytes>", len);
+        return;
+    }
     for (size_t i = 0; i < len; i++) {
         unsigned char ch = (unsigned char)data[i];
         if (ch == '\n')
             fputs("\\n", stdout);
         else if (ch == '\\')
             fputs("\\\\", stdout);
-        else if (ch < 0x20 || ch == 0x7f || i >= ok)
+        else if (ch < 0x20 || ch == 0x7f)
             printf("\\x%02x", ch);
         else
             putchar(ch);
@@ -421,7 +426,7 @@ static int list_entry_text(struct cmd *c, flux_t *h, const char *key,
             printf("%s.\n", full);
     } else {
         printf("%s %s ", full, e->type == FLUX_KVS_LINK ? "->" : "=");
-        print_escaped(e->data ? e->data : "", e->data ? e->size : 0);
+        print_line(e->data, e->size);
         putchar('\n');
     }
     free(full);
@@ -580,7 +585,7 @@ static int watch_print(struct cmd *c, flux_future_t *f, const char *key, const s
                 putchar('.');
             else {
                 fputs(all[i].type == FLUX_KVS_LINK ? " -> " : " = ", stdout);
-                print_escaped(all[i].data ? all[i].data : "", all[i].data ? all[i].size : 0);
+                print_line(all[i].data, all[i].size);
             }
             putchar('\n');
         }

@@ -1,0 +1,543 @@
+/* kvs_fence.c - fences: transactions of many, merged on the way up, applied in one root change.
+ *
+ * What comes in for a fence (calls of local clients, messages of instances below) is merged until
+ * all that came in was looked at; then it goes upstream as one message with the number of calls in
+ * it:
+ *
+ *    first message     kvs.fence, instance       answered when the fence is over: with the root, or
+ * its error what came later   kvs.fence, instance+add   answered at once; the next one waits for
+ * that answer
+ *
+ * so there is no timer, and the busier the tree the fewer the messages.  The root of the tree
+ * applies the whole when `nprocs` calls are in it.  Every instance on the way down takes the new
+ * root before it answers.
+ *
+ * state        what happens                            left when
+ * gathering    merging; sending what was merged        all calls here (master), or answer to the
+ * first message applying     in the master's queue                   applied or refused over all
+ * who wait are answered, forgotten    -
+ *
+ * Merging drops a put that is equal to the last one for its key in what is being gathered.  An
+ * operation of another kind ends that: after it every put is kept, since it may undo what went
+ * before.
+ *
+ * A participant that disconnects (a client that died; an instance below whose broker is lost, since
+ * its first message was unanswered) ends the fence for all: kvs.fence-abort goes up, the error
+ * comes down.  The master keeps the name for the calls that had not come yet, so that late ones
+ * fail too, and do not wait for ever.
+ *
+ * Invariants:
+ *  1. count is the number of calls in everything merged here; count <= nprocs.
+ *  2. Calls in `unsent` were merged but not sent; first == NULL implies that nothing was sent.
+ *  3. All parts are answered exactly once, unless their sender is gone.
+ *
+ * Failure: a call that does not fit (other nprocs, malformed transaction, too many calls) is
+ * refused alone. An error on the way up ends the fence for all below.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvs_private.h"
+
+#define GRAVES_MAX 1024
+#define GRAVE_SECONDS 120.
+
+struct part {
+    struct list_node node;
+    flux_msg_t *req;
+};
+
+struct km_fence {
+    struct km *k;
+    struct list_node node; /* in km_fences.busy when there is something to send */
+    char *name;
+    uint32_t nprocs;
+    uint32_t count;
+    uint32_t unsent;
+    struct list_node parts;
+    struct kvs_txn_buf txn;
+    hmap_t *puts; /* key -> offset in txn of its last put, plus one; NULL: keep all */
+    bool applying;
+    flux_future_t *first;
+    flux_future_t *add;
+};
+
+/* A fence that was aborted: its late calls are refused. */
+struct grave {
+    struct list_node node;
+    uint32_t nprocs;
+    uint32_t left;
+    double until;
+    errmsg_t why;
+    char name[];
+};
+
+struct km_fences {
+    hmap_t *by_name;
+    hmap_t *graves;
+    struct list_node old; /* graves, the oldest first */
+    struct list_node busy;
+};
+
+struct abort_in {
+    const char *name;
+    uint32_t nprocs;
+    const char *reason;
+};
+static const struct flux_field abort_fields[] = {
+    FLUX_FIELD_STR(struct abort_in, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct abort_in, nprocs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct abort_in, reason, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema abort_schema = FLUX_SCHEMA(struct abort_in, abort_fields);
+
+struct km_fences *km_fences_create(void)
+{
+    struct km_fences *fs = calloc(1, sizeof(*fs));
+    if (!fs)
+        return NULL;
+    list_init(&fs->old);
+    list_init(&fs->busy);
+    fs->by_name = hmap_create_str(NULL);
+    fs->graves = hmap_create_str(NULL);
+    if (!fs->by_name || !fs->graves) {
+        hmap_destroy(fs->by_name);
+        hmap_destroy(fs->graves);
+        free(fs);
+        return NULL;
+    }
+    return fs;
+}
+
+size_t km_fence_count(const struct km *k)
+{
+    return hmap_count(k->fences->by_name);
+}
+
+static void part_free(struct part *p)
+{
+    list_remove(&p->node);
+    flux_msg_destroy(p->req);
+    free(p);
+}
+
+static void fence_free(struct km_fence *f)
+{
+    (void)hmap_take(f->k->fences->by_name, f->name);
+    list_remove(&f->node);
+    LIST_FOREACH_SAFE(n, tmp, &f->parts)
+    part_free(list_entry(n, struct part, node));
+    kvs_txn_buf_clear(&f->txn);
+    hmap_destroy(f->puts);
+    flux_future_destroy(f->first);
+    flux_future_destroy(f->add);
+    free(f->name);
+    free(f);
+}
+
+static struct km_fence *fence_new(struct km *k, const char *name, uint32_t nprocs)
+{
+    struct km_fence *f = calloc(1, sizeof(*f));
+    if (!f)
+        return NULL;
+    f->k = k;
+    f->nprocs = nprocs;
+    list_init(&f->parts);
+    list_init(&f->node);
+    f->name = strdup(name);
+    f->puts = hmap_create_str(NULL);
+    if (!f->name || !f->puts || hmap_put(k->fences->by_name, name, f) < 0) {
+        hmap_destroy(f->puts);
+        free(f->name);
+        free(f);
+        return NULL;
+    }
+    return f;
+}
+
+/* --- merging --- */
+
+static int merge_op(struct km_fence *f, const struct kvs_op *op, errmsg_t *err)
+{
+    char key[KVS_KEY_MAX + 1];
+    if (!f->puts)
+        return kvs_txn_buf_copy(&f->txn, op, err);
+    if (op->type != KVS_OP_PUT) {
+        hmap_destroy(f->puts);
+        f->puts = NULL;
+        return kvs_txn_buf_copy(&f->txn, op, err);
+    }
+    memcpy(key, op->key, op->keylen);
+    key[op->keylen] = '\0';
+    uintptr_t at = (uintptr_t)hmap_get(f->puts, key);
+    if (at && f->txn.len - (at - 1) >= op->size &&
+        memcmp(f->txn.data + at - 1, op->start, op->size) == 0)
+        return 0;
+    if (kvs_txn_buf_copy(&f->txn, op, err) < 0)
+        return -1;
+    if (hmap_put(f->puts, key, (void *)(uintptr_t)(f->txn.len - op->size + 1)) < 0) {
+        /* An older entry would let a later equal put be dropped wrongly. */
+        hmap_destroy(f->puts);
+        f->puts = NULL;
+    }
+    return 0;
+}
+
+static int check_txn(const struct kvs_fence_req *q, errmsg_t *err)
+{
+    struct kvs_txn_iter it;
+    struct kvs_op op;
+    int rc = kvs_txn_open(&it, q->txn, q->txnlen, NULL, err);
+    while (rc >= 0 && (rc = kvs_txn_next(&it, &op, err)) == 1)
+        ;
+    return rc;
+}
+
+static int merge(struct km_fence *f, const struct kvs_fence_req *q, errmsg_t *err)
+{
+    struct kvs_txn_iter it;
+    struct kvs_op op;
+    int rc = kvs_txn_open(&it, q->txn, q->txnlen, NULL, err);
+    while (rc >= 0 && (rc = kvs_txn_next(&it, &op, err)) == 1) {
+        if (merge_op(f, &op, err) < 0)
+            return -1;
+    }
+    return rc;
+}
+
+void km_fence_txn(const struct km_fence *f, const void **txn, size_t *len)
+{
+    static const uint8_t empty[KVS_TXN_HEADER] = {'T', 1};
+    *txn = f->txn.len ? f->txn.data : empty;
+    *len = f->txn.len ? f->txn.len : sizeof(empty);
+}
+
+/* --- the end --- */
+
+void km_fence_done(struct km *k, struct km_fence *f, int errnum, const char *error)
+{
+    LIST_FOREACH(n, &f->parts)
+    {
+        struct part *p = list_entry(n, struct part, node);
+        if (errnum)
+            flux_respond_error(k->h, p->req, errnum, "%s", error);
+        else
+            km_respond_root(k, p->req, k->version, k->rootref);
+    }
+    fence_free(f);
+}
+
+static void grave_free(struct km_fences *fs, struct grave *g)
+{
+    (void)hmap_take(fs->graves, g->name);
+    list_remove(&g->node);
+    free(g);
+}
+
+static void bury(struct km *k, const char *name, uint32_t nprocs, uint32_t left, const char *why)
+{
+    struct km_fences *fs = k->fences;
+    struct list_node *n;
+    double now = flux_now(k->h);
+    while ((n = list_first(&fs->old)) &&
+           (hmap_count(fs->graves) >= GRAVES_MAX || list_entry(n, struct grave, node)->until < now))
+        grave_free(fs, list_entry(n, struct grave, node));
+    size_t len = strlen(name);
+    struct grave *g = left > 0 ? calloc(1, sizeof(*g) + len + 1) : NULL;
+    if (!g)
+        return;
+    memcpy(g->name, name, len + 1);
+    g->nprocs = nprocs;
+    g->left = left;
+    g->until = now + GRAVE_SECONDS;
+    errmsg_set(&g->why, "%s", why);
+    struct grave *old = hmap_take(fs->graves, g->name);
+    if (old) {
+        list_remove(&old->node);
+        free(old);
+    }
+    list_init(&g->node);
+    if (hmap_put(fs->graves, g->name, g) < 0)
+        free(g);
+    else
+        list_append(&fs->old, &g->node);
+}
+
+static void send_abort(struct km *k, const char *name, uint32_t nprocs, const char *why)
+{
+    struct abort_in out = {name, nprocs, why};
+    flux_future_destroy(flux_rpc_struct(k->h, "kvs.fence-abort", &abort_schema, &out,
+                                        FLUX_NODEID_ANY,
+                                        FLUX_MSGF_UPSTREAM | FLUX_MSGF_NORESPONSE));
+}
+
+static int flush(struct km_fence *f);
+
+/* End it for all: here when this is the master, else by telling upstream, whose error ends it here.
+ * The fence may be gone after this. */
+static void fence_abort(struct km_fence *f, const char *why)
+{
+    struct km *k = f->k;
+    if (k->master) {
+        if (!f->applying) {
+            bury(k, f->name, f->nprocs, f->nprocs - f->count, why);
+            km_fence_done(k, f, ECONNABORTED, why);
+        }
+        return;
+    }
+    if (f->unsent > 0) {
+        list_remove(&f->node);
+        if (flush(f) < 0)
+            return;
+    }
+    send_abort(k, f->name, f->nprocs, why);
+    if (!f->first)
+        km_fence_done(k, f, ECONNABORTED, why);
+}
+
+/* --- upstream --- */
+
+static void over_cb(flux_future_t *fut, void *arg)
+{
+    struct km_fence *f = arg;
+    struct km *k = f->k;
+    const void *data;
+    size_t len;
+    errmsg_t err;
+    struct kvs_root root;
+    if (flux_rpc_get_raw(fut, &data, &len, &err) < 0 ||
+        kvs_root_decode(data, len, &root, &err) < 0 || km_root_heard(k, &root, &err) < 0) {
+        km_fence_done(k, f, errno, err.text);
+        return;
+    }
+    LIST_FOREACH(n, &f->parts)
+    {
+        flux_respond_raw(k->h, list_entry(n, struct part, node)->req, data, len);
+    }
+    fence_free(f);
+}
+
+static void added_cb(flux_future_t *fut, void *arg)
+{
+    struct km_fence *f = arg;
+    errmsg_t err;
+    if (flux_rpc_get(fut, &err) < 0) {
+        km_fence_done(f->k, f, errno, err.text);
+        return;
+    }
+    f->add = NULL;
+    flux_future_destroy(fut);
+    (void)flush(f);
+}
+
+/* Send what was merged, unless an earlier message waits for its answer.  -1: the fence is over. */
+static int flush(struct km_fence *f)
+{
+    struct km *k = f->k;
+    if (f->unsent == 0 || f->add)
+        return 0;
+    struct kvs_fence_req q = {.nprocs = f->nprocs,
+                              .count = f->unsent,
+                              .rank = flux_rank(k->h),
+                              .flags = KVS_FENCE_INSTANCE,
+                              .name = f->name,
+                              .namelen = strlen(f->name)};
+    const void *txn;
+    km_fence_txn(f, &txn, &q.txnlen);
+    q.txn = txn;
+    if (f->first)
+        q.flags |= KVS_FENCE_ADD;
+    uint8_t *buf = malloc(kvs_fence_req_size(&q));
+    flux_future_t *fut = NULL;
+    if (buf) {
+        kvs_fence_req_encode(&q, buf);
+        fut = km_upstream(k, "kvs.fence", buf, kvs_fence_req_size(&q), false);
+        free(buf);
+    }
+    if (!fut || flux_future_then(fut, -1., f->first ? added_cb : over_cb, f) < 0) {
+        flux_future_destroy(fut);
+        km_fence_done(k, f, ENOMEM, "an instance of kvs is out of memory for a fence");
+        return -1;
+    }
+    if (f->first)
+        f->add = fut;
+    else
+        f->first = fut;
+    f->unsent = 0;
+    kvs_txn_buf_clear(&f->txn);
+    hmap_destroy(f->puts);
+    f->puts = hmap_create_str(NULL); /* without it nothing is dropped, which is right too */
+    return 0;
+}
+
+void km_fence_work(struct km *k)
+{
+    struct list_node *n;
+    while ((n = list_first(&k->fences->busy))) {
+        list_remove(n);
+        (void)flush(list_entry(n, struct km_fence, node));
+    }
+}
+
+/* --- requests --- */
+
+/* A call for a fence that is over by an abort: true when it was answered. */
+static bool is_late(struct km *k, const flux_msg_t *msg, const char *name,
+                    const struct kvs_fence_req *q)
+{
+    struct grave *g = hmap_get(k->fences->graves, name);
+    if (!g)
+        return false;
+    if (g->nprocs != q->nprocs || g->until < flux_now(k->h)) {
+        grave_free(k->fences, g);
+        return false;
+    }
+    flux_respond_error(k->h, msg, ECONNABORTED, "%s", g->why.text);
+    if (g->left <= q->count)
+        grave_free(k->fences, g);
+    else
+        g->left -= q->count;
+    return true;
+}
+
+static void join(struct km *k, const flux_msg_t *msg, struct km_fence *f,
+                 const struct kvs_fence_req *q)
+{
+    errmsg_t err;
+    bool add = q->flags & KVS_FENCE_ADD;
+    struct part *p = add ? NULL : calloc(1, sizeof(*p));
+    if (!add && !p) {
+        flux_respond_error(k->h, msg, ENOMEM, "out of memory for a fence");
+        return;
+    }
+    if (p) {
+        p->req = flux_msg_incref(msg);
+        list_init(&p->node);
+        list_append(&f->parts, &p->node);
+    }
+    f->count += q->count;
+    f->unsent += q->count;
+    if (merge(f, q, &err) < 0) {
+        /* Half merged: it can only end, and must not be complete without this one. */
+        if (add)
+            flux_respond_error(k->h, msg, errno, "%s", err.text);
+        f->count -= q->count;
+        f->unsent -= q->count;
+        fence_abort(f, err.text);
+        return;
+    }
+    if (add)
+        flux_respond_raw(k->h, msg, NULL, 0);
+    if (!k->master) {
+        if (list_empty(&f->node))
+            list_append(&k->fences->busy, &f->node);
+        km_poke(k);
+    } else if (f->count == f->nprocs) {
+        f->applying = true;
+        if (km_commit_fence(k, f) < 0)
+            km_fence_done(k, f, ENOMEM, "the master is out of memory for a fence");
+    }
+}
+
+void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    struct kvs_fence_req q;
+    errmsg_t err;
+    size_t len;
+    const void *data = flux_msg_payload(msg, &len);
+    char name[KVS_FENCE_NAME_MAX + 1];
+    if (!km_ready(k, msg, km_fence_cb))
+        return;
+    if (kvs_fence_req_decode(data, len, &q, &err) < 0 || check_txn(&q, &err) < 0) {
+        flux_respond_error(h, msg, errno, "%s", err.text);
+        return;
+    }
+    memcpy(name, q.name, q.namelen);
+    name[q.namelen] = '\0';
+    struct km_fence *f = hmap_get(k->fences->by_name, name);
+    if (!f) {
+        if (is_late(k, msg, name, &q))
+            return;
+        if (q.flags & KVS_FENCE_ADD) {
+            flux_respond_error(h, msg, ECONNABORTED, "fence '%s' is over", name);
+            return;
+        }
+        k->st.fences++;
+        if (!(f = fence_new(k, name, q.nprocs))) {
+            flux_respond_error(h, msg, ENOMEM, "out of memory for a fence");
+            return;
+        }
+    }
+    if (f->nprocs != q.nprocs)
+        flux_respond_error(h, msg, EINVAL, "fence '%s' is one of %u, not of %u", name, f->nprocs,
+                           q.nprocs);
+    else if (q.count > f->nprocs - f->count)
+        flux_respond_error(h, msg, EINVAL, "fence '%s' of %u has been called more often than that",
+                           name, f->nprocs);
+    else
+        join(k, msg, f, &q);
+}
+
+void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    struct abort_in in;
+    json_t *owner;
+    if (!km_ready(k, msg, km_fence_abort_cb) ||
+        flux_request_decode(h, msg, &abort_schema, &in, &owner) < 0)
+        return;
+    struct km_fence *f = hmap_get(k->fences->by_name, in.name);
+    if (f && f->nprocs == in.nprocs)
+        fence_abort(f, in.reason);
+    else if (!f && k->master)
+        bury(k, in.name, in.nprocs, in.nprocs, in.reason);
+    else if (!f)
+        send_abort(k, in.name, in.nprocs, in.reason);
+    json_decref(owner);
+}
+
+void km_fence_disconnect(struct km *k, const char *sender)
+{
+    char buf[FLUX_SENDER_MAX];
+    size_t pos = 0;
+    void *val;
+    while (hmap_next(k->fences->by_name, &pos, NULL, NULL, &val)) {
+        struct km_fence *f = val;
+        bool found = false;
+        LIST_FOREACH_SAFE(n, tmp, &f->parts)
+        {
+            struct part *p = list_entry(n, struct part, node);
+            if (strcmp(flux_msg_sender(p->req, buf, sizeof(buf)), sender) == 0) {
+                part_free(p);
+                found = true;
+            }
+        }
+        if (found) {
+            errmsg_t why;
+            errmsg_set(&why, "fence '%.128s' was aborted: a participant at rank %u disconnected",
+                       f->name, flux_rank(k->h));
+            fence_abort(f, why.text);
+        }
+    }
+}
+
+void km_fences_destroy(struct km *k)
+{
+    struct km_fences *fs = k->fences;
+    size_t pos = 0;
+    void *val;
+    if (!fs)
+        return;
+    while (hmap_next(fs->by_name, &pos, NULL, NULL, &val))
+        fence_free(val);
+    LIST_FOREACH_SAFE(n, tmp, &fs->old)
+    grave_free(fs, list_entry(n, struct grave, node));
+    hmap_destroy(fs->by_name);
+    hmap_destroy(fs->graves);
+    free(fs);
+}

@@ -1,0 +1,343 @@
+/* kvs_load.c - objects from upstream, and for downstream.
+ *
+ *    kvs.load request: digests, one after the other (at most 256)
+ *    response: per digest  u32 length, bytes;   length 0xffffffff: there is no such object,
+ *              0xfffffffe: it did not fit in this answer, ask again
+ *
+ * Objects that are missing are put on a list, which goes upstream as one request when all that came
+ * in was looked at.  Two readers of one object wait for one request (content.c); so do instances
+ * below that ask here.  Thus a thousand ranks that read one value cost one transfer per edge of the
+ * tree.
+ *
+ * Invariants:
+ *  1. A digest that content_wait() told us to fetch is in `wanted` or in exactly one load, until it
+ * was supplied or denied.
+ *  2. What arrives is checked as a tree object and against its digest before anybody sees it.
+ *  3. Objects that somebody waited for are held until the waiter has done its work: a cache smaller
+ * than what one read needs makes it slow, not endless.
+ *
+ * Failure: no way upstream, or no such object: who waits gets that error.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvs_private.h"
+
+#define ABSENT 0xffffffffu
+#define LATER 0xfffffffeu
+#define ANSWER_MAX (32u * 1024 * 1024)
+
+/* --- waiting --- */
+
+struct km_wait_item {
+    struct content_waiter waiter;
+    struct list_node node; /* in km_wait.items */
+    struct km_wait *owner; /* NULL once it came */
+    struct content_obj *held;
+    uint8_t digest[BLOBREF_DIGEST_MAX];
+};
+
+void km_wait_init(struct km_wait *w, struct km *k, km_wait_f done)
+{
+    memset(w, 0, sizeof(*w));
+    w->k = k;
+    w->done = done;
+    list_init(&w->items);
+}
+
+static void item_came(struct content_waiter *cw, int errnum, const char *error)
+{
+    struct km_wait_item *it = list_entry(cw, struct km_wait_item, waiter);
+    struct km_wait *w = it->owner;
+    it->owner = NULL;
+    if (errnum == 0) {
+        it->held = content_get(w->k->content, it->digest);
+        if (it->held)
+            content_hold(w->k->content, it->held);
+    } else if (w->errnum == 0) {
+        w->errnum = errnum;
+        snprintf(w->error, sizeof(w->error), "%s", error);
+    }
+    if (--w->waiting == 0)
+        w->done(w);
+}
+
+static int want(struct km *k, const uint8_t *digest)
+{
+    if (k->nwanted == k->wanted_cap) {
+        size_t cap = k->wanted_cap ? k->wanted_cap * 2 : 64;
+        void *p = realloc(k->wanted, cap * sizeof(*k->wanted));
+        if (!p)
+            return -1;
+        k->wanted = p;
+        k->wanted_cap = cap;
+    }
+    memcpy(k->wanted[k->nwanted++], digest, BLOBREF_DIGEST_MAX);
+    km_poke(k);
+    return 0;
+}
+
+int km_wait_for(struct km_wait *w, const struct kvsmiss *miss)
+{
+    struct km *k = w->k;
+    if (k->master) {
+        errno = ENOENT;
+        return -1;
+    }
+    w->errnum = 0;
+    for (unsigned i = 0; i < miss->n; i++) {
+        struct km_wait_item *it = calloc(1, sizeof(*it));
+        if (!it)
+            return -1;
+        it->owner = w;
+        memcpy(it->digest, miss->digest[i], BLOBREF_DIGEST_MAX);
+        int rc = content_wait(k->content, it->digest, &it->waiter, item_came);
+        if (rc < 0) {
+            free(it);
+            return -1;
+        }
+        list_init(&it->node);
+        list_append(&w->items, &it->node);
+        w->waiting++;
+        if (rc == 1 && want(k, it->digest) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void km_wait_clear(struct km_wait *w)
+{
+    LIST_FOREACH_SAFE(n, tmp, &w->items)
+    {
+        struct km_wait_item *it = list_entry(n, struct km_wait_item, node);
+        if (it->owner)
+            content_waiter_cancel(&it->waiter);
+        if (it->held)
+            content_release(w->k->content, it->held);
+        list_remove(n);
+        free(it);
+    }
+    w->waiting = 0;
+}
+
+/* --- asking upstream --- */
+
+struct load {
+    struct list_node node;
+    struct km *k;
+    flux_future_t *f;
+    size_t n;
+    uint8_t digest[KVS_LOAD_MAX][BLOBREF_DIGEST_MAX];
+};
+
+static void load_free(struct load *l)
+{
+    list_remove(&l->node);
+    flux_future_destroy(l->f);
+    free(l);
+}
+
+static void deny(struct load *l, size_t from, int errnum, const char *error)
+{
+    for (size_t i = from; i < l->n; i++)
+        content_deny(l->k->content, l->digest[i], errnum, error);
+}
+
+/* One object of an answer; how many bytes it took, or -1 when the answer ends here. */
+static ssize_t take(struct load *l, size_t i, const uint8_t *p, size_t left)
+{
+    struct km *k = l->k;
+    if (left < 4)
+        return -1;
+    uint32_t len = kvs_get32(p);
+    if (len == ABSENT) {
+        content_deny(k->content, l->digest[i], ENOENT, "the store has no such object any more");
+        return 4;
+    }
+    if (len == LATER) {
+        if (want(k, l->digest[i]) < 0)
+            content_deny(k->content, l->digest[i], ENOMEM, "out of memory");
+        return 4;
+    }
+    if (len > left - 4)
+        return -1;
+    errmsg_t err;
+    if (treeobj_check(p + 4, len, blobref_size(k->blobref), &err) < 0)
+        content_deny(k->content, l->digest[i], EPROTO, err.text);
+    else
+        (void)content_supply(k->content, l->digest[i], p + 4, len); /* waiters are told */
+    return 4 + (ssize_t)len;
+}
+
+static void loaded_cb(flux_future_t *f, void *arg)
+{
+    struct load *l = arg;
+    struct km *k = l->k;
+    const void *data;
+    size_t len, pos = 0, i = 0;
+    errmsg_t err;
+    if (flux_rpc_get_raw(f, &data, &len, &err) < 0) {
+        deny(l, 0, errno, err.text);
+    } else {
+        for (; i < l->n; i++) {
+            ssize_t size = take(l, i, (const uint8_t *)data + pos, len - pos);
+            if (size < 0)
+                break;
+            pos += (size_t)size;
+        }
+        deny(l, i, EPROTO, "an answer with objects was cut off");
+    }
+    load_free(l);
+    content_trim(k->content);
+}
+
+void km_load_work(struct km *k)
+{
+    size_t dsize = k->blobref ? blobref_size(k->blobref) : 0;
+    while (k->nwanted > 0) {
+        struct load *l = calloc(1, sizeof(*l));
+        if (!l) {
+            content_deny_all(k->content, ENOMEM, "out of memory");
+            k->nwanted = 0;
+            return;
+        }
+        uint8_t *buf = malloc(KVS_LOAD_MAX * dsize);
+        l->k = k;
+        l->n = k->nwanted < KVS_LOAD_MAX ? k->nwanted : KVS_LOAD_MAX;
+        list_init(&l->node);
+        list_append(&k->loads, &l->node);
+        memcpy(l->digest, k->wanted, l->n * sizeof(l->digest[0]));
+        k->nwanted -= l->n;
+        memmove(k->wanted, k->wanted + l->n, k->nwanted * sizeof(*k->wanted));
+        for (size_t i = 0; buf && i < l->n; i++)
+            memcpy(buf + i * dsize, l->digest[i], dsize);
+        k->st.loads += l->n;
+        if (!buf || !(l->f = km_upstream(k, "kvs.load", buf, l->n * dsize, false)) ||
+            flux_future_then(l->f, -1., loaded_cb, l) < 0) {
+            deny(l, 0, ENOMEM, "out of memory");
+            load_free(l);
+        }
+        free(buf);
+    }
+}
+
+/* --- answering downstream --- */
+
+struct serve {
+    struct list_node node;
+    struct km *k;
+    struct km_wait wait;
+    flux_msg_t *req;
+    size_t n;
+};
+
+static void serve_free(struct serve *s)
+{
+    list_remove(&s->node);
+    km_wait_clear(&s->wait);
+    flux_msg_destroy(s->req);
+    free(s);
+}
+
+static void serve_answer(struct serve *s)
+{
+    struct km *k = s->k;
+    size_t dsize = blobref_size(k->blobref), len;
+    const uint8_t *d = flux_msg_payload(s->req, &len);
+    size_t size = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        struct content_obj *o = content_get(k->content, d + i * dsize);
+        size += 4 + (o ? o->len : 0);
+    }
+    size_t room = size < ANSWER_MAX ? size : ANSWER_MAX + CONTENT_OBJECT_MAX;
+    uint8_t *buf = malloc((room < size ? room : size) + 1), *p = buf;
+    if (!buf) {
+        flux_respond_error(k->h, s->req, ENOMEM, "rank %u is out of memory for objects",
+                           flux_rank(k->h));
+        return;
+    }
+    size_t left = s->n * 4; /* for the lengths still to come */
+    for (size_t i = 0; i < s->n; i++, left -= 4) {
+        struct content_obj *o = content_get(k->content, d + i * dsize);
+        bool fits = !o || p == buf || (size_t)(p - buf) + o->len + left <= ANSWER_MAX;
+        kvs_put32(p, !o ? ABSENT : fits ? o->len : LATER);
+        p += 4;
+        if (o && fits) {
+            memcpy(p, o->data, o->len);
+            p += o->len;
+            k->st.served++;
+        }
+    }
+    flux_msg_t *resp = flux_msg_response_create(s->req, 0);
+    if (!resp) {
+        free(buf);
+        flux_respond_error(k->h, s->req, ENOMEM, "rank %u is out of memory for objects",
+                           flux_rank(k->h));
+        return;
+    }
+    if (flux_msg_take_raw(resp, buf, (size_t)(p - buf)) < 0)
+        flux_msg_destroy(resp);
+    else
+        (void)flux_send(k->h, resp); /* the broker ends the request when it cannot */
+}
+
+static void serve_done(struct km_wait *w)
+{
+    struct serve *s = list_entry(w, struct serve, wait);
+    if (w->errnum && w->errnum != ENOENT)
+        flux_respond_error(s->k->h, s->req, w->errnum, "%s", w->error);
+    else
+        serve_answer(s);
+    serve_free(s);
+}
+
+void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    size_t len;
+    const uint8_t *d = flux_msg_payload(msg, &len);
+    if (!km_ready(k, msg, km_load_cb))
+        return;
+    size_t dsize = blobref_size(k->blobref);
+    if (!flux_msg_has_flag(msg, FLUX_MSGF_RAW) || len == 0 || len % dsize ||
+        len / dsize > KVS_LOAD_MAX) {
+        flux_respond_error(h, msg, EPROTO, "request of %zu bytes is no list of objects", len);
+        return;
+    }
+    struct serve *s = calloc(1, sizeof(*s));
+    if (!s) {
+        flux_respond_error(h, msg, ENOMEM, "out of memory");
+        return;
+    }
+    s->k = k;
+    s->req = flux_msg_incref(msg);
+    s->n = len / dsize;
+    list_init(&s->node);
+    list_append(&k->serves, &s->node);
+    km_wait_init(&s->wait, k, serve_done);
+    k->miss.n = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        if (!content_get(k->content, d + i * dsize) && !k->master)
+            memcpy(k->miss.digest[k->miss.n++], d + i * dsize, dsize);
+    }
+    if (k->miss.n > 0) {
+        if (km_wait_for(&s->wait, &k->miss) == 0)
+            return;
+        flux_respond_error(h, msg, ENOMEM, "out of memory");
+    } else {
+        serve_answer(s);
+    }
+    serve_free(s);
+}
+
+void km_load_fini(struct km *k)
+{
+    LIST_FOREACH_SAFE(n, tmp, &k->serves)
+    serve_free(list_entry(n, struct serve, node));
+    LIST_FOREACH_SAFE(n, tmp, &k->loads)
+    load_free(list_entry(n, struct load, node));
+    free(k->wanted);
+}

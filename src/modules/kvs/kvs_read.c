@@ -1,0 +1,354 @@
+/* kvs_read.c - reading keys and directories.
+ *
+ * A read walks from a root (kvswalk.c).  When objects are missing it waits for them and begins
+ * again; at the master nothing is ever missing below the current root.
+ *
+ * The master forgets old roots after a while.  A read that began at one and finds an object gone
+ * asks the master for its root and begins again there: the answer is then newer than asked for,
+ * never older.
+ *
+ * Invariants:
+ *  1. A read sees one root from beginning to end, at least as new as the newest this instance knew
+ * when the request came.
+ *  2. done() is called exactly once per start, or never after a cancel.
+ *  3. Every round either ends the read or adds objects that are held until its end, so it ends.
+ *
+ * Failure: ENOENT and the like from the walk; errors of the way upstream; EAGAIN when the store
+ * moved on ten times while objects were on their way.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvs_private.h"
+
+#define REFRESH_MAX 10
+#define LISTING_MAX (128u * 1024 * 1024)
+
+static void step(struct km_read *r);
+
+static void finish(struct km_read *r, int errnum)
+{
+    r->errnum = errnum;
+    km_wait_clear(&r->wait);
+    list_remove(&r->node);
+    list_remove(&r->refresh_node);
+    r->done(r, r->arg);
+}
+
+/* --- listing --- */
+
+struct listing {
+    struct km_read *r;
+    uint8_t *buf;
+    size_t len, cap;
+    uint32_t count;
+    bool missing;
+};
+
+static int list_entry_cb(const struct treeobj_entry *e, void *arg)
+{
+    struct listing *l = arg;
+    struct km_read *r = l->r;
+    const uint8_t *data = e->data;
+    size_t datalen = e->len, len;
+    bool has = e->type == TREEOBJ_LINK ||
+               (r->flags & KVS_REQ_VALUES && (e->type == TREEOBJ_VALUE || e->type == TREEOBJ_REF));
+    if (has && e->type == TREEOBJ_REF) {
+        if (kvswalk_value(r->k->content, e, &data, &len, &r->k->miss, &r->err) < 0) {
+            if (errno != EAGAIN)
+                return -1;
+            l->missing = true;
+            return 0;
+        }
+    }
+    if (l->missing)
+        return 0;
+    size_t need = l->len + KVS_ANSWER_ENTRY_HEADER + e->namelen + (has ? datalen : 0);
+    if (need > LISTING_MAX)
+        return errmsg_fail(&r->err, EMSGSIZE,
+                           "the directory with its values exceeds %u MiB: list it without values",
+                           LISTING_MAX >> 20);
+    if (need + 1 > l->cap) {
+        size_t cap = l->cap * 2 > need + 1 ? l->cap * 2 : need + 1;
+        uint8_t *p = realloc(l->buf, cap);
+        if (!p)
+            return errmsg_fail(&r->err, ENOMEM, "out of memory for a directory listing");
+        l->buf = p;
+        l->cap = cap;
+    }
+    uint8_t *p = l->buf + l->len;
+    p[0] = e->type == TREEOBJ_REF ? TREEOBJ_VALUE : e->type;
+    p[1] = e->namelen;
+    p[2] = has;
+    p[3] = 0;
+    kvs_put32(p + 4, e->type == TREEOBJ_DIR ? 0 : e->len);
+    memcpy(p + KVS_ANSWER_ENTRY_HEADER, e->name, e->namelen);
+    if (has && datalen)
+        memcpy(p + KVS_ANSWER_ENTRY_HEADER + e->namelen, data, datalen);
+    l->len = need;
+    l->count++;
+    return 0;
+}
+
+static int make_listing(struct km_read *r)
+{
+    struct listing l = {.r = r, .len = KVS_ANSWER_HEADER, .cap = 1024};
+    if (!(l.buf = malloc(l.cap)))
+        return errmsg_fail(&r->err, ENOMEM, "out of memory for a directory listing");
+    int rc = kvswalk_dir(r->k->content, r->entry.digest, list_entry_cb, &l, &r->k->miss, &r->err);
+    if (rc == 0 && l.missing) {
+        errno = EAGAIN;
+        rc = -1;
+    }
+    if (rc < 0) {
+        int saved = errno;
+        free(l.buf);
+        errno = saved;
+        return -1;
+    }
+    struct kvs_answer a = {.type = TREEOBJ_DIR, .count = l.count, .version = r->version};
+    kvs_answer_encode_header(&a, l.buf);
+    r->answer = l.buf;
+    r->len = l.len;
+    return 0;
+}
+
+static int make_value(struct km_read *r)
+{
+    const uint8_t *data = NULL;
+    size_t len = 0;
+    struct kvs_answer a = {.type = r->entry.type, .version = r->version};
+    if (r->entry.type == TREEOBJ_LINK) {
+        data = r->entry.data;
+        len = r->entry.len;
+    } else if (r->entry.type != TREEOBJ_DIR) {
+        a.type = TREEOBJ_VALUE;
+        if (kvswalk_value(r->k->content, &r->entry, &data, &len, &r->k->miss, &r->err) < 0)
+            return -1;
+    }
+    r->len = KVS_ANSWER_HEADER + len;
+    if (!(r->answer = malloc(r->len + 1)))
+        return errmsg_fail(&r->err, ENOMEM, "out of memory for a value");
+    kvs_answer_encode_header(&a, r->answer);
+    if (len)
+        memcpy(r->answer + KVS_ANSWER_HEADER, data, len);
+    return 0;
+}
+
+/* --- rounds --- */
+
+static int read_once(struct km_read *r)
+{
+    struct km *k = r->k;
+    unsigned flags = r->flags & KVS_REQ_READLINK ? KVSWALK_NOFOLLOW : 0;
+    if (kvswalk_find(k->content, r->root, r->key, r->keylen, flags, &r->entry, &r->linked, &k->miss,
+                     &r->err) < 0)
+        return -1;
+    if (r->list && r->entry.type == TREEOBJ_DIR)
+        return make_listing(r);
+    return make_value(r);
+}
+
+/* An object is gone: is there a newer root to look below? */
+static void gone(struct km_read *r)
+{
+    struct km *k = r->k;
+    if (r->fixed) {
+        errmsg_set(&r->err, "that root is no longer kept (or never was): only recent ones are");
+        finish(r, ENOENT);
+    } else if (k->master) {
+        errmsg_set(&r->err, "an object of the store is missing at its master");
+        finish(r, EIO);
+    } else if (++r->refreshed > REFRESH_MAX) {
+        errmsg_set(&r->err, "the store changes faster than it can be read from rank %u: try again",
+                   flux_rank(k->h));
+        finish(r, EAGAIN);
+    } else {
+        list_remove(&r->refresh_node);
+        list_append(&k->refreshers, &r->refresh_node);
+        km_root_fetch(k, true);
+    }
+}
+
+static void step(struct km_read *r)
+{
+    struct km *k = r->k;
+    k->miss.n = 0;
+    if (read_once(r) == 0) {
+        finish(r, 0);
+    } else if (errno != EAGAIN) {
+        finish(r, errno);
+    } else if (km_wait_for(&r->wait, &k->miss) < 0) {
+        if (errno == ENOENT) {
+            gone(r);
+        } else {
+            errmsg_set(&r->err, "out of memory for objects");
+            finish(r, ENOMEM);
+        }
+    }
+}
+
+static void objects_came(struct km_wait *w)
+{
+    struct km_read *r = list_entry(w, struct km_read, wait);
+    if (w->errnum == 0) {
+        step(r);
+    } else if (w->errnum == ENOENT) {
+        km_wait_clear(w);
+        gone(r);
+    } else {
+        errmsg_set(&r->err, "%s", w->error);
+        finish(r, w->errnum);
+    }
+}
+
+void km_read_again(struct km_read *r)
+{
+    list_remove(&r->refresh_node);
+    if (r->errnum) {
+        finish(r, r->errnum);
+        return;
+    }
+    memcpy(r->root, r->k->root, sizeof(r->root));
+    r->version = r->k->version;
+    step(r);
+}
+
+void km_read_start(struct km_read *r)
+{
+    list_init(&r->node);
+    list_append(&r->k->reads, &r->node);
+    list_init(&r->refresh_node);
+    km_wait_init(&r->wait, r->k, objects_came);
+    r->answer = NULL;
+    r->errnum = 0;
+    r->refreshed = 0;
+    if (!r->fixed) {
+        memcpy(r->root, r->k->root, sizeof(r->root));
+        r->version = r->k->version;
+    }
+    step(r);
+}
+
+void km_read_cancel(struct km_read *r)
+{
+    km_wait_clear(&r->wait);
+    list_remove(&r->node);
+    list_remove(&r->refresh_node);
+    free(r->answer);
+    r->answer = NULL;
+}
+
+/* --- requests --- */
+
+struct reqread {
+    struct km_read read;
+    flux_msg_t *req;
+};
+
+static void reqread_free(struct reqread *q)
+{
+    flux_msg_destroy(q->req);
+    free(q);
+}
+
+void km_read_respond(struct km_read *r, const flux_msg_t *req, bool more)
+{
+    flux_t *h = r->k->h;
+    flux_msg_t *resp = flux_msg_response_create(req, 0);
+    if (!resp || flux_msg_take_raw(resp, r->answer, r->len) < 0) {
+        if (!resp)
+            free(r->answer);
+        flux_msg_destroy(resp);
+        flux_respond_error(h, req, ENOMEM, "out of memory for an answer");
+    } else {
+        if (more)
+            flux_msg_set_flags(resp, flux_msg_flags(resp) | FLUX_MSGF_STREAMING);
+        (void)flux_send(h, resp); /* fails only when the broker is gone */
+    }
+    r->answer = NULL;
+}
+
+static void request_done(struct km_read *r, void *arg)
+{
+    struct reqread *q = arg;
+    if (r->errnum == 0 && r->list && r->entry.type != TREEOBJ_DIR) {
+        free(r->answer);
+        r->answer = NULL;
+        flux_respond_error(r->k->h, q->req, ENOTDIR, "'%.*s' is not a directory",
+                           r->keylen > 120 ? 120 : (int)r->keylen, r->key);
+    } else if (r->errnum) {
+        flux_respond_error(r->k->h, q->req, r->errnum, "%s", r->err.text);
+    } else {
+        km_read_respond(r, q->req, false);
+    }
+    reqread_free(q);
+}
+
+static void request(struct km *k, const flux_msg_t *msg, bool list)
+{
+    struct kvs_lookup_req in;
+    errmsg_t err;
+    size_t len;
+    const void *data = flux_msg_payload(msg, &len);
+    if (kvs_lookup_req_decode(data, len, &in, &err) < 0) {
+        flux_respond_error(k->h, msg, errno, "%s", err.text);
+        return;
+    }
+    struct reqread *q = calloc(1, sizeof(*q));
+    if (!q) {
+        flux_respond_error(k->h, msg, ENOMEM, "out of memory for a request");
+        return;
+    }
+    struct km_read *r = &q->read;
+    r->k = k;
+    r->key = in.key; /* in the payload, which the message keeps */
+    r->keylen = in.keylen;
+    r->flags = in.flags;
+    r->list = list;
+    r->done = request_done;
+    r->arg = q;
+    if (in.reflen) {
+        r->fixed = true;
+        if (blobref_parse(k->blobref, in.ref, in.reflen, r->root, &err) < 0) {
+            flux_respond_error(k->h, msg, errno, "%s", err.text);
+            free(q);
+            return;
+        }
+    }
+    q->req = flux_msg_incref(msg);
+    km_read_start(r);
+}
+
+void km_lookup_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    if (km_ready(k, msg, km_lookup_cb)) {
+        k->st.lookups++;
+        request(k, msg, false);
+    }
+}
+
+void km_readdir_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    if (km_ready(k, msg, km_readdir_cb)) {
+        k->st.readdirs++;
+        request(k, msg, true);
+    }
+}
+
+void km_read_fini(struct km *k)
+{
+    LIST_FOREACH_SAFE(n, tmp, &k->reads)
+    {
+        struct km_read *r = list_entry(n, struct km_read, node);
+        if (r->done == request_done) {
+            struct reqread *q = r->arg;
+            km_read_cancel(r);
+            reqread_free(q);
+        }
+    }
+}

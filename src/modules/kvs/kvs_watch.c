@@ -1,0 +1,563 @@
+/* kvs_watch.c - watching keys and directories, at a cost that depends on what changed.
+ *
+ * Watched keys form a tree of spots, one per name; the spots in a directory are sorted by the hash
+ * of their names, which is the order of the store's tries.  When the root has changed, the old and
+ * the new trie are walked together, and only where both of these hold: their digests differ, and
+ * there is a spot below.  A spot remembers what stood there (its mark); one whose entry differs has
+ * its watchers look the key up and answer.  A watcher of a key that did not change is never
+ * touched, however many changes there are beside it.
+ *
+ * Watchers whose way leads through a symbolic link cannot be found so (what they watch is
+ * elsewhere): they are in a list of their own and look again after every change.
+ *
+ * Invariants:
+ *  1. `done` is the root up to which spots are right.  A spot whose subtree could not be walked for
+ * want of an object keeps its old mark, and the walk is done again when the objects are here.
+ *  2. A watcher sends only what differs from what it sent last; looking twice is harmless.
+ *  3. One look-up per watcher at a time.  What changes meanwhile makes it `dirty`, so the last
+ * answer sent is what the newest root says.
+ *  4. A watcher that answered while a walk was not finished looks again after it.
+ *
+ * Failure: an object that cannot be had fails the look-up of the watchers concerned; they get the
+ * error, which ends their stream.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvs_private.h"
+
+struct mark {
+    uint8_t *data; /* type and what identifies the contents; NULL: not known */
+    size_t len;
+};
+
+struct spot {
+    struct spot *parent;
+    struct spot **child; /* sorted by hash */
+    uint32_t n, cap;
+    uint64_t hash;
+    struct mark mark;
+    struct list_node watchers;
+    uint8_t namelen;
+    char name[];
+};
+
+struct watcher {
+    struct list_node node;        /* in spot.watchers */
+    struct list_node all_node;    /* in km_watches.all */
+    struct list_node dirty_node;  /* in km_watches.dirty */
+    struct list_node linked_node; /* in km_watches.linked */
+    struct list_node early_node;  /* in km_watches.early */
+    struct spot *spot;
+    struct km_read read;
+    bool reading;
+    bool sent_any;
+    struct mark sent;
+    flux_msg_t *req;
+};
+
+struct km_watches {
+    struct spot *top;
+    struct list_node all, dirty, linked, early;
+    size_t count;
+    bool known; /* `done` is a root */
+    uint8_t done[BLOBREF_DIGEST_MAX];
+    uint8_t target[BLOBREF_DIGEST_MAX]; /* of the walk that waits for objects */
+    struct km_wait wait;
+    bool waiting;
+    unsigned tries;
+};
+
+/* --- marks --- */
+
+static void mark_clear(struct mark *m)
+{
+    free(m->data);
+    m->data = NULL;
+    m->len = 0;
+}
+
+/* What an entry is, in bytes; NULL: absent.  The bytes are in `buf`, which is large enough. */
+#define MARK_MAX (1 + KVS_KEY_MAX)
+static size_t mark_bytes(const struct treeobj_entry *e, size_t dsize, uint8_t *buf)
+{
+    buf[0] = e ? e->type : 0;
+    size_t len = !e ? 0 : e->digest ? dsize : e->len;
+    if (len > 0)
+        memcpy(buf + 1, e->digest ? e->digest : e->data, len);
+    return 1 + len;
+}
+
+static bool mark_is(const struct mark *m, const uint8_t *bytes, size_t len)
+{
+    return m->data && m->len == len && memcmp(m->data, bytes, len) == 0;
+}
+
+static void mark_set(struct mark *m, const uint8_t *bytes, size_t len)
+{
+    uint8_t *p = malloc(len);
+    mark_clear(m);
+    if (p) { /* else not known: looks changed the next time */
+        memcpy(p, bytes, len);
+        m->data = p;
+        m->len = len;
+    }
+}
+
+/* --- spots --- */
+
+static struct spot *spot_new(struct spot *parent, const char *name, size_t len)
+{
+    struct spot *s = calloc(1, sizeof(*s) + len);
+    if (!s)
+        return NULL;
+    s->parent = parent;
+    s->namelen = (uint8_t)len;
+    memcpy(s->name, name, len);
+    s->hash = treeobj_hash(name, len);
+    list_init(&s->watchers);
+    return s;
+}
+
+/* Number of children with a hash below `hash`. */
+static uint32_t spot_pos(const struct spot *s, uint32_t lo, uint32_t hi, uint64_t hash)
+{
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (s->child[mid]->hash < hash)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static struct spot *spot_child(struct spot *s, const char *name, size_t len)
+{
+    uint64_t hash = treeobj_hash(name, len);
+    uint32_t pos = spot_pos(s, 0, s->n, hash);
+    for (uint32_t i = pos; i < s->n && s->child[i]->hash == hash; i++) {
+        if (s->child[i]->namelen == len && memcmp(s->child[i]->name, name, len) == 0)
+            return s->child[i];
+    }
+    if (s->n == s->cap) {
+        uint32_t cap = s->cap ? s->cap * 2 : 2;
+        void *p = realloc(s->child, cap * sizeof(*s->child));
+        if (!p)
+            return NULL;
+        s->child = p;
+        s->cap = cap;
+    }
+    struct spot *c = spot_new(s, name, len);
+    if (!c)
+        return NULL;
+    memmove(&s->child[pos + 1], &s->child[pos], (s->n - pos) * sizeof(*s->child));
+    s->child[pos] = c;
+    s->n++;
+    return c;
+}
+
+/* Free a spot that is of no use any more, and those above it. */
+static void spot_prune(struct spot *s)
+{
+    while (s->parent && s->n == 0 && list_empty(&s->watchers)) {
+        struct spot *parent = s->parent;
+        uint32_t pos = spot_pos(parent, 0, parent->n, s->hash);
+        while (parent->child[pos] != s)
+            pos++;
+        parent->n--;
+        memmove(&parent->child[pos], &parent->child[pos + 1],
+                (parent->n - pos) * sizeof(*parent->child));
+        mark_clear(&s->mark);
+        free(s->child);
+        free(s);
+        s = parent;
+    }
+}
+
+static struct spot *spot_get(struct spot *top, const char *key, size_t len)
+{
+    struct spot *s = top;
+    if (kvs_key_is_root(key, len))
+        return s;
+    for (const char *k = key; k;) {
+        const char *rest;
+        size_t restlen;
+        size_t n = kvs_key_name(k, len, &rest, &restlen);
+        struct spot *c = spot_child(s, k, n);
+        if (!c) {
+            spot_prune(s);
+            return NULL;
+        }
+        s = c;
+        k = rest;
+        len = restlen;
+    }
+    return s;
+}
+
+/* --- watchers --- */
+
+static void watcher_dirty(struct km *k, struct watcher *w)
+{
+    if (list_empty(&w->dirty_node))
+        list_append(&k->watches->dirty, &w->dirty_node);
+    km_poke(k);
+}
+
+static void spot_dirty(struct km *k, struct spot *s)
+{
+    LIST_FOREACH(n, &s->watchers)
+    watcher_dirty(k, list_entry(n, struct watcher, node));
+}
+
+static void watcher_free(struct km *k, struct watcher *w)
+{
+    if (w->reading)
+        km_read_cancel(&w->read);
+    list_remove(&w->node);
+    list_remove(&w->all_node);
+    list_remove(&w->dirty_node);
+    list_remove(&w->linked_node);
+    list_remove(&w->early_node);
+    spot_prune(w->spot);
+    mark_clear(&w->sent);
+    flux_msg_destroy(w->req);
+    free(w);
+    k->watches->count--;
+}
+
+static void send_absent(struct km *k, struct watcher *w)
+{
+    uint8_t buf[KVS_ANSWER_HEADER];
+    struct kvs_answer a = {.type = 0, .version = w->read.version};
+    kvs_answer_encode_header(&a, buf);
+    flux_respond_more_raw(k->h, w->req, buf, sizeof(buf));
+}
+
+static void looked(struct km_read *r, void *arg)
+{
+    struct watcher *w = arg;
+    struct km *k = r->k;
+    struct km_watches *ws = k->watches;
+    bool absent = r->errnum == ENOENT || r->errnum == ENOTDIR;
+    uint8_t bytes[MARK_MAX];
+    w->reading = false;
+    if (r->errnum && !absent) {
+        flux_respond_error(k->h, w->req, r->errnum, "%s", r->err.text);
+        watcher_free(k, w);
+        return;
+    }
+    list_remove(&w->linked_node);
+    if (r->linked)
+        list_append(&ws->linked, &w->linked_node);
+    if (ws->waiting && list_empty(&w->early_node))
+        list_append(&ws->early, &w->early_node);
+    size_t len = mark_bytes(absent ? NULL : &r->entry, blobref_size(k->blobref), bytes);
+    if (w->sent_any && mark_is(&w->sent, bytes, len)) {
+        free(r->answer);
+        r->answer = NULL;
+        return;
+    }
+    mark_set(&w->sent, bytes, len);
+    w->sent_any = true;
+    k->st.watch_sent++;
+    if (absent)
+        send_absent(k, w);
+    else
+        km_read_respond(r, w->req, true);
+}
+
+static void look(struct km *k, struct watcher *w)
+{
+    if (w->reading)
+        return; /* stays dirty; comes again when this look-up is over */
+    list_remove(&w->dirty_node);
+    w->reading = true;
+    k->st.watch_looked++;
+    km_read_start(&w->read);
+}
+
+/* --- the walk --- */
+
+struct walk {
+    struct km *k;
+    size_t dsize;
+    struct kvsmiss *miss;
+    bool failed; /* for a reason other than a missing object */
+};
+
+static bool walk_dir(struct walk *x, struct spot *s, const uint8_t *old, const uint8_t *new);
+
+/* Compare a spot with the entry that stands there now (NULL: none).  false: objects are missing. */
+static bool walk_spot(struct walk *x, struct spot *s, const struct treeobj_entry *e)
+{
+    uint8_t bytes[MARK_MAX];
+    size_t len = mark_bytes(e, x->dsize, bytes);
+    if (mark_is(&s->mark, bytes, len))
+        return true;
+    spot_dirty(x->k, s);
+    const uint8_t *old = s->mark.data && s->mark.data[0] == TREEOBJ_DIR ? s->mark.data + 1 : NULL;
+    const uint8_t *new = e && e->type == TREEOBJ_DIR ? e->digest : NULL;
+    if (s->n > 0 && !walk_dir(x, s, old, new))
+        return false;
+    if (e && e->type == TREEOBJ_LINK) {
+        /* What is watched below it is elsewhere from now on: let everybody look. */
+        for (uint32_t i = 0; i < s->n; i++)
+            spot_dirty(x->k, s->child[i]);
+    }
+    mark_set(&s->mark, bytes, len);
+    return true;
+}
+
+/* All spots from lo to hi, each by a look-up in the directory. */
+static bool walk_each(struct walk *x, struct spot *s, uint32_t lo, uint32_t hi, const uint8_t *new)
+{
+    bool ok = true;
+    for (uint32_t i = lo; i < hi; i++) {
+        struct spot *c = s->child[i];
+        struct treeobj_entry e;
+        int rc =
+            new ? kvswalk_entry(x->k->content, new, c->name, c->namelen, &e, x->miss, NULL) : 0;
+        if (rc < 0) {
+            x->failed |= errno != EAGAIN;
+            ok = false;
+        } else if (!walk_spot(x, c, rc ? &e : NULL)) {
+            ok = false;
+        }
+    }
+    return ok;
+}
+
+/* Two nodes of the old and the new trie at the same place, and the spots that belong there. */
+static bool walk_node(struct walk *x, struct spot *s, uint32_t lo, uint32_t hi, const uint8_t *top,
+                      const uint8_t *old, const uint8_t *new, unsigned depth)
+{
+    if (lo == hi || (old && new &&memcmp(old, new, x->dsize) == 0))
+        return true;
+    if (!new)
+        return walk_each(x, s, lo, hi, NULL);
+    if (!old || hi - lo == 1)
+        return walk_each(x, s, lo, hi, top);
+    const void *n = kvswalk_node(x->k->content, new, (int)depth, x->miss, NULL);
+    if (!n) {
+        x->failed |= errno != EAGAIN;
+        return false;
+    }
+    struct content_obj *oo = content_get(x->k->content, old);
+    if (!oo || treeobj_kind(n) != TREEOBJ_BRANCH || treeobj_kind(oo->data) != TREEOBJ_BRANCH)
+        return walk_each(x, s, lo, hi, top);
+    bool ok = true;
+    for (unsigned slot = 0; slot < TREEOBJ_FAN && lo < hi; slot++) {
+        uint32_t end = lo;
+        while (end < hi && treeobj_slot(s->child[end]->hash, depth) == slot)
+            end++;
+        const uint8_t *oc = NULL, *nc = NULL;
+        if (end > lo) {
+            if (!treeobj_branch_child(oo->data, x->dsize, slot, &oc, NULL))
+                oc = NULL;
+            if (!treeobj_branch_child(n, x->dsize, slot, &nc, NULL))
+                nc = NULL;
+            if ((oc || nc) && !walk_node(x, s, lo, end, top, oc, nc, depth + 1))
+                ok = false;
+        }
+        lo = end;
+    }
+    return ok;
+}
+
+static bool walk_dir(struct walk *x, struct spot *s, const uint8_t *old, const uint8_t *new)
+{
+    /* Spots that were made since the old root are not known: they must not be passed over because
+     * nothing changed around them.  Their watchers look for themselves when they begin. */
+    return walk_node(x, s, 0, s->n, new, old, new, 0);
+}
+
+static void walk(struct km *k);
+
+static void walk_objects_came(struct km_wait *w)
+{
+    struct km *k = w->k;
+    struct km_watches *ws = k->watches;
+    ws->waiting = false;
+    if (w->errnum && ++ws->tries > 3) {
+        /* The old and the new root lie too far apart: everybody looks for himself. */
+        LIST_FOREACH(n, &ws->all)
+        watcher_dirty(k, list_entry(n, struct watcher, all_node));
+        memcpy(ws->done, ws->target, sizeof(ws->done));
+        ws->tries = 0;
+    }
+    km_wait_clear(w);
+    km_poke(k);
+}
+
+static void walk(struct km *k)
+{
+    struct km_watches *ws = k->watches;
+    if (ws->waiting)
+        return;
+    if (ws->count == 0 || !ws->known) {
+        memcpy(ws->done, k->root, sizeof(ws->done));
+        ws->known = true;
+        return;
+    }
+    size_t dsize = blobref_size(k->blobref);
+    if (memcmp(ws->done, k->root, dsize) == 0)
+        return;
+    struct walk x = {.k = k, .dsize = dsize, .miss = &k->miss};
+    k->miss.n = 0;
+    memcpy(ws->target, k->root, sizeof(ws->target));
+    bool ok = walk_dir(&x, ws->top, ws->done, k->root);
+    if (!ok && k->miss.n > 0 && km_wait_for(&ws->wait, &k->miss) == 0) {
+        ws->waiting = true;
+        return;
+    }
+    if (!ok) {
+        LIST_FOREACH(n, &ws->all)
+        watcher_dirty(k, list_entry(n, struct watcher, all_node));
+    }
+    km_wait_clear(&ws->wait);
+    ws->tries = 0;
+    memcpy(ws->done, ws->target, sizeof(ws->done));
+    spot_dirty(k, ws->top);
+    LIST_FOREACH(n, &ws->linked)
+    watcher_dirty(k, list_entry(n, struct watcher, linked_node));
+    struct list_node *n;
+    while ((n = list_first(&ws->early))) {
+        list_remove(n);
+        watcher_dirty(k, list_entry(n, struct watcher, early_node));
+    }
+}
+
+void km_watch_work(struct km *k)
+{
+    struct km_watches *ws = k->watches;
+    if (!k->ready)
+        return;
+    walk(k);
+    struct list_node now, *n;
+    list_init(&now);
+    while ((n = list_first(&ws->dirty))) {
+        list_remove(n);
+        list_append(&now, n);
+    }
+    while ((n = list_first(&now))) {
+        struct watcher *w = list_entry(n, struct watcher, dirty_node);
+        list_remove(n);
+        if (w->reading)
+            list_append(&ws->dirty, n);
+        else
+            look(k, w);
+    }
+}
+
+/* --- requests --- */
+
+struct km_watches *km_watches_create(void)
+{
+    struct km_watches *ws = calloc(1, sizeof(*ws));
+    if (!ws || !(ws->top = spot_new(NULL, "", 0))) {
+        free(ws);
+        return NULL;
+    }
+    list_init(&ws->all);
+    list_init(&ws->dirty);
+    list_init(&ws->linked);
+    list_init(&ws->early);
+    return ws;
+}
+
+void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    struct km_watches *ws = k->watches;
+    struct kvs_lookup_req q;
+    errmsg_t err;
+    size_t len;
+    const void *data = flux_msg_payload(msg, &len);
+    if (!km_ready(k, msg, km_watch_cb))
+        return;
+    if (kvs_lookup_req_decode(data, len, &q, &err) < 0) {
+        flux_respond_error(h, msg, errno, "%s", err.text);
+        return;
+    }
+    if (!flux_msg_has_flag(msg, FLUX_MSGF_STREAMING) || q.reflen) {
+        flux_respond_error(h, msg, EPROTO, "a watch must be a streaming request without a root");
+        return;
+    }
+    struct watcher *w = calloc(1, sizeof(*w));
+    struct spot *s = w ? spot_get(ws->top, q.key, q.keylen) : NULL;
+    if (!s) {
+        free(w);
+        flux_respond_error(h, msg, ENOMEM, "out of memory for a watch");
+        return;
+    }
+    if (ws->count++ == 0 && !ws->waiting)
+        walk(k);
+    if (!ws->wait.done)
+        km_wait_init(&ws->wait, k, walk_objects_came);
+    w->spot = s;
+    w->req = flux_msg_incref(msg);
+    list_init(&w->node);
+    list_init(&w->all_node);
+    list_init(&w->dirty_node);
+    list_init(&w->linked_node);
+    list_init(&w->early_node);
+    list_append(&s->watchers, &w->node);
+    list_append(&ws->all, &w->all_node);
+    w->read.k = k;
+    w->read.key = q.key; /* in the payload, which the message keeps */
+    w->read.keylen = q.keylen;
+    w->read.flags = q.flags;
+    w->read.list = true;
+    w->read.done = looked;
+    w->read.arg = w;
+    look(k, w);
+}
+
+void km_watch_disconnect(struct km *k, const char *sender)
+{
+    char buf[FLUX_SENDER_MAX];
+    LIST_FOREACH_SAFE(n, tmp, &k->watches->all)
+    {
+        struct watcher *w = list_entry(n, struct watcher, all_node);
+        if (strcmp(flux_msg_sender(w->req, buf, sizeof(buf)), sender) == 0)
+            watcher_free(k, w);
+    }
+}
+
+void km_watch_cancel(struct km *k, const char *sender, uint32_t matchtag)
+{
+    char buf[FLUX_SENDER_MAX];
+    LIST_FOREACH_SAFE(n, tmp, &k->watches->all)
+    {
+        struct watcher *w = list_entry(n, struct watcher, all_node);
+        if (flux_msg_matchtag(w->req) == matchtag &&
+            strcmp(flux_msg_sender(w->req, buf, sizeof(buf)), sender) == 0) {
+            flux_respond_error(k->h, w->req, ENODATA, "the watch was cancelled");
+            watcher_free(k, w);
+        }
+    }
+}
+
+size_t km_watch_count(const struct km *k)
+{
+    return k->watches->count;
+}
+
+void km_watches_destroy(struct km *k)
+{
+    struct km_watches *ws = k->watches;
+    if (!ws)
+        return;
+    if (ws->wait.done)
+        km_wait_clear(&ws->wait);
+    LIST_FOREACH_SAFE(n, tmp, &ws->all)
+    watcher_free(k, list_entry(n, struct watcher, all_node));
+    mark_clear(&ws->top->mark);
+    free(ws->top->child);
+    free(ws->top);
+    free(ws);
+}
