@@ -5,11 +5,11 @@
  * running    fd, pidfd                            end of file, an error, bytes that are no frame
  *
  *  1. The launcher is reaped by a process descriptor, whoever sees it first: the broker's own loop
- * may wait for children too.
+ *     may wait for children too.
  *  2. What the socket does not take waits in `out`, bounded by OUT_MAX; beyond that the launcher
- * does not read, and is given up.
- *  3. A launcher that was lost while it had tasks is followed at once by another, which first ends
- * what the lost one left behind (--sweep).
+ *     does not read, and is given up.
+ *  3. A launcher that was lost is followed by another, with the next job; that first ends what the
+ *     lost one left behind (--sweep).
  */
 #include "config.h"
 #include "exec.h"

@@ -2,14 +2,20 @@
  *
  *    wrexec.run     to rank 0, streaming, raw: struct jobreq with struct wrexec_run as its JSON.
  *                   Responses: JSON struct wrexec_notice (the first says the id), raw output
- * records (wire.h), and as the last, not streaming, JSON struct wrexec_result; for a detached job
- * the notice with the id is the last. wrexec.signal  to rank 0, {id, signum} -> {}; SIGKILL ends
- * all there is of the job wrexec.stdin   to rank 0, no response, raw: u64 id, bytes (none: end of
- * file); at most WIRE_STDIN_WINDOW bytes that no notice has acknowledged wrexec.credit  no
- * response, raw: u64 id, u32 bytes: so much more output may be sent to me wrexec.list    to rank 0,
- * {} -> {"jobs":[struct wrexec_job...]} between instances: wrexec.start   to a child in the tree,
- * streaming, raw: struct jobreq with struct wrexec_start; responses as of wrexec.run wrexec.ctl to
- * a child, no response, {id, signum} Numbers in raw payloads are little-endian.
+ *                   records (wire.h), and as the last, not streaming, JSON struct
+ *                   wrexec_result; for a detached job the notice with the id is the last.
+ *    wrexec.signal  to rank 0, {id, signum} -> {}; SIGKILL ends all there is of the job
+ *    wrexec.stdin   to rank 0, no response, raw: u64 id, bytes (none: end of file); at most
+ *                   WIRE_STDIN_WINDOW bytes that no notice has acknowledged
+ *    wrexec.credit  no response, raw: u64 id, u32 bytes: so much more output may be sent to me
+ *    wrexec.list    to rank 0, {} -> {"jobs":[struct wrexec_job...]}
+ *
+ * Between instances:
+ *    wrexec.start   to a child in the tree, streaming, raw: struct jobreq with struct
+ *                   wrexec_start; responses as of wrexec.run
+ *    wrexec.ctl     to a child, no response, {id, signum}
+ *
+ * Numbers in raw payloads are little-endian.
  *
  * Functions are pure and thread-safe.
  */

@@ -8,8 +8,9 @@
  *    reason      the sentence that says what ended it, if anything but its tasks did
  *    pmi.*       see pmi.c; gone when the job has ended
  *    output.N    of a detached job without output files: chunk N from 0, records one after the
- * other, each a line "TASK STREAM LENGTH" and that many bytes (STREAM: 1 stdout, 2 stderr)
- *    outputlost  bytes beyond the cap of ROOT_OUTPUT_CAP, which were not kept
+ *                other, each a line "TASK STREAM LENGTH" and that many bytes (STREAM: 1 stdout,
+ *                2 stderr)
+ *    outputlost  bytes beyond the cap of 16 MiB, which were not kept
  */
 #include "config.h"
 #include "wrexec.h"

@@ -8,18 +8,21 @@
  * Numbers are in the byte order of the machine, except in output records, which travel on.
  *
  * To the launcher:
- *    RUN       struct wire_run and its strings: start the local tasks of a job
- *    SIGNAL    i32 signal: to the process group of every running task
- *    KILL      (empty): SIGKILL to all there is of the job
- *    STDIN     u32 task (WIRE_ALL: all that have a pipe), data; no data: end of file
- *    CREDIT    u32: so many more bytes of output may be sent
- *    PMI_DONE  i32 rc, then pairs (rc 0) or a sentence: the barrier that was handed over is
- * complete From the launcher: OUTPUT    records, see below STDIN_ACK u32: so many bytes of standard
- * input were written (or were in vain) FAIL      i32 exit code, i32 first task (-1: none), u32
- * count, text: the job cannot go on (program not found, a task died within MPI, MPI_Abort); its
- * exit code, and a sentence PMI_FENCE u32 local barrier number, pairs: all local tasks are in the
- * barrier PMI_NOTE  the same on a single node, where nobody is waited for: for the record only DONE
- * i32 wait status for each local task: nothing of the job is left here
+ *    RUN        struct wire_run and its strings: start the local tasks of a job
+ *    SIGNAL     i32 signal: to the process group of every running task
+ *    KILL       (empty): SIGKILL to all there is of the job
+ *    STDIN      u32 task (WIRE_ALL: all that have a pipe), data; no data: end of file
+ *    CREDIT     u32: so many more bytes of output may be sent
+ *    PMI_DONE   i32 rc, then pairs (rc 0) or a sentence: the barrier handed over is complete
+ *
+ * From the launcher:
+ *    OUTPUT     records, see below
+ *    STDIN_ACK  u32: so many bytes of standard input were written (or were in vain)
+ *    FAIL       i32 exit code, i32 first task (-1: none), u32 count, text: the job cannot go on
+ *               (program not found, a task died within MPI, MPI_Abort)
+ *    PMI_FENCE  u32 number of the barrier, pairs: all local tasks are in it
+ *    PMI_NOTE   the same on a single node, where nobody is waited for: for the record only
+ *    DONE       i32 wait status for each local task: nothing of the job is left here
  *
  * A record of output: u32 task, u32 stream (1 or 2), u32 length, all little-endian; then the bytes.
  *

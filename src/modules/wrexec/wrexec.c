@@ -8,7 +8,7 @@
  *
  *  1. The module never waits; what tells it something is the launcher's socket, or a message.
  *  2. A job belongs to the request it came with.  When who asked is gone (disconnect, cancel), so
- * is the job: all the way down, since each instance is the client of the one above.
+ *     is the job: all the way down, since each instance is the client of the one above.
  *  3. When the module is unloaded, or its broker goes, the launcher sees its connection end, and no
  *     task stays.
  *

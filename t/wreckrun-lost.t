@@ -1,0 +1,49 @@
+#!/bin/bash
+# Brokers that die under a running job.
+# shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
+. "$(dirname "$0")/lib.sh"
+need_flux start wreckrun
+
+marked() {
+    grep -lazxsF "MARK=$1" /proc/[0-9]*/environ | tr -dc '0-9\n'
+}
+gone() {
+    test -z "$(marked "$1")"
+}
+count_is() {
+    test "$(marked "$1" | wc -l)" -ge "$2"
+}
+# broker RANK: its process id
+broker() {
+    "$FLUX" exec -r "$1" sh -c 'ps -o ppid= -p $PPID' | tr -d ' '
+}
+
+hold 7 --topology=kary:2
+for victim in 6 2; do # a leaf, then an inner rank with what is left below it
+    "$FLUX" wreckrun -N"$((victim == 6 ? 7 : 6))" --env=MARK=lost$victim sleep 100 2>err.txt &
+    pid=$!
+    wait_until 10 count_is lost$victim 6
+    target=$(broker $victim)
+    kill -KILL "$target"
+    wait $pid
+    is $? 137 "a broker that dies ends the job (rank $victim)"
+    like "$(cat err.txt)" "lost the tasks on ranks? [0-9,-]*$victim" "... with a sentence"
+    ok "... and all its tasks" wait_until 10 gone lost$victim
+    wait_until 10 sh -c "! '$FLUX' up | grep -qE 'absent'"
+done
+run "$FLUX" wreckrun -n4 -l echo on
+is "$(wc -l <<<"$out")" 4 "the next job runs on what is left"
+fails "more than is left is refused" "$FLUX" wreckrun -N7 true
+release
+
+hold 2
+"$FLUX" wreckrun -N2 --env=MARK=root sleep 100 2>err.txt &
+pid=$!
+wait_until 10 count_is root 2
+kill -KILL "$(broker 0)"
+wait $pid
+isnt $? 0 "a client whose broker died ends"
+ok "... and no task is left" wait_until 15 gone root
+unset FLUX_URI
+wait # for the session, whose initial program went with its broker
+finish
