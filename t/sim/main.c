@@ -20,13 +20,8 @@
 #include "sim.h"
 
 const struct scenario *const scenarios[] = {
-    &scenario_bringup,
-    &scenario_routing,
-    &scenario_events,
-    &scenario_barrier,
-    &scenario_log,
-    &scenario_shutdown,
-    NULL,
+    &scenario_bringup, &scenario_routing, &scenario_events,   &scenario_barrier,
+    &scenario_kvs,     &scenario_log,     &scenario_shutdown, NULL,
 };
 
 struct options {

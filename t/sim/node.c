@@ -337,7 +337,8 @@ static void local_ready(void *arg, void *data)
         core_local_ready(n->core);
 }
 
-extern const struct flux_module flux_module_barrier, flux_module_log, flux_module_hb;
+extern const struct flux_module flux_module_barrier, flux_module_log, flux_module_hb,
+    flux_module_kvs;
 
 static void load_modules(struct node *n)
 {
@@ -346,6 +347,8 @@ static void load_modules(struct node *n)
 
     if (m & SIM_MOD_BARRIER)
         sim_module_add(s, n->rank, &flux_module_barrier);
+    if (m & SIM_MOD_KVS)
+        sim_module_add(s, n->rank, &flux_module_kvs);
     if (m & SIM_MOD_LOG)
         sim_module_add(s, n->rank, &flux_module_log);
     if ((m & SIM_MOD_HB) && n->rank == 0)
