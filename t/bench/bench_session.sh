@@ -17,14 +17,24 @@ IDLE_SECONDS=6
 if [ "${1-}" = --inside ]; then
     brokers=()
     others=()
-    for environ in $(grep -lazxsF "FLUX_BENCH_ID=$FLUX_BENCH_ID" /proc/[0-9]*/environ); do
-        pid=${environ//[!0-9]/}
+    mapfile -t pids < <(grep -lazxsF "FLUX_BENCH_ID=$FLUX_BENCH_ID" /proc/[0-9]*/environ)
+    for pid in "${pids[@]//[!0-9]/}"; do
         exe=$(readlink "/proc/$pid/exe") || continue
         case $exe in
         */flux-broker) brokers+=("$pid") ;;
         */bash | */env) ;;
         *) others+=("$pid") ;;
         esac
+    done
+    # The parent of the brokers is the same program, and none of them.
+    parent=$(for pid in "${brokers[@]}"; do
+        awk '/^PPid:/ { print $2 }' "/proc/$pid/status"
+    done | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
+    for i in "${!brokers[@]}"; do
+        if [ "${brokers[i]}" = "$parent" ]; then
+            unset "brokers[i]"
+            others+=("$parent")
+        fi
     done
     pss() {
         local pid
@@ -47,7 +57,7 @@ if [ "${1-}" = --inside ]; then
     figure "PSS of a broker of ${#brokers[@]}" "$(pss "${brokers[@]}")" MiB "" "" "<=2"
     figure "threads of a broker of ${#brokers[@]}" "$(threads "${brokers[@]}")" "" "" "" "<=10"
     if [ ${#others[@]} -gt 0 ]; then
-        figure "PSS of each of ${#others[@]} other processes" "$(pss "${others[@]}")" MiB
+        figure "PSS of other processes (${#others[@]})" "$(pss "${others[@]}")" MiB
     fi
     sleep 2
     before=$(cpu_ms)
@@ -67,23 +77,24 @@ TIMEFORMAT='%R %U %S'
 measure() {
     local runs=$1 i
     shift
-    : >"$_root/wall"
-    : >"$_root/cpu"
+    : >"$TMPDIR/wall"
+    : >"$TMPDIR/cpu"
     for ((i = 0; i < runs; i++)); do
-        { time "$@" >/dev/null 2>"$_root/err" || echo failed >"$_root/failed"; } 2>"$_root/time"
-        if [ -e "$_root/failed" ]; then
-            cat "$_root/err" >&2
+        { time "$@" >/dev/null 2>"$TMPDIR/err" || echo failed >"$TMPDIR/failed"; } 2>"$TMPDIR/time"
+        if [ -e "$TMPDIR/failed" ]; then
+            cat "$TMPDIR/err" >&2
             echo "bench: failed: $*" >&2
-            rm -f "$_root/failed"
+            rm -f "$TMPDIR/failed"
             return 1
         fi
-        awk '{ print $1 }' "$_root/time" >>"$_root/wall"
-        awk '{ print $2 + $3 }' "$_root/time" >>"$_root/cpu"
+        awk '{ print $1 }' "$TMPDIR/time" >>"$TMPDIR/wall"
+        awk '{ print $2 + $3 }' "$TMPDIR/time" >>"$TMPDIR/cpu"
     done
-    wall=$(median <"$_root/wall")
-    cpu=$(median <"$_root/cpu")
+    wall=$(median <"$TMPDIR/wall")
+    cpu=$(median <"$TMPDIR/cpu")
 }
 
+# shellcheck disable=SC2317 # called by measure
 many_true() {
     local i
     for ((i = 0; i < $1; i++)); do
@@ -116,6 +127,6 @@ for size; do
         status=1
     fi
 done
-export FLUX_BENCH_ID=$_root
+export FLUX_BENCH_ID=$TMPDIR
 in_session 64 -- bash "$0" --inside || status=1
 exit $status
