@@ -172,6 +172,15 @@ static bool key_ok(const char *key)
     return key && strlen(key) == ZAP_KEY_SIZE && zmq_z85_decode(bin, key);
 }
 
+/* First of all: ZeroMQ's threads would block on events that nobody takes. */
+static void stop_monitors(link_t *l)
+{
+    for (int i = SRC_UP; i <= SRC_RING; i++) {
+        if (l->src[i].sock)
+            zmq_socket_monitor(l->src[i].sock, NULL, 0);
+    }
+}
+
 static void close_source(struct link_source *src)
 {
     if (src->sock && src->drain != link_drain_zap)
@@ -316,6 +325,7 @@ void link_destroy(link_t *l)
         link_io_flush(l);
     }
     link_io_stop(l);
+    stop_monitors(l);
     for (int i = 0; i < SRC_COUNT; i++)
         close_source(&l->src[i]);
     zap_destroy(l->zap);
