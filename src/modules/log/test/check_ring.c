@@ -17,7 +17,7 @@ static uint64_t add(ring_t *r, const char *text)
 START_TEST(order)
 {
     ring_t *r = ring_create(3, 1 << 20);
-    char text[16];
+    char text[24];
 
     ck_assert_ptr_nonnull(r);
     ck_assert_ptr_null(ring_at(r, 0));
