@@ -106,6 +106,11 @@ int proctree_has_env(pid_t pid, const char *assignment)
     snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
     if (file_read_all(path, ENVIRON_MAX, &text, &len) < 0)
         return -1;
+    if (len == 0) {
+        free(text);
+        errno = EAGAIN;
+        return -1;
+    }
     for (char *p = text, *end; !found && p < text + len; p = end + 1) {
         end = memchr(p, '\0', (size_t)(text + len - p));
         if (!end)

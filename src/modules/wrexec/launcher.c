@@ -6,7 +6,8 @@
  * is small, single-threaded and knows nothing of messages, so that starting a process costs little
  * more than the kernel takes for it, and the broker, with its threads and its memory, never forks.
  *
- *  1. Nothing blocks but epoll_wait(); no timer: grace periods are the module's business.
+ *  1. Nothing blocks but epoll_wait(); no timer: grace periods are the module's business.  (Only
+ *     to see whose a process is that has just begun to execute, it looks again for a moment.)
  *  2. It is a child subreaper: what a task leaves behind becomes its child, and ends with the job.
  *  3. When the connection ends (the broker is gone, or the module) it kills all it has, waits for
  *     that, removes its directories, and exits.
@@ -281,7 +282,7 @@ static void run(struct launcher *l)
     struct epoll_event ev[EVENTS];
 
     while (!l->stop) {
-        int n = epoll_wait(l->epfd, ev, EVENTS, -1);
+        int n = epoll_wait(l->epfd, ev, EVENTS, l->again ? 1 : -1);
 
         /* A source closed by an earlier event of this round has descriptor -1; its memory goes
          * with its job, in jobs_step(). */

@@ -34,7 +34,8 @@ struct stream {
 struct task {
     struct job *job;
     uint32_t rank;
-    pid_t pid; /* 0: not started, or reaped */
+    pid_t pid;    /* 0: not started, or reaped */
+    pid_t leader; /* of its process group: what its id was */
     int status;
     struct stream out[2];
     struct source in; /* our end of standard input */
@@ -63,6 +64,7 @@ struct job {
     int64_t credit; /* bytes of output that may be sent */
     bool paused;    /* some stream waits for credit */
     bool failed;    /* FAIL was sent */
+    unsigned tries; /* to tell who a process without environment belongs to */
     struct pmi_server *pmi;
     uint32_t barriers;       /* handed over */
     char *dir;               /* backing directory of its MPI, when made */
@@ -82,7 +84,7 @@ struct launcher {
     hmap_t *pids; /* pid -> struct task */
     struct list_node ending;
     bool stop;
-    bool adopted;        /* an adopted child was reaped in this round */
+    bool again;          /* look again in a moment */
     struct rlimit files; /* limit of open files for tasks */
     const char *uri;     /* of the local broker; may be NULL */
     const char *libpmi;  /* may be NULL */

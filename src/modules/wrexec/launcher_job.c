@@ -6,9 +6,9 @@
  *
  * End of a job: when its last task was reaped, all that is left of it is killed.  What is left are
  * adopted children (and theirs, which we get when these are gone), told apart by the mark in
- * their environment; one that hides its environment is taken for ours if no other job runs, else
- * with the last job.  Only when nothing is left and the pipes are drained does DONE go out; so when
- * a job is over, no process of it runs.
+ * their environment or by their process group; one that hides both is taken for ours if no other
+ * job runs, else with the last job.  Only when nothing is left and the pipes are drained does DONE
+ * go out; so when a job is over, no process of it runs.
  */
 #include "config.h"
 #include "launcher.h"
@@ -32,6 +32,7 @@
 #include "libutil/strutil.h"
 
 #define PMI_TASK_FD 3
+#define TRIES 50 /* a millisecond each */
 
 /* Of the client's environment these do not apply to a task; prefixes end in '*'. */
 static const char *const dropped[] = {
@@ -310,7 +311,7 @@ out:
         if (fds[i].src >= 0)
             close(fds[i].src);
     if (pid > 0) {
-        t->pid = pid;
+        t->pid = t->leader = pid;
         j->running++;
         return 0;
     }
@@ -495,10 +496,8 @@ void jobs_reap(struct launcher *l)
         struct task *t = hmap_take_u64(l->pids, (uint64_t)pid);
         struct job *j;
 
-        if (!t) {
-            l->adopted = true;
+        if (!t)
             continue;
-        }
         j = t->job;
         t->pid = 0;
         t->status = status;
@@ -515,7 +514,19 @@ struct hunt {
     struct job *j;
     bool alone; /* no other job is here */
     bool found;
+    bool unsure;
 };
+
+/* In the process group of one of its tasks?  No other can have that number while it exists. */
+static bool in_group(const struct job *j, pid_t pid)
+{
+    pid_t group = getpgid(pid);
+
+    for (uint32_t i = 0; group > 0 && i < j->ntasks; i++)
+        if (j->tasks[i].leader == group)
+            return true;
+    return false;
+}
 
 static int hunt_one(pid_t pid, void *arg)
 {
@@ -524,7 +535,9 @@ static int hunt_one(pid_t pid, void *arg)
 
     if (hmap_get_u64(h->j->l->pids, (uint64_t)pid))
         return 0;
-    mine = h->alone ? 1 : proctree_has_env(pid, h->j->mark);
+    mine = h->alone || in_group(h->j, pid) ? 1 : proctree_has_env(pid, h->j->mark);
+    if (mine < 0 && errno == EAGAIN && !proctree_dead(pid))
+        h->unsure = true;
     if (mine == 1) {
         h->found = true;
         kill(pid, SIGKILL);
@@ -535,9 +548,13 @@ static int hunt_one(pid_t pid, void *arg)
 /* Kill what the job left behind: true when there was something, whose end is to be waited for. */
 static bool leftovers(struct job *j)
 {
-    struct hunt h = {j, hmap_count(j->l->jobs) == 1, false};
+    struct hunt h = {j, hmap_count(j->l->jobs) == 1, false, false};
 
     proctree_children(hunt_one, &h);
+    if (h.unsure && !h.found && j->tries++ < TRIES) {
+        j->l->again = true;
+        return true;
+    }
     return h.found;
 }
 
@@ -560,6 +577,7 @@ static void job_done(struct job *j)
 
 void jobs_step(struct launcher *l)
 {
+    l->again = false;
     LIST_FOREACH_SAFE(it, tmp, &l->ending)
     {
         struct job *j = list_entry(it, struct job, ending);
@@ -569,7 +587,6 @@ void jobs_step(struct launcher *l)
         if (!leftovers(j) && job_drain(j))
             job_done(j);
     }
-    l->adopted = false;
 }
 
 static int kill_one(pid_t pid, void *arg)
