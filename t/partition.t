@@ -39,6 +39,7 @@ start_all() { # SETTING...
     pids=()
     for rank in 2 1 0; do
         # Not by a function: the process id is to be the broker's.
+        # shellcheck disable=SC2016 # for the inner shell
         nsenter -t "${holders[rank + 1]}" -n "$FLUX" start --config=conf.lua --set=modules=log \
             --set=boot.rank="$rank" "$@" sh -c 'echo $FLUX_URI >uri.new && mv uri.new uri &&
                 exec sleep 100' >"out.$rank" 2>&1 &

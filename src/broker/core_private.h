@@ -44,10 +44,10 @@ struct endpoint {
     uint32_t rolemask;
     const struct endpoint_ops *ops;
     void *arg;
-    unsigned inflight;         /* requests from it that are not answered */
-    struct list_node to;       /* inflight.to_node */
-    struct list_node from;     /* inflight.from_node */
-    struct list_node subs;     /* struct subscription */
+    unsigned inflight;     /* requests from it that are not answered */
+    struct list_node to;   /* inflight.to_node */
+    struct list_node from; /* inflight.from_node */
+    struct list_node subs; /* struct subscription */
     unsigned nsubs;
     struct list_node sub_node; /* in core.subscribers when subs is not empty */
     uint64_t event_seen;       /* the last event that was looked at for it */
