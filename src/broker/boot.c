@@ -1,22 +1,19 @@
 /* Boot: the method, the directories, the keys, and the order of phase 2.
  *
  * Phase 2, for every method:
- *     key pair (fresh, or from a file) -> link_create -> link_bind -> publish
- * the card -> (barrier)
- *     -> cards of children and ring predecessor: link_allow -> cards of parent
- * and ring successor: connect -> link_start Phase 3, when the session runs: the
- * launcher is told that the broker is through with it.
+ *     key pair (fresh, or from a file) -> link_create -> link_bind -> publish the card -> (barrier)
+ *     -> cards of children and ring predecessor: link_allow -> cards of parent and ring successor:
+ *     connect -> link_start
+ * Phase 3, when the session runs: the launcher is told that the broker is through with it.
  *
- * 1. Everybody listens before anybody knows an address, so a connection is
- * refused only by a broker that is gone.
- * 2. A broker fetches the cards of its neighbours and no others: parent,
- * children, two of the ring.
- * 3. RUNDIR/RANK belongs to one broker (boot_dir.h). It is made here and
- * removed here; RUNDIR is removed by the last broker that leaves it empty,
- * whoever made it.
- * 4. Where the launcher's variables were used they are removed from the
- * environment: a program started in this session must not take them for its
- * own.
+ * 1. Everybody listens before anybody knows an address, so a connection is refused only by a
+ *    broker that is gone.
+ * 2. A broker fetches the cards of its neighbours and no others: parent, children, two of the
+ *    ring.
+ * 3. RUNDIR/RANK belongs to one broker (boot_dir.h). It is made here and removed here; RUNDIR is
+ *    removed by the last broker that leaves it empty, whoever made it.
+ * 4. Where the launcher's variables were used they are removed from the environment: a program
+ *    started in this session must not take them for its own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,296 +32,323 @@
 #define DEFAULT_TIMEOUT 30.
 #define DEFAULT_QUEUE 1000
 
-static int single_open(boot_t *b, errmsg_t *err) {
-  (void)err;
-  b->rank = 0;
-  b->size = 1;
-  return 0;
+static int single_open(boot_t *b, errmsg_t *err)
+{
+    (void)err;
+    b->rank = 0;
+    b->size = 1;
+    return 0;
 }
 
-static void single_close(boot_t *b) { (void)b; }
+static void single_close(boot_t *b)
+{
+    (void)b;
+}
 
 static const struct boot_ops single_ops = {
     .name = "single", .open = single_open, .close = single_close};
 
-static const struct boot_ops *const methods[] = {&boot_pmi_ops,
-                                                 &boot_config_ops, &single_ops};
+static const struct boot_ops *const methods[] = {&boot_pmi_ops, &boot_config_ops, &single_ops};
 
 /* --- attributes --- */
 
-static const char *given(const boot_t *b, const char *name) {
-  return b->cfg.attr ? b->cfg.attr(b->cfg.attr_arg, name) : NULL;
+static const char *given(const boot_t *b, const char *name)
+{
+    return b->cfg.attr ? b->cfg.attr(b->cfg.attr_arg, name) : NULL;
 }
 
-const char *boot_attr(const boot_t *b, const char *name) {
-  const char *value = given(b, name);
+const char *boot_attr(const boot_t *b, const char *name)
+{
+    const char *value = given(b, name);
 
-  for (size_t i = 0; !value && i < strvec_count(b->attrs); i += 2) {
-    if (strcmp(strvec_at(b->attrs, i), name) == 0)
-      value = strvec_at(b->attrs, i + 1);
-  }
-  return value;
-}
-
-const char *boot_attr_at(const boot_t *b, size_t i, const char **name) {
-  for (size_t k = 0; k + 1 < strvec_count(b->attrs); k += 2) {
-    if (!given(b, strvec_at(b->attrs, k)) && i-- == 0) {
-      *name = strvec_at(b->attrs, k);
-      return strvec_at(b->attrs, k + 1);
+    for (size_t i = 0; !value && i < strvec_count(b->attrs); i += 2) {
+        if (strcmp(strvec_at(b->attrs, i), name) == 0)
+            value = strvec_at(b->attrs, i + 1);
     }
-  }
-  return NULL;
+    return value;
 }
 
-static int attr_bool(const boot_t *b, const char *name, bool *val,
-                     errmsg_t *err) {
-  const char *text = boot_attr(b, name);
+const char *boot_attr_at(const boot_t *b, size_t i, const char **name)
+{
+    for (size_t k = 0; k + 1 < strvec_count(b->attrs); k += 2) {
+        if (!given(b, strvec_at(b->attrs, k)) && i-- == 0) {
+            *name = strvec_at(b->attrs, k);
+            return strvec_at(b->attrs, k + 1);
+        }
+    }
+    return NULL;
+}
 
-  if (text && str2bool(text, val) < 0)
-    return errmsg_fail(err, EINVAL, "attribute %s=%s: yes or no is wanted",
-                       name, text);
-  return 0;
+static int attr_bool(const boot_t *b, const char *name, bool *val, errmsg_t *err)
+{
+    const char *text = boot_attr(b, name);
+
+    if (text && str2bool(text, val) < 0)
+        return errmsg_fail(err, EINVAL, "attribute %s=%s: yes or no is wanted", name, text);
+    return 0;
 }
 
 /* --- directories --- */
 
-static int make_dirs(boot_t *b, errmsg_t *err) {
-  bool made;
+static int make_dirs(boot_t *b, errmsg_t *err)
+{
+    bool made;
 
-  if (boot_dir_session(boot_attr(b, "rundir"), b->rundir, &made, err) < 0 ||
-      (b->dirlock = boot_dir_rank(b->rundir, b->rank, b->rankdir, err)) < 0) {
-    if (made)
-      rmdir(b->rundir);
-    return -1;
-  }
-  return 0;
+    if (boot_dir_session(boot_attr(b, "rundir"), b->rundir, &made, err) < 0 ||
+        (b->dirlock = boot_dir_rank(b->rundir, b->rank, b->rankdir, err)) < 0) {
+        if (made)
+            rmdir(b->rundir);
+        return -1;
+    }
+    return 0;
 }
 
-static void remove_dirs(boot_t *b) {
-  if (b->dirlock < 0)
-    return;
-  dir_remove_tree(b->rankdir);
-  close(b->dirlock);
-  rmdir(b->rundir); /* fails while others are in it, and then they do it */
+static void remove_dirs(boot_t *b)
+{
+    if (b->dirlock < 0)
+        return;
+    dir_remove_tree(b->rankdir);
+    close(b->dirlock);
+    rmdir(b->rundir); /* fails while others are in it, and then they do it */
 }
 
 /* --- phase 1 --- */
 
-static const struct boot_ops *choose(const boot_t *b, errmsg_t *err) {
-  const char *name = boot_attr(b, "boot.method");
+static const struct boot_ops *choose(const boot_t *b, errmsg_t *err)
+{
+    const char *name = boot_attr(b, "boot.method");
 
-  if (!name)
-    name = boot_attr(b, "config.file") ? "config"
-           : boot_pmi_found()          ? "pmi"
-                                       : "single";
-  for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
-    if (strcmp(methods[i]->name, name) == 0)
-      return methods[i];
-  }
-  errmsg_fail(err, EINVAL, "boot.method=%s: pmi, config or single is wanted",
-              name);
-  return NULL;
+    if (!name)
+        name = boot_attr(b, "config.file") ? "config" : boot_pmi_found() ? "pmi" : "single";
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (strcmp(methods[i]->name, name) == 0)
+            return methods[i];
+    }
+    errmsg_fail(err, EINVAL, "boot.method=%s: pmi, config or single is wanted", name);
+    return NULL;
 }
 
-static int learn(boot_t *b, errmsg_t *err) {
-  const char *topology;
+static int learn(boot_t *b, errmsg_t *err)
+{
+    const char *topology;
 
-  if (!(b->attrs = strvec_create()))
-    return errmsg_fail(err, ENOMEM, "out of memory while booting");
-  if (!(b->ops = choose(b, err)) || b->ops->open(b, err) < 0)
-    return -1;
-  if ((topology = given(b, "topology"))) {
+    if (!(b->attrs = strvec_create()))
+        return errmsg_fail(err, ENOMEM, "out of memory while booting");
+    if (!(b->ops = choose(b, err)) || b->ops->open(b, err) < 0)
+        return -1;
+    if ((topology = given(b, "topology"))) {
+        free(b->topology);
+        b->topology = strdup(topology);
+    } else if (!b->topology) {
+        topology = boot_attr(b, "topology");
+        b->topology = strdup(topology ? topology : DEFAULT_TOPOLOGY);
+    }
+    if (!b->topology)
+        return errmsg_fail(err, ENOMEM, "out of memory while booting");
+    b->curve = true;
+    if (attr_bool(b, "curve", &b->curve, err) < 0)
+        return -1;
+    return make_dirs(b, err);
+}
+
+boot_t *boot_create(const struct boot_config *cfg, errmsg_t *err)
+{
+    boot_t *b = calloc(1, sizeof(*b));
+
+    if (!b) {
+        errmsg_fail(err, ENOMEM, "out of memory while booting");
+        return NULL;
+    }
+    b->cfg = *cfg;
+    b->dirlock = -1;
+    if (learn(b, err) < 0) {
+        boot_destroy(b);
+        return NULL;
+    }
+    return b;
+}
+
+void boot_destroy(boot_t *b)
+{
+    int saved = errno;
+
+    if (!b)
+        return;
+    if (b->ops)
+        b->ops->close(b);
+    remove_dirs(b);
+    strvec_destroy(b->attrs);
     free(b->topology);
-    b->topology = strdup(topology);
-  } else if (!b->topology) {
-    topology = boot_attr(b, "topology");
-    b->topology = strdup(topology ? topology : DEFAULT_TOPOLOGY);
-  }
-  if (!b->topology)
-    return errmsg_fail(err, ENOMEM, "out of memory while booting");
-  b->curve = true;
-  if (attr_bool(b, "curve", &b->curve, err) < 0)
-    return -1;
-  return make_dirs(b, err);
+    cert_wipe(&b->cert);
+    free(b);
+    errno = saved;
 }
 
-boot_t *boot_create(const struct boot_config *cfg, errmsg_t *err) {
-  boot_t *b = calloc(1, sizeof(*b));
-
-  if (!b) {
-    errmsg_fail(err, ENOMEM, "out of memory while booting");
-    return NULL;
-  }
-  b->cfg = *cfg;
-  b->dirlock = -1;
-  if (learn(b, err) < 0) {
-    boot_destroy(b);
-    return NULL;
-  }
-  return b;
+const char *boot_method(const boot_t *b)
+{
+    return b->ops->name;
 }
 
-void boot_destroy(boot_t *b) {
-  int saved = errno;
-
-  if (!b)
-    return;
-  if (b->ops)
-    b->ops->close(b);
-  remove_dirs(b);
-  strvec_destroy(b->attrs);
-  free(b->topology);
-  cert_wipe(&b->cert);
-  free(b);
-  errno = saved;
+uint32_t boot_rank(const boot_t *b)
+{
+    return b->rank;
 }
 
-const char *boot_method(const boot_t *b) { return b->ops->name; }
+uint32_t boot_size(const boot_t *b)
+{
+    return b->size;
+}
 
-uint32_t boot_rank(const boot_t *b) { return b->rank; }
+const char *boot_topology(const boot_t *b)
+{
+    return b->topology;
+}
 
-uint32_t boot_size(const boot_t *b) { return b->size; }
+const char *boot_rundir(const boot_t *b)
+{
+    return b->rundir;
+}
 
-const char *boot_topology(const boot_t *b) { return b->topology; }
-
-const char *boot_rundir(const boot_t *b) { return b->rundir; }
-
-const char *boot_rankdir(const boot_t *b) { return b->rankdir; }
+const char *boot_rankdir(const boot_t *b)
+{
+    return b->rankdir;
+}
 
 /* --- phase 2 --- */
 
-static int nobody_send(void *arg, enum core_plane plane, uint32_t rank,
-                       flux_msg_t *msg, bool force) {
-  (void)arg, (void)plane, (void)rank, (void)msg, (void)force;
-  errno = EHOSTUNREACH;
-  return -1;
+static int nobody_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
+{
+    (void)arg, (void)plane, (void)rank, (void)msg, (void)force;
+    errno = EHOSTUNREACH;
+    return -1;
 }
 
-static int nobody_publish(void *arg, const flux_msg_t *event) {
-  (void)arg, (void)event;
-  return 0;
+static int nobody_publish(void *arg, const flux_msg_t *event)
+{
+    (void)arg, (void)event;
+    return 0;
 }
 
-static void nobody_drop(void *arg, enum core_plane plane, uint32_t rank) {
-  (void)arg, (void)plane, (void)rank;
+static void nobody_drop(void *arg, enum core_plane plane, uint32_t rank)
+{
+    (void)arg, (void)plane, (void)rank;
 }
 
 static const struct core_link_ops nobody = {
     .send = nobody_send, .publish = nobody_publish, .drop = nobody_drop};
 
-static void log_link(void *arg, int level, const char *text) {
-  flux_log(core_handle(arg), level, "link: %s", text);
+static void log_link(void *arg, int level, const char *text)
+{
+    flux_log(core_handle(arg), level, "link: %s", text);
 }
 
-static link_t *make_link(boot_t *b, core_t *core, errmsg_t *err) {
-  struct link_config lc = {
-      .curve = b->curve,
-      .peer_timeout = DEFAULT_TIMEOUT,
-      .queue_max = DEFAULT_QUEUE,
-      .event_uri = boot_attr(b, "event.uri"),
-      .log = log_link,
-      .log_arg = core,
-  };
-  const char *text;
-  uint32_t n;
-  errmsg_t why;
+static link_t *make_link(boot_t *b, core_t *core, errmsg_t *err)
+{
+    struct link_config lc = {
+        .curve = b->curve,
+        .peer_timeout = DEFAULT_TIMEOUT,
+        .queue_max = DEFAULT_QUEUE,
+        .event_uri = boot_attr(b, "event.uri"),
+        .log = log_link,
+        .log_arg = core,
+    };
+    const char *text;
+    uint32_t n;
+    errmsg_t why;
 
-  if ((text = boot_attr(b, "peer.timeout")) &&
-      duration_parse(text, &lc.peer_timeout, &why) < 0) {
-    errmsg_fail(err, EINVAL, "attribute peer.timeout=%s: %s", text, why.text);
-    return NULL;
-  }
-  if ((text = boot_attr(b, "link.queue"))) {
-    if (str2u32(text, &n) < 0 || n == 0) {
-      errmsg_fail(err, EINVAL, "attribute link.queue=%s is no number from 1 up",
-                  text);
-      return NULL;
+    if ((text = boot_attr(b, "peer.timeout")) && duration_parse(text, &lc.peer_timeout, &why) < 0) {
+        errmsg_fail(err, EINVAL, "attribute peer.timeout=%s: %s", text, why.text);
+        return NULL;
     }
-    lc.queue_max = n;
-  }
-  if (b->curve &&
-      (b->ops->keys ? b->ops->keys(b, err) : cert_generate(&b->cert, err)) < 0)
-    return NULL;
-  lc.public_key = b->cert.public_key;
-  lc.secret_key = b->cert.secret_key;
-  return link_create(core, &lc, err);
+    if ((text = boot_attr(b, "link.queue"))) {
+        if (str2u32(text, &n) < 0 || n == 0) {
+            errmsg_fail(err, EINVAL, "attribute link.queue=%s is no number from 1 up", text);
+            return NULL;
+        }
+        lc.queue_max = n;
+    }
+    if (b->curve && (b->ops->keys ? b->ops->keys(b, err) : cert_generate(&b->cert, err)) < 0)
+        return NULL;
+    lc.public_key = b->cert.public_key;
+    lc.secret_key = b->cert.secret_key;
+    return link_create(core, &lc, err);
 }
 
-static int listen_and_publish(boot_t *b, link_t *l, errmsg_t *err) {
-  struct boot_card card = {.key = ""};
-  char tree_uri[BOOT_URI_MAX], event_uri[BOOT_URI_MAX];
+static int listen_and_publish(boot_t *b, link_t *l, errmsg_t *err)
+{
+    struct boot_card card = {.key = ""};
+    char tree_uri[BOOT_URI_MAX], event_uri[BOOT_URI_MAX];
 
-  if (b->ops->endpoints(b, tree_uri, event_uri, err) < 0 ||
-      link_bind(l, tree_uri, event_uri, err) < 0)
-    return -1;
-  if (snprintf(card.tree_uri, BOOT_URI_MAX, "%s", link_tree_uri(l)) >=
-          BOOT_URI_MAX ||
-      snprintf(card.event_uri, BOOT_URI_MAX, "%s", link_event_uri(l)) >=
-          BOOT_URI_MAX)
-    return errmsg_fail(err, ENAMETOOLONG, "the address %.100s is too long",
-                       link_tree_uri(l));
-  if (b->curve)
-    memcpy(card.key, b->cert.public_key, CERT_KEY_SIZE);
-  return b->ops->publish(b, &card, err);
+    if (b->ops->endpoints(b, tree_uri, event_uri, err) < 0 ||
+        link_bind(l, tree_uri, event_uri, err) < 0)
+        return -1;
+    if (snprintf(card.tree_uri, BOOT_URI_MAX, "%s", link_tree_uri(l)) >= BOOT_URI_MAX ||
+        snprintf(card.event_uri, BOOT_URI_MAX, "%s", link_event_uri(l)) >= BOOT_URI_MAX)
+        return errmsg_fail(err, ENAMETOOLONG, "the address %.100s is too long", link_tree_uri(l));
+    if (b->curve)
+        memcpy(card.key, b->cert.public_key, CERT_KEY_SIZE);
+    return b->ops->publish(b, &card, err);
 }
 
-static int allow(boot_t *b, link_t *l, uint32_t rank, errmsg_t *err) {
-  struct boot_card card;
+static int allow(boot_t *b, link_t *l, uint32_t rank, errmsg_t *err)
+{
+    struct boot_card card;
 
-  if (b->ops->lookup(b, rank, &card, err) < 0)
-    return -1;
-  return link_allow(l, rank, card.key, err);
+    if (b->ops->lookup(b, rank, &card, err) < 0)
+        return -1;
+    return link_allow(l, rank, card.key, err);
 }
 
-static int meet(boot_t *b, link_t *l, const topology_t *topo, errmsg_t *err) {
-  uint32_t parent = topology_parent(topo, b->rank);
-  uint32_t next = topology_ring_next(topo, b->rank),
-           prev = topology_ring_prev(topo, b->rank);
-  struct boot_card card;
+static int meet(boot_t *b, link_t *l, const topology_t *topo, errmsg_t *err)
+{
+    uint32_t parent = topology_parent(topo, b->rank);
+    uint32_t next = topology_ring_next(topo, b->rank), prev = topology_ring_prev(topo, b->rank);
+    struct boot_card card;
 
-  for (uint32_t i = 0; i < topology_nchildren(topo, b->rank); i++) {
-    if (allow(b, l, topology_child_at(topo, b->rank, i), err) < 0)
-      return -1;
-  }
-  if (allow(b, l, prev, err) < 0)
-    return -1;
-  if (b->ops->lookup(b, next, &card, err) < 0 ||
-      link_connect_ring(l, next, card.tree_uri, card.key, err) < 0)
-    return -1;
-  if (parent == TOPOLOGY_NONE)
+    for (uint32_t i = 0; i < topology_nchildren(topo, b->rank); i++) {
+        if (allow(b, l, topology_child_at(topo, b->rank, i), err) < 0)
+            return -1;
+    }
+    if (allow(b, l, prev, err) < 0)
+        return -1;
+    if (b->ops->lookup(b, next, &card, err) < 0 ||
+        link_connect_ring(l, next, card.tree_uri, card.key, err) < 0)
+        return -1;
+    if (parent == TOPOLOGY_NONE)
+        return 0;
+    if (parent != next && b->ops->lookup(b, parent, &card, err) < 0)
+        return -1;
+    return link_connect_parent(l, parent, card.tree_uri, card.event_uri, card.key, err);
+}
+
+int boot_link(boot_t *b, core_t *core, link_t **link, errmsg_t *err)
+{
+    link_t *l;
+
+    *link = NULL;
+    if (b->size == 1) {
+        core_set_link(core, &nobody, NULL);
+        return 0;
+    }
+    if (!(l = make_link(b, core, err)))
+        return -1;
+    if (listen_and_publish(b, l, err) < 0 || meet(b, l, core_topology(core), err) < 0 ||
+        link_start(l, err) < 0) {
+        link_destroy(l);
+        return -1;
+    }
+    cert_wipe(&b->cert);
+    *link = l;
     return 0;
-  if (parent != next && b->ops->lookup(b, parent, &card, err) < 0)
-    return -1;
-  return link_connect_parent(l, parent, card.tree_uri, card.event_uri, card.key,
-                             err);
 }
 
-int boot_link(boot_t *b, core_t *core, link_t **link, errmsg_t *err) {
-  link_t *l;
+int boot_finish(boot_t *b, errmsg_t *err)
+{
+    int rc = 0;
 
-  *link = NULL;
-  if (b->size == 1) {
-    core_set_link(core, &nobody, NULL);
-    return 0;
-  }
-  if (!(l = make_link(b, core, err)))
-    return -1;
-  if (listen_and_publish(b, l, err) < 0 ||
-      meet(b, l, core_topology(core), err) < 0 || link_start(l, err) < 0) {
-    link_destroy(l);
-    return -1;
-  }
-  cert_wipe(&b->cert);
-  *link = l;
-  return 0;
-}
-
-int boot_finish(boot_t *b, errmsg_t *err) {
-  int rc = 0;
-
-  if (!b->finished && b->ops->finish)
-    rc = b->ops->finish(b, err);
-  b->finished = true;
-  b->ops->close(b);
-  return rc;
+    if (!b->finished && b->ops->finish)
+        rc = b->ops->finish(b, err);
+    b->finished = true;
+    b->ops->close(b);
+    return rc;
 }

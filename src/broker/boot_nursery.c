@@ -1,32 +1,27 @@
 /* The nursery (header): fork, serve PMI, wait.
  *
  * phase     what happens                                          left when
- * FORK      one child per rank, each with one end of a            all are
- * forked (an error: KILL) socketpair as PMI_FD SERVE     PMI lines in, answers
- * out; signals; deaths            rank 0 has ended GRACE     the others may end
- * by themselves (left out when       none left, or after ORPHANS rank 0 was
- * killed)                                    (they have lost their parent) TERM
- * SIGTERM to who is left                                none left, or after
- * `grace` KILL      SIGKILL to who is left                                none
- * left
+ * FORK      one child per rank, each with one end of a            all are forked (an error: KILL)
+ *           socketpair as PMI_FD
+ * SERVE     PMI lines in, answers out; signals; deaths            rank 0 has ended
+ * GRACE     the others may end by themselves (left out when       none left, or after ORPHANS
+ *           rank 0 was killed)                                    (they have lost their parent)
+ * TERM      SIGTERM to who is left                                none left, or after `grace`
+ * KILL      SIGKILL to who is left                                none left
  *
- * 1. A child gets SIGTERM when this process dies (PR_SET_PDEATHSIG, checked
- * against the race with a death before the call); a broker takes that as the
- * end of the session, in order.
- * 2. Ranks above 0 are in process groups of their own, so that ^C at the
- * terminal reaches the initial program, which shares the terminal, and this
- * process, which passes it on; not brokers one by one.
- * 3. A broker that dies before the session runs (one has finalized PMI) ends
- * the session: before PMI's barrier the others would wait for ever, and later
- * nobody but this process would know of a broker that died before it connected
- * to its parent.  A session that may run with some ranks missing (`tolerant`)
- * waits for that one until its join.timeout, once all have met. When the
- * session runs it copes, and this is only said.
- * 4. PMI's pairs stay in one pmi_server for all ranks; a reader of its socket
- * that does not read is waited for (the sockets block): brokers read their
- * answers before they do anything else.
- * 5. When rank 0 was killed, the initial program and what that left behind are
- * killed too.
+ * 1. A child gets SIGTERM when this process dies (PR_SET_PDEATHSIG, checked against the race
+ *    with a death before the call); a broker takes that as the end of the session, in order.
+ * 2. Ranks above 0 are in process groups of their own, so that ^C at the terminal reaches the
+ *    initial program, which shares the terminal, and this process, which passes it on; not
+ *    brokers one by one.
+ * 3. A broker that dies before the session runs (one has finalized PMI) ends the session: before
+ *    PMI's barrier the others would wait for ever, and later nobody but this process would know
+ *    of a broker that died before it connected to its parent.  A session that may run with some
+ *    ranks missing (`tolerant`) waits for that one until its join.timeout, once all have met.
+ *    When the session runs it copes, and this is only said.
+ * 4. PMI's pairs stay in one pmi_server for all ranks; a reader of its socket that does not read
+ *    is waited for (the sockets block): brokers read their answers before they do anything else.
+ * 5. When rank 0 was killed, the initial program and what that left behind are killed too.
  * 6. What brokers left in the directory is removed when all are gone.
  */
 #include <errno.h>
@@ -57,135 +52,143 @@
 enum phase { SERVE, GRACE, TERM, KILL };
 
 struct child {
-  pid_t pid; /* 0: gone */
-  int fd;    /* our end of PMI; -1: closed */
+    pid_t pid; /* 0: gone */
+    int fd;    /* our end of PMI; -1: closed */
 };
 
 struct nursery {
-  const struct nursery_config *cfg;
-  double grace;
-  char rundir[BOOT_PATH_MAX];
-  struct child *child;
-  uint32_t left;      /* children that live */
-  uint32_t finalized; /* of them, who is through with PMI */
-  bool met;           /* all came to PMI's barrier */
-  struct pmi_server *pmi;
-  int epfd, sigfd;
-  sigset_t signals, old_signals;
-  enum phase phase;
-  double deadline; /* of the phase; 0: none */
-  unsigned interrupts;
-  int interrupt; /* the first one's signal */
-  bool failed;
-  bool complained;
-  bool had_children; /* before it was a nursery */
-  bool orphans;      /* rank 0 was killed: what it ran may be left */
-  int exit_code;
+    const struct nursery_config *cfg;
+    double grace;
+    char rundir[BOOT_PATH_MAX];
+    struct child *child;
+    uint32_t left;      /* children that live */
+    uint32_t finalized; /* of them, who is through with PMI */
+    bool met;           /* all came to PMI's barrier */
+    struct pmi_server *pmi;
+    int epfd, sigfd;
+    sigset_t signals, old_signals;
+    enum phase phase;
+    double deadline; /* of the phase; 0: none */
+    unsigned interrupts;
+    int interrupt; /* the first one's signal */
+    bool failed;
+    bool complained;
+    bool had_children; /* before it was a nursery */
+    bool orphans;      /* rank 0 was killed: what it ran may be left */
+    int exit_code;
 };
 
-static double monotonic(void) {
-  struct timespec ts;
+static double monotonic(void)
+{
+    struct timespec ts;
 
-  clock_gettime(CLOCK_MONOTONIC, &ts);
-  return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-static const char *prefix(const struct nursery *n) {
-  return n->cfg->prefix ? n->cfg->prefix : "flux-broker";
+static const char *prefix(const struct nursery *n)
+{
+    return n->cfg->prefix ? n->cfg->prefix : "flux-broker";
 }
 
 #define ORPHANS 1.
-#define SAY(n, ...)                                                            \
-  (fprintf(stderr, "%s: ", prefix(n)), fprintf(stderr, __VA_ARGS__),           \
-   fputc('\n', stderr))
+#define SAY(n, ...) \
+    (fprintf(stderr, "%s: ", prefix(n)), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
 
-static void signal_all(struct nursery *n, int signum) {
-  for (uint32_t i = 0; i < n->cfg->size; i++) {
-    if (n->child[i].pid > 0)
-      kill(n->child[i].pid, signum);
-  }
+static void signal_all(struct nursery *n, int signum)
+{
+    for (uint32_t i = 0; i < n->cfg->size; i++) {
+        if (n->child[i].pid > 0)
+            kill(n->child[i].pid, signum);
+    }
 }
 
-static void enter(struct nursery *n, enum phase phase) {
-  n->phase = phase;
-  n->deadline = phase == KILL ? 0. : monotonic() + n->grace;
-  if (phase == GRACE && n->grace > ORPHANS)
-    n->deadline = monotonic() + ORPHANS;
-  if (n->left == 0)
-    return;
-  if (phase == TERM)
-    signal_all(n, SIGTERM);
-  if (phase == KILL)
-    signal_all(n, SIGKILL);
+static void enter(struct nursery *n, enum phase phase)
+{
+    n->phase = phase;
+    n->deadline = phase == KILL ? 0. : monotonic() + n->grace;
+    if (phase == GRACE && n->grace > ORPHANS)
+        n->deadline = monotonic() + ORPHANS;
+    if (n->left == 0)
+        return;
+    if (phase == TERM)
+        signal_all(n, SIGTERM);
+    if (phase == KILL)
+        signal_all(n, SIGKILL);
 }
 
 /* Is the end of one broker the end of the session? */
-static bool fragile(const struct nursery *n) {
-  return n->finalized == 0 && !(n->met && n->cfg->tolerant);
+static bool fragile(const struct nursery *n)
+{
+    return n->finalized == 0 && !(n->met && n->cfg->tolerant);
 }
 
-static void give_up(struct nursery *n) {
-  n->failed = true;
-  if (n->exit_code == 0)
-    n->exit_code = 1;
-  if (n->phase < TERM)
-    enter(n, TERM);
+static void give_up(struct nursery *n)
+{
+    n->failed = true;
+    if (n->exit_code == 0)
+        n->exit_code = 1;
+    if (n->phase < TERM)
+        enter(n, TERM);
 }
 
 /* --- PMI --- */
 
-static int pmi_send(void *arg, size_t idx, const void *data, size_t len) {
-  struct nursery *n = arg;
-  const char *p = data;
+static int pmi_send(void *arg, size_t idx, const void *data, size_t len)
+{
+    struct nursery *n = arg;
+    const char *p = data;
 
-  while (len > 0) {
-    ssize_t done = send(n->child[idx].fd, p, len, MSG_NOSIGNAL);
+    while (len > 0) {
+        ssize_t done = send(n->child[idx].fd, p, len, MSG_NOSIGNAL);
 
-    if (done < 0 && errno == EINTR)
-      continue;
-    if (done < 0)
-      return -1;
-    p += done;
-    len -= done;
-  }
-  return 0;
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return -1;
+        p += done;
+        len -= done;
+    }
+    return 0;
 }
 
-static void pmi_barrier(void *arg, const void *blob, size_t len,
-                        size_t npairs) {
-  struct nursery *n = arg;
+static void pmi_barrier(void *arg, const void *blob, size_t len, size_t npairs)
+{
+    struct nursery *n = arg;
 
-  (void)npairs;
-  n->met = true;
-  pmi_server_merge(n->pmi, blob,
-                   len); /* all ranks are here, so nobody else has to know */
-  pmi_server_barrier_done(n->pmi, 0, NULL);
+    (void)npairs;
+    n->met = true;
+    pmi_server_merge(n->pmi, blob, len); /* all ranks are here, so nobody else has to know */
+    pmi_server_barrier_done(n->pmi, 0, NULL);
 }
 
-static void pmi_abort(void *arg, size_t idx, int exitcode, const char *msg) {
-  struct nursery *n = arg;
+static void pmi_abort(void *arg, size_t idx, int exitcode, const char *msg)
+{
+    struct nursery *n = arg;
 
-  SAY(n, "broker %zu gave up: %s", idx, msg);
-  n->exit_code = exitcode ? exitcode : 1;
-  give_up(n);
-}
-
-static void pmi_finalized(void *arg, size_t idx) {
-  struct nursery *n = arg;
-
-  (void)idx;
-  n->finalized++;
-  if (n->cfg->verbose && n->finalized == n->cfg->size)
-    SAY(n, "all %u brokers run", n->cfg->size);
-}
-
-static void pmi_client_error(void *arg, size_t idx, const char *text) {
-  struct nursery *n = arg;
-
-  if (n->phase == SERVE && n->cfg->verbose)
-    SAY(n, "broker %zu: %s", idx, text);
-  if (n->phase == SERVE && fragile(n))
+    SAY(n, "broker %zu gave up: %s", idx, msg);
+    n->exit_code = exitcode ? exitcode : 1;
     give_up(n);
+}
+
+static void pmi_finalized(void *arg, size_t idx)
+{
+    struct nursery *n = arg;
+
+    (void)idx;
+    n->finalized++;
+    if (n->cfg->verbose && n->finalized == n->cfg->size)
+        SAY(n, "all %u brokers run", n->cfg->size);
+}
+
+static void pmi_client_error(void *arg, size_t idx, const char *text)
+{
+    struct nursery *n = arg;
+
+    if (n->phase == SERVE && n->cfg->verbose)
+        SAY(n, "broker %zu: %s", idx, text);
+    if (n->phase == SERVE && fragile(n))
+        give_up(n);
 }
 
 static const struct pmi_server_ops pmi_ops = {
@@ -196,373 +199,379 @@ static const struct pmi_server_ops pmi_ops = {
     .client_error = pmi_client_error,
 };
 
-static int start_pmi(struct nursery *n, errmsg_t *err) {
-  uint32_t *ranks = calloc(n->cfg->size, sizeof(ranks[0]));
-  struct pmi_server_params params = {.kvsname = "flux",
-                                     .size = n->cfg->size,
-                                     .nlocal = n->cfg->size,
-                                     .ranks = ranks};
-  char *mapping = pmi_mapping_format(1, &n->cfg->size, PMI_LAYOUT_BLOCK);
-  int rc = -1;
+static int start_pmi(struct nursery *n, errmsg_t *err)
+{
+    uint32_t *ranks = calloc(n->cfg->size, sizeof(ranks[0]));
+    struct pmi_server_params params = {
+        .kvsname = "flux", .size = n->cfg->size, .nlocal = n->cfg->size, .ranks = ranks};
+    char *mapping = pmi_mapping_format(1, &n->cfg->size, PMI_LAYOUT_BLOCK);
+    int rc = -1;
 
-  if (!ranks || !mapping) {
-    errmsg_fail(err, ENOMEM, "out of memory for %u brokers", n->cfg->size);
-    goto done;
-  }
-  for (uint32_t i = 0; i < n->cfg->size; i++)
-    ranks[i] = i;
-  if ((n->pmi = pmi_server_create(&pmi_ops, n, &params, err)))
-    rc = pmi_server_preset(n->pmi, "PMI_process_mapping", mapping);
+    if (!ranks || !mapping) {
+        errmsg_fail(err, ENOMEM, "out of memory for %u brokers", n->cfg->size);
+        goto done;
+    }
+    for (uint32_t i = 0; i < n->cfg->size; i++)
+        ranks[i] = i;
+    if ((n->pmi = pmi_server_create(&pmi_ops, n, &params, err)))
+        rc = pmi_server_preset(n->pmi, "PMI_process_mapping", mapping);
 done:
-  free(ranks);
-  free(mapping);
-  return rc;
+    free(ranks);
+    free(mapping);
+    return rc;
 }
 
-static void pmi_close(struct nursery *n, uint32_t rank) {
-  if (n->child[rank].fd >= 0)
-    close(n->child[rank].fd); /* leaves the epoll set by itself */
-  n->child[rank].fd = -1;
+static void pmi_close(struct nursery *n, uint32_t rank)
+{
+    if (n->child[rank].fd >= 0)
+        close(n->child[rank].fd); /* leaves the epoll set by itself */
+    n->child[rank].fd = -1;
 }
 
-static void pmi_readable(struct nursery *n, uint32_t rank) {
-  char buf[4096];
-  ssize_t len;
+static void pmi_readable(struct nursery *n, uint32_t rank)
+{
+    char buf[4096];
+    ssize_t len;
 
-  if (n->child[rank].fd < 0)
-    return;
-  len = recv(n->child[rank].fd, buf, sizeof(buf), MSG_DONTWAIT);
-  if (len < 0 && (errno == EAGAIN || errno == EINTR))
-    return;
-  if (len > 0 && pmi_server_input(n->pmi, rank, buf, len) == 0)
-    return;
-  if (len <= 0)
-    pmi_server_eof(n->pmi, rank);
-  pmi_close(n, rank);
+    if (n->child[rank].fd < 0)
+        return;
+    len = recv(n->child[rank].fd, buf, sizeof(buf), MSG_DONTWAIT);
+    if (len < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (len > 0 && pmi_server_input(n->pmi, rank, buf, len) == 0)
+        return;
+    if (len <= 0)
+        pmi_server_eof(n->pmi, rank);
+    pmi_close(n, rank);
 }
 
 /* --- children --- */
 
-static int become_child(struct nursery *n, uint32_t rank, int fd,
-                        pid_t parent) {
-  char text[16];
-  int null;
+static int become_child(struct nursery *n, uint32_t rank, int fd, pid_t parent)
+{
+    char text[16];
+    int null;
 
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent)
-    return -1;
-  for (uint32_t i = 0; i <= rank; i++)
-    pmi_close(n, i);
-  if (n->sigfd >= 0)
-    close(n->sigfd);
-  sigprocmask(SIG_SETMASK, &n->old_signals, NULL);
-  if (rank > 0) {
-    setpgid(0, 0);
-    if ((null = open("/dev/null", O_RDONLY)) < 0 ||
-        dup2(null, STDIN_FILENO) < 0)
-      return -1;
-    if (null != STDIN_FILENO)
-      close(null);
-  }
-  snprintf(text, sizeof(text), "%d", fd);
-  setenv("PMI_FD", text, 1);
-  snprintf(text, sizeof(text), "%u", rank);
-  setenv("PMI_RANK", text, 1);
-  snprintf(text, sizeof(text), "%u", n->cfg->size);
-  setenv("PMI_SIZE", text, 1);
-  return 0;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        return -1;
+    for (uint32_t i = 0; i <= rank; i++)
+        pmi_close(n, i);
+    if (n->sigfd >= 0)
+        close(n->sigfd);
+    sigprocmask(SIG_SETMASK, &n->old_signals, NULL);
+    if (rank > 0) {
+        setpgid(0, 0);
+        if ((null = open("/dev/null", O_RDONLY)) < 0 || dup2(null, STDIN_FILENO) < 0)
+            return -1;
+        if (null != STDIN_FILENO)
+            close(null);
+    }
+    snprintf(text, sizeof(text), "%d", fd);
+    setenv("PMI_FD", text, 1);
+    snprintf(text, sizeof(text), "%u", rank);
+    setenv("PMI_RANK", text, 1);
+    snprintf(text, sizeof(text), "%u", n->cfg->size);
+    setenv("PMI_SIZE", text, 1);
+    return 0;
 }
 
 /* 1 in the child, 0 in the parent, -1 with a sentence. */
-static int fork_one(struct nursery *n, uint32_t rank, errmsg_t *err) {
-  pid_t parent = getpid();
-  int fds[2];
-  pid_t pid;
+static int fork_one(struct nursery *n, uint32_t rank, errmsg_t *err)
+{
+    pid_t parent = getpid();
+    int fds[2];
+    pid_t pid;
 
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
-    return errmsg_fail(err, errno, "cannot start broker %u of %u: %s", rank,
-                       n->cfg->size, strerror(errno));
-  n->child[rank].fd = fds[0];
-  if ((pid = fork()) == 0) {
-    if (become_child(n, rank, fds[1], parent) < 0)
-      _exit(1);
-    return 1;
-  }
-  close(fds[1]);
-  if (pid < 0)
-    return errmsg_fail(err, errno, "cannot start broker %u of %u: %s", rank,
-                       n->cfg->size, strerror(errno));
-  n->child[rank].pid = pid;
-  n->left++;
-  return 0;
-}
-
-static void broker_ended(struct nursery *n, uint32_t rank, int status) {
-  int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-
-  n->child[rank].pid = 0;
-  n->left--;
-  if (rank == 0) {
-    if (n->interrupts > 0 && code == 128 + SIGTERM)
-      code = 128 + n->interrupt; /* it was passed on as SIGTERM */
-    /* When it was told to go for another's failure, that is the reason. */
-    if (!n->failed ||
-        (code != 0 && code != 128 + SIGTERM && !WIFSIGNALED(status)))
-      n->exit_code = code;
-    n->orphans = WIFSIGNALED(status);
-    if (WIFSIGNALED(status) && n->phase < TERM)
-      SAY(n, "broker 0 was killed by signal %d (%s)", WTERMSIG(status),
-          strsignal(WTERMSIG(status)));
-    if (n->phase == SERVE)
-      enter(n, WIFSIGNALED(status) ? TERM : GRACE);
-    return;
-  }
-  if (n->phase == SERVE) {
-    if (WIFSIGNALED(status))
-      SAY(n, "broker %u was killed by signal %d (%s)", rank, WTERMSIG(status),
-          strsignal(WTERMSIG(status)));
-    else if ((code != 0 && !n->complained) || n->cfg->verbose)
-      SAY(n, "broker %u ended with exit code %d", rank, code);
-    n->complained = true; /* usually all fail for the same reason */
-    if (fragile(n))
-      give_up(n);
-  }
-}
-
-static void reap(struct nursery *n) {
-  int status;
-  pid_t pid;
-
-  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-    for (uint32_t i = 0; i < n->cfg->size; i++) {
-      if (n->child[i].pid == pid) {
-        broker_ended(n, i, status);
-        break;
-      }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+        return errmsg_fail(err, errno, "cannot start broker %u of %u: %s", rank, n->cfg->size,
+                           strerror(errno));
+    n->child[rank].fd = fds[0];
+    if ((pid = fork()) == 0) {
+        if (become_child(n, rank, fds[1], parent) < 0)
+            _exit(1);
+        return 1;
     }
-  }
-}
-
-static void interrupted(struct nursery *n, int signum) {
-  if (n->interrupts++ > 0) {
-    /* A broker that hears it twice kills what it runs; then it is its turn. */
-    n->exit_code = 128 + signum;
-    n->failed = true;
-    if (n->phase < TERM)
-      enter(n, TERM);
-    else
-      signal_all(n, SIGTERM);
-    if (n->phase == TERM)
-      n->deadline = monotonic() + HURRY;
-    return;
-  }
-  n->interrupt = signum;
-  if (n->child[0].pid > 0)
-    kill(n->child[0].pid, SIGTERM);
-  /* Before they run, rank 0 may sit in PMI and cannot tell the others. */
-  if (n->finalized == 0 && n->phase < TERM) {
-    n->exit_code = 128 + signum;
-    give_up(n);
-  }
-}
-
-static void take_signals(struct nursery *n) {
-  struct signalfd_siginfo info;
-
-  while (read(n->sigfd, &info, sizeof(info)) == sizeof(info)) {
-    if (info.ssi_signo == SIGCHLD)
-      reap(n);
-    else
-      interrupted(n, (int)info.ssi_signo);
-  }
-}
-
-/* Children of this process: signal all of them (0: only count).  Returns how
- * many. */
-static unsigned each_child(int signum) {
-  char path[64], word[16];
-  unsigned count = 0;
-  FILE *f;
-
-  snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-  if (!(f = fopen(path, "re")))
+    close(fds[1]);
+    if (pid < 0)
+        return errmsg_fail(err, errno, "cannot start broker %u of %u: %s", rank, n->cfg->size,
+                           strerror(errno));
+    n->child[rank].pid = pid;
+    n->left++;
     return 0;
-  for (; fscanf(f, "%15s", word) == 1; count++) {
-    uint32_t pid;
-
-    if (str2u32(word, &pid) == 0 && signum)
-      kill((pid_t)pid, signum);
-  }
-  fclose(f);
-  return count;
 }
 
-/* Kill what rank 0 ran and could not end itself: as subreaper this process
- * inherited it.  Not when it had children of its own before it became a nursery
- * (exec keeps them), which cannot be told apart. */
-static void kill_orphans(const struct nursery *n) {
-  if (!n->orphans || n->had_children)
-    return;
-  each_child(SIGKILL);
-  while (waitpid(-1, NULL, WNOHANG) > 0)
-    ;
+static void broker_ended(struct nursery *n, uint32_t rank, int status)
+{
+    int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+
+    n->child[rank].pid = 0;
+    n->left--;
+    if (rank == 0) {
+        if (n->interrupts > 0 && code == 128 + SIGTERM)
+            code = 128 + n->interrupt; /* it was passed on as SIGTERM */
+        /* When it was told to go for another's failure, that is the reason. */
+        if (!n->failed || (code != 0 && code != 128 + SIGTERM && !WIFSIGNALED(status)))
+            n->exit_code = code;
+        n->orphans = WIFSIGNALED(status);
+        if (WIFSIGNALED(status) && n->phase < TERM)
+            SAY(n, "broker 0 was killed by signal %d (%s)", WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
+        if (n->phase == SERVE)
+            enter(n, WIFSIGNALED(status) ? TERM : GRACE);
+        return;
+    }
+    if (n->phase == SERVE) {
+        if (WIFSIGNALED(status))
+            SAY(n, "broker %u was killed by signal %d (%s)", rank, WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
+        else if ((code != 0 && !n->complained) || n->cfg->verbose)
+            SAY(n, "broker %u ended with exit code %d", rank, code);
+        n->complained = true; /* usually all fail for the same reason */
+        if (fragile(n))
+            give_up(n);
+    }
+}
+
+static void reap(struct nursery *n)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        for (uint32_t i = 0; i < n->cfg->size; i++) {
+            if (n->child[i].pid == pid) {
+                broker_ended(n, i, status);
+                break;
+            }
+        }
+    }
+}
+
+static void interrupted(struct nursery *n, int signum)
+{
+    if (n->interrupts++ > 0) {
+        /* A broker that hears it twice kills what it runs; then it is its turn. */
+        n->exit_code = 128 + signum;
+        n->failed = true;
+        if (n->phase < TERM)
+            enter(n, TERM);
+        else
+            signal_all(n, SIGTERM);
+        if (n->phase == TERM)
+            n->deadline = monotonic() + HURRY;
+        return;
+    }
+    n->interrupt = signum;
+    if (n->child[0].pid > 0)
+        kill(n->child[0].pid, SIGTERM);
+    /* Before they run, rank 0 may sit in PMI and cannot tell the others. */
+    if (n->finalized == 0 && n->phase < TERM) {
+        n->exit_code = 128 + signum;
+        give_up(n);
+    }
+}
+
+static void take_signals(struct nursery *n)
+{
+    struct signalfd_siginfo info;
+
+    while (read(n->sigfd, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGCHLD)
+            reap(n);
+        else
+            interrupted(n, (int)info.ssi_signo);
+    }
+}
+
+/* Children of this process: signal all of them (0: only count).  Returns how many. */
+static unsigned each_child(int signum)
+{
+    char path[64], word[16];
+    unsigned count = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    if (!(f = fopen(path, "re")))
+        return 0;
+    for (; fscanf(f, "%15s", word) == 1; count++) {
+        uint32_t pid;
+
+        if (str2u32(word, &pid) == 0 && signum)
+            kill((pid_t)pid, signum);
+    }
+    fclose(f);
+    return count;
+}
+
+/* Kill what rank 0 ran and could not end itself: as subreaper this process inherited it.  Not when
+ * it had children of its own before it became a nursery (exec keeps them), which cannot be told
+ * apart. */
+static void kill_orphans(const struct nursery *n)
+{
+    if (!n->orphans || n->had_children)
+        return;
+    each_child(SIGKILL);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
 }
 
 /* --- the loop --- */
 
-static int watch(struct nursery *n, int fd, uint64_t slot, errmsg_t *err) {
-  struct epoll_event ev = {.events = EPOLLIN, .data.u64 = slot};
+static int watch(struct nursery *n, int fd, uint64_t slot, errmsg_t *err)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.u64 = slot};
 
-  if (epoll_ctl(n->epfd, EPOLL_CTL_ADD, fd, &ev) < 0)
-    return errmsg_fail(err, errno, "cannot watch the brokers: %s",
-                       strerror(errno));
-  return 0;
+    if (epoll_ctl(n->epfd, EPOLL_CTL_ADD, fd, &ev) < 0)
+        return errmsg_fail(err, errno, "cannot watch the brokers: %s", strerror(errno));
+    return 0;
 }
 
-static int wait_ms(const struct nursery *n) {
-  double left = n->deadline - monotonic();
+static int wait_ms(const struct nursery *n)
+{
+    double left = n->deadline - monotonic();
 
-  if (n->deadline <= 0.)
-    return -1;
-  return left <= 0. ? 0 : left > 1000. ? 1000 * 1000 : (int)(left * 1000.) + 1;
+    if (n->deadline <= 0.)
+        return -1;
+    return left <= 0. ? 0 : left > 1000. ? 1000 * 1000 : (int)(left * 1000.) + 1;
 }
 
-static void serve(struct nursery *n) {
-  struct epoll_event ev[64];
+static void serve(struct nursery *n)
+{
+    struct epoll_event ev[64];
 
-  reap(n);
-  while (n->left > 0) {
-    int count = epoll_wait(n->epfd, ev, 64, wait_ms(n));
+    reap(n);
+    while (n->left > 0) {
+        int count = epoll_wait(n->epfd, ev, 64, wait_ms(n));
 
-    for (int i = 0; i < count; i++) {
-      if (ev[i].data.u64 == SIGNAL_SLOT)
-        take_signals(n);
-      else
-        pmi_readable(n, (uint32_t)ev[i].data.u64);
+        for (int i = 0; i < count; i++) {
+            if (ev[i].data.u64 == SIGNAL_SLOT)
+                take_signals(n);
+            else
+                pmi_readable(n, (uint32_t)ev[i].data.u64);
+        }
+        if (count == 0 && n->deadline > 0. && monotonic() >= n->deadline) {
+            if (n->phase == TERM)
+                SAY(n, "%u brokers do not go down: they are killed", n->left);
+            enter(n, n->phase == TERM ? KILL : TERM);
+        }
     }
-    if (count == 0 && n->deadline > 0. && monotonic() >= n->deadline) {
-      if (n->phase == TERM)
-        SAY(n, "%u brokers do not go down: they are killed", n->left);
-      enter(n, n->phase == TERM ? KILL : TERM);
-    }
-  }
 }
 
-static void destroy(struct nursery *n) {
-  if (n->child) {
+static void destroy(struct nursery *n)
+{
+    if (n->child) {
+        for (uint32_t i = 0; i < n->cfg->size; i++)
+            pmi_close(n, i);
+    }
+    free(n->child);
+    pmi_server_destroy(n->pmi);
+    if (n->epfd >= 0)
+        close(n->epfd);
+    if (n->sigfd >= 0)
+        close(n->sigfd);
+}
+
+/* A directory that another session uses is one error here, and not one of each broker. */
+static int prepare_dirs(struct nursery *n, errmsg_t *err)
+{
+    char path[BOOT_PATH_MAX];
+    bool made;
+
+    if (boot_dir_session(n->cfg->rundir, n->rundir, &made, err) < 0)
+        return -1;
+    for (uint32_t i = 0; !made && i < n->cfg->size; i++) {
+        int lock = boot_dir_rank(n->rundir, i, path, err);
+
+        if (lock < 0) {
+            n->rundir[0] = '\0'; /* not ours */
+            return -1;
+        }
+        close(lock);
+    }
+    return 0;
+}
+
+static int prepare(struct nursery *n, errmsg_t *err)
+{
+    struct rlimit files;
+
+    /* One descriptor per broker here. */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < n->cfg->size + 64) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (!(n->child = calloc(n->cfg->size, sizeof(n->child[0]))))
+        return errmsg_fail(err, ENOMEM, "out of memory for %u brokers", n->cfg->size);
     for (uint32_t i = 0; i < n->cfg->size; i++)
-      pmi_close(n, i);
-  }
-  free(n->child);
-  pmi_server_destroy(n->pmi);
-  if (n->epfd >= 0)
-    close(n->epfd);
-  if (n->sigfd >= 0)
-    close(n->sigfd);
-}
-
-/* A directory that another session uses is one error here, and not one of each
- * broker. */
-static int prepare_dirs(struct nursery *n, errmsg_t *err) {
-  char path[BOOT_PATH_MAX];
-  bool made;
-
-  if (boot_dir_session(n->cfg->rundir, n->rundir, &made, err) < 0)
-    return -1;
-  for (uint32_t i = 0; !made && i < n->cfg->size; i++) {
-    int lock = boot_dir_rank(n->rundir, i, path, err);
-
-    if (lock < 0) {
-      n->rundir[0] = '\0'; /* not ours */
-      return -1;
-    }
-    close(lock);
-  }
-  return 0;
-}
-
-static int prepare(struct nursery *n, errmsg_t *err) {
-  struct rlimit files;
-
-  /* One descriptor per broker here. */
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
-      files.rlim_cur < n->cfg->size + 64) {
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
-  }
-  if (!(n->child = calloc(n->cfg->size, sizeof(n->child[0]))))
-    return errmsg_fail(err, ENOMEM, "out of memory for %u brokers",
-                       n->cfg->size);
-  for (uint32_t i = 0; i < n->cfg->size; i++)
-    n->child[i].fd = -1;
-  sigemptyset(&n->signals);
-  sigaddset(&n->signals, SIGCHLD);
-  sigaddset(&n->signals, SIGINT);
-  sigaddset(&n->signals, SIGTERM);
-  sigaddset(&n->signals, SIGHUP);
-  if (sigprocmask(SIG_BLOCK, &n->signals, &n->old_signals) < 0 ||
-      (n->sigfd = signalfd(-1, &n->signals, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
-    return errmsg_fail(err, errno, "cannot wait for signals: %s",
-                       strerror(errno));
-  return prepare_dirs(n, err);
+        n->child[i].fd = -1;
+    sigemptyset(&n->signals);
+    sigaddset(&n->signals, SIGCHLD);
+    sigaddset(&n->signals, SIGINT);
+    sigaddset(&n->signals, SIGTERM);
+    sigaddset(&n->signals, SIGHUP);
+    if (sigprocmask(SIG_BLOCK, &n->signals, &n->old_signals) < 0 ||
+        (n->sigfd = signalfd(-1, &n->signals, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
+        return errmsg_fail(err, errno, "cannot wait for signals: %s", strerror(errno));
+    return prepare_dirs(n, err);
 }
 
 /* What brokers could not remove themselves. */
-static void remove_dirs(struct nursery *n) {
-  if (!n->rundir[0])
-    return;
-  for (uint32_t i = 0; i < n->cfg->size; i++)
-    boot_dir_remove_rank(n->rundir, i);
-  rmdir(n->rundir);
+static void remove_dirs(struct nursery *n)
+{
+    if (!n->rundir[0])
+        return;
+    for (uint32_t i = 0; i < n->cfg->size; i++)
+        boot_dir_remove_rank(n->rundir, i);
+    rmdir(n->rundir);
 }
 
-static void place_result(const struct nursery *n, struct nursery_place *place,
-                         uint32_t rank) {
-  place->rank = rank;
-  place->exit_code = n->exit_code;
-  memcpy(place->rundir, n->rundir, sizeof(place->rundir));
+static void place_result(const struct nursery *n, struct nursery_place *place, uint32_t rank)
+{
+    place->rank = rank;
+    place->exit_code = n->exit_code;
+    memcpy(place->rundir, n->rundir, sizeof(place->rundir));
 }
 
-int nursery_run(const struct nursery_config *cfg, struct nursery_place *place,
-                errmsg_t *err) {
-  struct nursery n = {.cfg = cfg, .epfd = -1, .sigfd = -1};
-  int rc;
+int nursery_run(const struct nursery_config *cfg, struct nursery_place *place, errmsg_t *err)
+{
+    struct nursery n = {.cfg = cfg, .epfd = -1, .sigfd = -1};
+    int rc;
 
-  n.had_children = each_child(0) > 0;
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-  n.grace = cfg->grace > 0. ? cfg->grace : DEFAULT_GRACE;
-  rc = prepare(&n, err);
-  for (uint32_t i = 0; rc == 0 && i < cfg->size; i++) {
-    if ((rc = fork_one(&n, i, err)) == 1) {
-      place_result(&n, place, i);
-      destroy(&n);
-      return 1;
+    n.had_children = each_child(0) > 0;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    n.grace = cfg->grace > 0. ? cfg->grace : DEFAULT_GRACE;
+    rc = prepare(&n, err);
+    for (uint32_t i = 0; rc == 0 && i < cfg->size; i++) {
+        if ((rc = fork_one(&n, i, err)) == 1) {
+            place_result(&n, place, i);
+            destroy(&n);
+            return 1;
+        }
     }
-  }
-  if (rc == 0) {
-    if (cfg->verbose)
-      SAY(&n, "%u brokers are in %s", cfg->size, n.rundir);
-    if ((n.epfd = epoll_create1(EPOLL_CLOEXEC)) < 0)
-      rc = errmsg_fail(err, errno, "cannot watch the brokers: %s",
-                       strerror(errno));
-    if (rc == 0)
-      rc = start_pmi(&n, err);
-    if (rc == 0)
-      rc = watch(&n, n.sigfd, SIGNAL_SLOT, err);
-    for (uint32_t i = 0; rc == 0 && i < cfg->size; i++)
-      rc = watch(&n, n.child[i].fd, i, err);
-  }
-  if (rc < 0 && n.child) {
-    signal_all(&n, SIGKILL);
-    while (n.left > 0 && waitpid(-1, NULL, 0) > 0)
-      n.left--;
-  } else {
-    serve(&n);
-    kill_orphans(&n);
-  }
-  remove_dirs(&n);
-  destroy(&n);
-  sigprocmask(SIG_SETMASK, &n.old_signals, NULL);
-  place_result(&n, place, 0);
-  return rc;
+    if (rc == 0) {
+        if (cfg->verbose)
+            SAY(&n, "%u brokers are in %s", cfg->size, n.rundir);
+        if ((n.epfd = epoll_create1(EPOLL_CLOEXEC)) < 0)
+            rc = errmsg_fail(err, errno, "cannot watch the brokers: %s", strerror(errno));
+        if (rc == 0)
+            rc = start_pmi(&n, err);
+        if (rc == 0)
+            rc = watch(&n, n.sigfd, SIGNAL_SLOT, err);
+        for (uint32_t i = 0; rc == 0 && i < cfg->size; i++)
+            rc = watch(&n, n.child[i].fd, i, err);
+    }
+    if (rc < 0 && n.child) {
+        signal_all(&n, SIGKILL);
+        while (n.left > 0 && waitpid(-1, NULL, 0) > 0)
+            n.left--;
+    } else {
+        serve(&n);
+        kill_orphans(&n);
+    }
+    remove_dirs(&n);
+    destroy(&n);
+    sigprocmask(SIG_SETMASK, &n.old_signals, NULL);
+    place_result(&n, place, 0);
+    return rc;
 }

@@ -1,6 +1,5 @@
-/* What the files of boot share.  boot.c: the method, directories, keys;
- * boot_pmi.c and boot_config.c: the two ways to find neighbours; boot_addr.c:
- * addresses of this host. */
+/* What the files of boot share.  boot.c: the method, directories, keys; boot_pmi.c and
+ * boot_config.c: the two ways to find neighbours; boot_addr.c: addresses of this host. */
 #ifndef BROKER_BOOT_PRIVATE_H
 #define BROKER_BOOT_PRIVATE_H
 
@@ -14,55 +13,52 @@
 
 /* What a neighbour has to know of a broker. */
 struct boot_card {
-  char tree_uri[BOOT_URI_MAX];
-  char event_uri[BOOT_URI_MAX]; /* "": it has no children */
-  char key[CERT_KEY_SIZE];      /* "": without CURVE */
+    char tree_uri[BOOT_URI_MAX];
+    char event_uri[BOOT_URI_MAX]; /* "": it has no children */
+    char key[CERT_KEY_SIZE];      /* "": without CURVE */
 };
 
 struct boot_ops {
-  const char *name;
-  /* Phase 1: fill in rank and size, and what else is known. */
-  int (*open)(boot_t *b, errmsg_t *err);
-  /* Phase 2.  Fill in b->cert; NULL: a fresh key pair will do. */
-  int (*keys)(boot_t *b, errmsg_t *err);
-  /* Where to listen; the event URI is not used by a broker without children. */
-  int (*endpoints)(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *err);
-  /* Show our card to all others. */
-  int (*publish)(boot_t *b, const struct boot_card *card, errmsg_t *err);
-  /* The card of a neighbour. */
-  int (*lookup)(boot_t *b, uint32_t rank, struct boot_card *card,
-                errmsg_t *err);
-  /* The session is there: the launcher may be told so. */
-  int (*finish)(boot_t *b, errmsg_t *err);
-  void (*close)(boot_t *b); /* may be called at any time, more than once */
+    const char *name;
+    /* Phase 1: fill in rank and size, and what else is known. */
+    int (*open)(boot_t *b, errmsg_t *err);
+    /* Phase 2.  Fill in b->cert; NULL: a fresh key pair will do. */
+    int (*keys)(boot_t *b, errmsg_t *err);
+    /* Where to listen; the event URI is not used by a broker without children. */
+    int (*endpoints)(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *err);
+    /* Show our card to all others. */
+    int (*publish)(boot_t *b, const struct boot_card *card, errmsg_t *err);
+    /* The card of a neighbour. */
+    int (*lookup)(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err);
+    /* The session is there: the launcher may be told so. */
+    int (*finish)(boot_t *b, errmsg_t *err);
+    void (*close)(boot_t *b); /* may be called at any time, more than once */
 };
 
 struct boot {
-  struct boot_config cfg;
-  const struct boot_ops *ops;
-  void *state; /* of the method */
-  uint32_t rank;
-  uint32_t size;
-  char *
-      topology; /* given by the method; NULL: the attribute's, or the default */
-  strvec_t *attrs; /* name, value, name, value ... */
-  char rundir[BOOT_PATH_MAX];
-  char rankdir[BOOT_PATH_MAX];
-  int dirlock; /* holds rankdir; -1: there is none yet */
-  bool curve;
-  bool finished;
-  struct cert cert;
+    struct boot_config cfg;
+    const struct boot_ops *ops;
+    void *state; /* of the method */
+    uint32_t rank;
+    uint32_t size;
+    char *topology;  /* given by the method; NULL: the attribute's, or the default */
+    strvec_t *attrs; /* name, value, name, value ... */
+    char rundir[BOOT_PATH_MAX];
+    char rankdir[BOOT_PATH_MAX];
+    int dirlock; /* holds rankdir; -1: there is none yet */
+    bool curve;
+    bool finished;
+    struct cert cert;
 };
 
 extern const struct boot_ops boot_pmi_ops;
 extern const struct boot_ops boot_config_ops;
 
-/* An attribute: the command line's, else the configuration file's, else NULL.
- */
+/* An attribute: the command line's, else the configuration file's, else NULL. */
 const char *boot_attr(const boot_t *b, const char *name);
 
-/* The address to listen on: tcp.address, tcp.interface, or the first that is
- * not loopback (IPv4 first), as it stands in a URI: "10.1.2.3", "[fe00::1]". */
+/* The address to listen on: tcp.address, tcp.interface, or the first that is not loopback (IPv4
+ * first), as it stands in a URI: "10.1.2.3", "[fe00::1]". */
 int boot_address(const boot_t *b, char *buf, size_t size, errmsg_t *err);
 /* "tcp://HOST:PORT" with HOST looked up and put in numbers. */
 int boot_resolve(const char *uri, char *buf, size_t size, errmsg_t *err);

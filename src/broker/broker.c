@@ -1,25 +1,22 @@
 /* broker.c - one broker from boot to end: puts the rooms together.
  *
- *    boot -> core -> connector, module host -> link -> modules load -> ready ->
- * RUN; only then is the launcher told that this broker has started
- * (boot_finish()) rank 0 in RUN: the initial program; when it ends, the session
- * goes down with its exit code DOWN: children first, then modules, then
- * goodbye, then EXIT
+ *    boot -> core -> connector, module host -> link -> modules load -> ready -> RUN; only then is
+ *    the launcher told that this broker has started (boot_finish())
+ *    rank 0 in RUN: the initial program; when it ends, the session goes down with its exit code
+ *    DOWN: children first, then modules, then goodbye, then EXIT
  *
  * Attributes read here, besides those of boot.h:
  *    modules              comma-separated; default: the table below
  *    join.timeout, orphan.timeout, shutdown.grace   durations
  *    event.buffer         size: events kept for children that missed some
  *    inflight.max         outstanding requests per client
- *    quorum               ranks that must be up for the initial program to
- * start; default: all
+ *    quorum               ranks that must be up for the initial program to start; default: all
  *
- * Signals: SIGTERM and SIGHUP take the session down in order; a second one ends
- * this broker at once. SIGINT is left to the initial program, which shares the
- * terminal.
+ * Signals: SIGTERM and SIGHUP take the session down in order; a second one ends this broker at
+ * once. SIGINT is left to the initial program, which shares the terminal.
  *
- * Failure: a broker that cannot start says why on standard error and exits 1,
- * leaving nothing behind.
+ * Failure: a broker that cannot start says why on standard error and exits 1, leaving nothing
+ * behind.
  */
 #include "config.h"
 #include <errno.h>
@@ -45,418 +42,415 @@
 #include "program.h"
 
 #define SIGNAL_AGAIN 1.
-#define KILL_AFTER                                                             \
-  5. /* seconds between asking the initial program to end and making it */
+#define KILL_AFTER 5. /* seconds between asking the initial program to end and making it */
 
 /* Modules every broker loads by itself. */
 static const struct {
-  const char *name;
-  bool root_only;
+    const char *name;
+    bool root_only;
 } default_modules[] = {
-    {"log", false}, {"hb", true},      {"barrier", false},
-    {"kvs", false}, {"wrexec", false},
+    {"log", false}, {"hb", true}, {"barrier", false}, {"kvs", false}, {"wrexec", false},
 };
 
 struct broker {
-  attrs_t *attrs;
-  char *const *argv;
-  bool verbose;
-  flux_reactor_t *r;
-  boot_t *boot;
-  core_t *core;
-  connector_t *connector;
-  modhost_t *modhost;
-  link_t *link;
-  program_t *program;
-  flux_watcher_t *sigterm;
-  flux_watcher_t *sighup;
-  flux_watcher_t *kill_timer;
-  char uri[160];
-  double signalled; /* when a signal first asked for the end */
-  bool going_down;
-  bool children_gone;
-  bool program_over;
-  bool orderly;
-  bool ran;    /* was in CORE_RUN */
-  bool failed; /* this broker's own fault */
-  int exit_code;
+    attrs_t *attrs;
+    char *const *argv;
+    bool verbose;
+    flux_reactor_t *r;
+    boot_t *boot;
+    core_t *core;
+    connector_t *connector;
+    modhost_t *modhost;
+    link_t *link;
+    program_t *program;
+    flux_watcher_t *sigterm;
+    flux_watcher_t *sighup;
+    flux_watcher_t *kill_timer;
+    char uri[160];
+    double signalled; /* when a signal first asked for the end */
+    bool going_down;
+    bool children_gone;
+    bool program_over;
+    bool orderly;
+    bool ran;    /* was in CORE_RUN */
+    bool failed; /* this broker's own fault */
+    int exit_code;
 };
 
 static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *fmt, ...) {
-  char text[400];
-  va_list ap;
+static void say(const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
 
-  va_start(ap, fmt);
-  vsnprintf(text, sizeof(text), fmt, ap);
-  va_end(ap);
-  fprintf(stderr, "flux-broker: %s\n", text);
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "flux-broker: %s\n", text);
 }
 
-static void log_cb(core_t *c, int level, const char *text, void *arg) {
-  struct broker *b = arg;
+static void log_cb(core_t *c, int level, const char *text, void *arg)
+{
+    struct broker *b = arg;
 
-  if (b->verbose || level <= LOG_ERR)
-    say("%s", text);
-  if (b->core && core_state(c) < CORE_DOWN)
-    flux_log(core_handle(c), level, "%s", text);
+    if (b->verbose || level <= LOG_ERR)
+        say("%s", text);
+    if (b->core && core_state(c) < CORE_DOWN)
+        flux_log(core_handle(c), level, "%s", text);
 }
 
 /* --- going down --- */
 
-static void modules_stopped(modhost_t *mh, const char *error, void *arg) {
-  struct broker *b = arg;
+static void modules_stopped(modhost_t *mh, const char *error, void *arg)
+{
+    struct broker *b = arg;
 
-  core_local_down_done(b->core);
+    core_local_down_done(b->core);
 }
 
-static void kill_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents,
-                          void *arg) {
-  struct broker *b = arg;
+static void kill_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct broker *b = arg;
 
-  program_signal(b->program, SIGKILL);
+    program_signal(b->program, SIGKILL);
 }
 
 /* Modules go when children and the initial program are gone. */
-static void maybe_stop_modules(struct broker *b) {
-  if (b->children_gone && (!b->program || b->program_over))
-    modhost_stop(b->modhost, modules_stopped, b);
+static void maybe_stop_modules(struct broker *b)
+{
+    if (b->children_gone && (!b->program || b->program_over))
+        modhost_stop(b->modhost, modules_stopped, b);
 }
 
-static void program_done(program_t *p, int code, void *arg) {
-  struct broker *b = arg;
+static void program_done(program_t *p, int code, void *arg)
+{
+    struct broker *b = arg;
 
-  b->program_over = true;
-  if (core_state(b->core) < CORE_DOWN)
-    core_shutdown(b->core, code, "the initial program has ended");
-  else
-    maybe_stop_modules(b);
+    b->program_over = true;
+    if (core_state(b->core) < CORE_DOWN)
+        core_shutdown(b->core, code, "the initial program has ended");
+    else
+        maybe_stop_modules(b);
 }
 
-/* Enough ranks to begin with?  A rank may be lost while the session comes up.
- */
-static bool quorum(struct broker *b) {
-  const char *text = attrs_get(b->attrs, "quorum");
-  uint32_t need = core_size(b->core);
-  size_t up = idset_count(core_ranks_up(b->core));
-  char *lost;
+/* Enough ranks to begin with?  A rank may be lost while the session comes up. */
+static bool quorum(struct broker *b)
+{
+    const char *text = attrs_get(b->attrs, "quorum");
+    uint32_t need = core_size(b->core);
+    size_t up = idset_count(core_ranks_up(b->core));
+    char *lost;
 
-  if (text)
-    str2u32(text, &need);
-  if (up >= need)
-    return true;
-  lost = idset_format(core_ranks_lost(b->core), 0);
-  say("ranks %s were lost while the session came up: %zu of %u are there (set "
-      "attribute quorum "
-      "to "
-      "go on with fewer)",
-      lost ? lost : "?", up, need);
-  free(lost);
-  return false;
+    if (text)
+        str2u32(text, &need);
+    if (up >= need)
+        return true;
+    lost = idset_format(core_ranks_lost(b->core), 0);
+    say("ranks %s were lost while the session came up: %zu of %u are there (set attribute quorum "
+        "to "
+        "go on with fewer)",
+        lost ? lost : "?", up, need);
+    free(lost);
+    return false;
 }
 
-static void start_program(struct broker *b) {
-  errmsg_t err;
+static void start_program(struct broker *b)
+{
+    errmsg_t err;
 
-  if (!quorum(b)) {
-    core_shutdown(b->core, 1, "too few ranks came up");
-    return;
-  }
-  if (!(b->program =
-            program_start(b->r, b->argv, b->uri, program_done, b, &err))) {
-    int code = errno == ENOENT ? 127 : 126;
-    say("%s", err.text);
-    core_shutdown(b->core, code, err.text);
-  }
-}
-
-static void start_program_cb(flux_reactor_t *r, flux_watcher_t *w, int revents,
-                             void *arg) {
-  flux_watcher_destroy(w);
-  start_program(arg);
-}
-
-static void state_cb(core_t *c, enum core_state state, void *arg) {
-  struct broker *b = arg;
-  flux_watcher_t *w;
-  errmsg_t err;
-
-  if (b->verbose)
-    say("rank %u: state %s", core_rank(c), core_state_name(state));
-  if ((state == CORE_RUN || state == CORE_DOWN) &&
-      boot_finish(b->boot, &err) < 0 && b->verbose)
-    say("rank %u: %s", core_rank(c), err.text);
-  switch (state) {
-  case CORE_RUN:
-    b->ran = true;
-    if (core_rank(c) == 0) {
-      /* Not from inside the event that says so: its subscribers come first. */
-      if ((w = flux_defer_create(b->r, start_program_cb, b)))
-        flux_watcher_start(w);
-      else
-        start_program(b);
+    if (!quorum(b)) {
+        core_shutdown(b->core, 1, "too few ranks came up");
+        return;
     }
-    break;
-  case CORE_DOWN:
-    /* Twice: when it begins, and when the children are gone. */
-    if (!b->going_down) {
-      b->going_down = true;
-      if (b->program && !b->program_over) {
-        program_signal(b->program, SIGHUP);
-        program_signal(b->program, SIGTERM);
-        program_signal(b->program, SIGCONT);
-        flux_timer_start(b->kill_timer, KILL_AFTER, 0.);
-      }
-    } else {
-      b->children_gone = true;
-      maybe_stop_modules(b);
+    if (!(b->program = program_start(b->r, b->argv, b->uri, program_done, b, &err))) {
+        int code = errno == ENOENT ? 127 : 126;
+        say("%s", err.text);
+        core_shutdown(b->core, code, err.text);
     }
-    break;
-  case CORE_EXIT:
-    /* The code is the initial program's, and rank 0's to give.  A broker that
-     * never came to run one says why not. */
-    b->exit_code =
-        core_rank(c) == 0 || b->failed || !b->ran ? core_exit_code(c) : 0;
-    b->orderly = true;
-    flux_reactor_stop(b->r, 0);
-    break;
-  default:
-    break;
-  }
 }
 
-static void signal_cb(flux_reactor_t *r, flux_watcher_t *w, int signum,
-                      void *arg) {
-  struct broker *b = arg;
-
-  double now = flux_reactor_now(r);
-
-  if (b->signalled > 0.) {
-    if (now - b->signalled < SIGNAL_AGAIN)
-      return;
-    program_signal(b->program, SIGKILL);
-    b->exit_code = 128 + signum;
-    flux_reactor_stop(r, 0);
-    return;
-  }
-  b->signalled = now;
-  if (core_state(b->core) >= CORE_DOWN)
-    return;
-  core_shutdown(b->core, 128 + signum,
-                signum == SIGTERM ? "SIGTERM" : "SIGHUP");
+static void start_program_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    flux_watcher_destroy(w);
+    start_program(arg);
 }
 
-static void modules_started(modhost_t *mh, const char *error, void *arg) {
-  struct broker *b = arg;
+static void state_cb(core_t *c, enum core_state state, void *arg)
+{
+    struct broker *b = arg;
+    flux_watcher_t *w;
+    errmsg_t err;
 
-  if (error) {
-    say("rank %u: %s", core_rank(b->core), error);
-    b->failed = true;
-    core_shutdown(b->core, 1, error);
-    return;
-  }
-  core_local_ready(b->core);
+    if (b->verbose)
+        say("rank %u: state %s", core_rank(c), core_state_name(state));
+    if ((state == CORE_RUN || state == CORE_DOWN) && boot_finish(b->boot, &err) < 0 && b->verbose)
+        say("rank %u: %s", core_rank(c), err.text);
+    switch (state) {
+    case CORE_RUN:
+        b->ran = true;
+        if (core_rank(c) == 0) {
+            /* Not from inside the event that says so: its subscribers come first. */
+            if ((w = flux_defer_create(b->r, start_program_cb, b)))
+                flux_watcher_start(w);
+            else
+                start_program(b);
+        }
+        break;
+    case CORE_DOWN:
+        /* Twice: when it begins, and when the children are gone. */
+        if (!b->going_down) {
+            b->going_down = true;
+            if (b->program && !b->program_over) {
+                program_signal(b->program, SIGHUP);
+                program_signal(b->program, SIGTERM);
+                program_signal(b->program, SIGCONT);
+                flux_timer_start(b->kill_timer, KILL_AFTER, 0.);
+            }
+        } else {
+            b->children_gone = true;
+            maybe_stop_modules(b);
+        }
+        break;
+    case CORE_EXIT:
+        /* The code is the initial program's, and rank 0's to give.  A broker that never came to
+         * run one says why not. */
+        b->exit_code = core_rank(c) == 0 || b->failed || !b->ran ? core_exit_code(c) : 0;
+        b->orderly = true;
+        flux_reactor_stop(b->r, 0);
+        break;
+    default:
+        break;
+    }
+}
+
+static void signal_cb(flux_reactor_t *r, flux_watcher_t *w, int signum, void *arg)
+{
+    struct broker *b = arg;
+
+    double now = flux_reactor_now(r);
+
+    if (b->signalled > 0.) {
+        if (now - b->signalled < SIGNAL_AGAIN)
+            return;
+        program_signal(b->program, SIGKILL);
+        b->exit_code = 128 + signum;
+        flux_reactor_stop(r, 0);
+        return;
+    }
+    b->signalled = now;
+    if (core_state(b->core) >= CORE_DOWN)
+        return;
+    core_shutdown(b->core, 128 + signum, signum == SIGTERM ? "SIGTERM" : "SIGHUP");
+}
+
+static void modules_started(modhost_t *mh, const char *error, void *arg)
+{
+    struct broker *b = arg;
+
+    if (error) {
+        say("rank %u: %s", core_rank(b->core), error);
+        b->failed = true;
+        core_shutdown(b->core, 1, error);
+        return;
+    }
+    core_local_ready(b->core);
 }
 
 /* --- coming up --- */
 
-static int duration_attr(struct broker *b, const char *name, double *val,
-                         errmsg_t *err) {
-  const char *text = attrs_get(b->attrs, name);
-  errmsg_t why;
+static int duration_attr(struct broker *b, const char *name, double *val, errmsg_t *err)
+{
+    const char *text = attrs_get(b->attrs, name);
+    errmsg_t why;
 
-  if (text && duration_parse(text, val, &why) < 0)
-    return errmsg_fail(err, EINVAL, "attribute %s=%s: %s", name, text,
-                       why.text);
-  return 0;
+    if (text && duration_parse(text, val, &why) < 0)
+        return errmsg_fail(err, EINVAL, "attribute %s=%s: %s", name, text, why.text);
+    return 0;
 }
 
-static int configure_core(struct broker *b, struct core_config *cc,
-                          errmsg_t *err) {
-  const char *text;
-  uint64_t val;
-  errmsg_t why;
+static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *err)
+{
+    const char *text;
+    uint64_t val;
+    errmsg_t why;
 
-  core_config_init(cc);
-  cc->rank = boot_rank(b->boot);
-  cc->size = boot_size(b->boot);
-  cc->topology = boot_topology(b->boot);
-  cc->userid = geteuid();
-  if (getentropy(&cc->seed, sizeof(cc->seed)) < 0)
-    cc->seed = (uint64_t)getpid() << 32 | cc->rank;
-  if ((text = attrs_get(b->attrs, "quorum"))) {
-    uint32_t n;
-    if (str2u32(text, &n) < 0 || n == 0 || n > cc->size)
-      return errmsg_fail(err, EINVAL,
-                         "attribute quorum=%s is no number from 1 to %u", text,
-                         cc->size);
-  }
-  if (duration_attr(b, "join.timeout", &cc->join_timeout, err) < 0 ||
-      duration_attr(b, "orphan.timeout", &cc->orphan_timeout, err) < 0 ||
-      duration_attr(b, "shutdown.grace", &cc->shutdown_grace, err) < 0)
-    return -1;
-  if ((text = attrs_get(b->attrs, "event.buffer"))) {
-    if (size_parse(text, &val, &why) < 0)
-      return errmsg_fail(err, EINVAL, "attribute event.buffer=%s: %s", text,
-                         why.text);
-    cc->event_buffer = val;
-  }
-  if ((text = attrs_get(b->attrs, "inflight.max"))) {
-    uint32_t n;
-    if (str2u32(text, &n) < 0 || n == 0)
-      return errmsg_fail(err, EINVAL,
-                         "attribute inflight.max=%s is no number from 1 up",
-                         text);
-    cc->inflight_max = n;
-  }
-  return 0;
+    core_config_init(cc);
+    cc->rank = boot_rank(b->boot);
+    cc->size = boot_size(b->boot);
+    cc->topology = boot_topology(b->boot);
+    cc->userid = geteuid();
+    if (getentropy(&cc->seed, sizeof(cc->seed)) < 0)
+        cc->seed = (uint64_t)getpid() << 32 | cc->rank;
+    if ((text = attrs_get(b->attrs, "quorum"))) {
+        uint32_t n;
+        if (str2u32(text, &n) < 0 || n == 0 || n > cc->size)
+            return errmsg_fail(err, EINVAL, "attribute quorum=%s is no number from 1 to %u", text,
+                               cc->size);
+    }
+    if (duration_attr(b, "join.timeout", &cc->join_timeout, err) < 0 ||
+        duration_attr(b, "orphan.timeout", &cc->orphan_timeout, err) < 0 ||
+        duration_attr(b, "shutdown.grace", &cc->shutdown_grace, err) < 0)
+        return -1;
+    if ((text = attrs_get(b->attrs, "event.buffer"))) {
+        if (size_parse(text, &val, &why) < 0)
+            return errmsg_fail(err, EINVAL, "attribute event.buffer=%s: %s", text, why.text);
+        cc->event_buffer = val;
+    }
+    if ((text = attrs_get(b->attrs, "inflight.max"))) {
+        uint32_t n;
+        if (str2u32(text, &n) < 0 || n == 0)
+            return errmsg_fail(err, EINVAL, "attribute inflight.max=%s is no number from 1 up",
+                               text);
+        cc->inflight_max = n;
+    }
+    return 0;
 }
 
-static const char *boot_attr_cb(void *arg, const char *name) {
-  struct broker *b = arg;
+static const char *boot_attr_cb(void *arg, const char *name)
+{
+    struct broker *b = arg;
 
-  return attrs_get(b->attrs, name);
+    return attrs_get(b->attrs, name);
 }
 
-static int fill_attrs(struct broker *b) {
-  attrs_t *a = b->attrs;
+static int fill_attrs(struct broker *b)
+{
+    attrs_t *a = b->attrs;
 
-  if (attrs_setf(a, "rank", true, "%u", boot_rank(b->boot)) < 0 ||
-      attrs_setf(a, "size", true, "%u", boot_size(b->boot)) < 0 ||
-      attrs_set(a, "topology", boot_topology(b->boot), true) < 0 ||
-      attrs_set(a, "boot.method", boot_method(b->boot), true) < 0 ||
-      attrs_set(a, "rundir", boot_rundir(b->boot), true) < 0 ||
-      attrs_set(a, "uri", b->uri, true) < 0 ||
-      attrs_set(a, "version", PACKAGE_VERSION, true) < 0 ||
-      attrs_setf(a, "broker.pid", true, "%d", (int)getpid()) < 0)
-    return -1;
-  return 0;
+    if (attrs_setf(a, "rank", true, "%u", boot_rank(b->boot)) < 0 ||
+        attrs_setf(a, "size", true, "%u", boot_size(b->boot)) < 0 ||
+        attrs_set(a, "topology", boot_topology(b->boot), true) < 0 ||
+        attrs_set(a, "boot.method", boot_method(b->boot), true) < 0 ||
+        attrs_set(a, "rundir", boot_rundir(b->boot), true) < 0 ||
+        attrs_set(a, "uri", b->uri, true) < 0 ||
+        attrs_set(a, "version", PACKAGE_VERSION, true) < 0 ||
+        attrs_setf(a, "broker.pid", true, "%d", (int)getpid()) < 0)
+        return -1;
+    return 0;
 }
 
-static bool root_only(const char *name) {
-  for (size_t i = 0; i < sizeof(default_modules) / sizeof(default_modules[0]);
-       i++) {
-    if (strcmp(default_modules[i].name, name) == 0)
-      return default_modules[i].root_only;
-  }
-  return false;
+static bool root_only(const char *name)
+{
+    for (size_t i = 0; i < sizeof(default_modules) / sizeof(default_modules[0]); i++) {
+        if (strcmp(default_modules[i].name, name) == 0)
+            return default_modules[i].root_only;
+    }
+    return false;
 }
 
-static int start_modules(struct broker *b) {
-  const char *names = attrs_get(b->attrs, "modules");
-  strvec_t *list = names ? strvec_split(names, ',') : strvec_create();
-  char *text = NULL;
-  int rc = -1;
+static int start_modules(struct broker *b)
+{
+    const char *names = attrs_get(b->attrs, "modules");
+    strvec_t *list = names ? strvec_split(names, ',') : strvec_create();
+    char *text = NULL;
+    int rc = -1;
 
-  if (!list)
-    return -1;
-  for (size_t i = 0;
-       !names && i < sizeof(default_modules) / sizeof(default_modules[0]);
-       i++) {
-    if (strvec_add(list, default_modules[i].name) < 0)
-      goto done;
-  }
-  for (size_t i = strvec_count(list); i-- > 0;) {
-    if (core_rank(b->core) > 0 && root_only(strvec_at(list, i)))
-      strvec_remove(list, i);
-  }
-  if ((text = strvec_join(list, ",")))
-    rc = modhost_start(b->modhost, text, modules_started, b);
+    if (!list)
+        return -1;
+    for (size_t i = 0; !names && i < sizeof(default_modules) / sizeof(default_modules[0]); i++) {
+        if (strvec_add(list, default_modules[i].name) < 0)
+            goto done;
+    }
+    for (size_t i = strvec_count(list); i-- > 0;) {
+        if (core_rank(b->core) > 0 && root_only(strvec_at(list, i)))
+            strvec_remove(list, i);
+    }
+    if ((text = strvec_join(list, ",")))
+        rc = modhost_start(b->modhost, text, modules_started, b);
 done:
-  free(text);
-  strvec_destroy(list);
-  return rc;
+    free(text);
+    strvec_destroy(list);
+    return rc;
 }
 
-static int watch_signals(struct broker *b) {
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGINT, SIG_IGN);
-  signal(SIGQUIT, SIG_IGN);
-  if (!(b->sigterm = flux_signal_watcher_create(b->r, SIGTERM, signal_cb, b)) ||
-      !(b->sighup = flux_signal_watcher_create(b->r, SIGHUP, signal_cb, b)) ||
-      !(b->kill_timer = flux_timer_create(b->r, kill_timer_cb, b)))
-    return -1;
-  flux_watcher_start(b->sigterm);
-  flux_watcher_start(b->sighup);
-  return 0;
+static int watch_signals(struct broker *b)
+{
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGQUIT, SIG_IGN);
+    if (!(b->sigterm = flux_signal_watcher_create(b->r, SIGTERM, signal_cb, b)) ||
+        !(b->sighup = flux_signal_watcher_create(b->r, SIGHUP, signal_cb, b)) ||
+        !(b->kill_timer = flux_timer_create(b->r, kill_timer_cb, b)))
+        return -1;
+    flux_watcher_start(b->sigterm);
+    flux_watcher_start(b->sighup);
+    return 0;
 }
 
-static int bring_up(struct broker *b, errmsg_t *err) {
-  static const struct core_callbacks cbs = {.state = state_cb, .log = log_cb};
-  struct boot_config bc = {.attr = boot_attr_cb, .attr_arg = b};
-  struct core_config cc;
-  const char *name;
-  const char *value;
-  char path[128];
+static int bring_up(struct broker *b, errmsg_t *err)
+{
+    static const struct core_callbacks cbs = {.state = state_cb, .log = log_cb};
+    struct boot_config bc = {.attr = boot_attr_cb, .attr_arg = b};
+    struct core_config cc;
+    const char *name;
+    const char *value;
+    char path[128];
 
-  if (!(b->boot = boot_create(&bc, err)))
-    return -1;
-  for (size_t i = 0; (value = boot_attr_at(b->boot, i, &name)); i++) {
-    if (attrs_set(b->attrs, name, value, false) < 0)
-      return errmsg_fail(err, errno, "attribute %s cannot be set: %s", name,
-                         strerror(errno));
-  }
-  if (configure_core(b, &cc, err) < 0)
-    return -1;
-  if (!(b->r = flux_reactor_create(true)) || watch_signals(b) < 0)
-    return errmsg_fail(err, errno, "cannot create an event loop: %s",
-                       strerror(errno));
-  if (!(b->core = core_create(&cc, b->r, &cbs, b, err)))
-    return -1;
-  snprintf(path, sizeof(path), "%s/local", boot_rankdir(b->boot));
-  snprintf(b->uri, sizeof(b->uri), "local://%s", path);
-  flux_log_set_source(core_handle(b->core), "broker");
-  if (fill_attrs(b) < 0 || attrs_serve(b->attrs, b->core) < 0 ||
-      !(b->modhost = modhost_create(b->core)))
-    return errmsg_fail(err, errno, "rank %u cannot set up its services: %s",
-                       cc.rank, strerror(errno));
-  if (!(b->connector = connector_create(b->core, path, err)))
-    return -1;
-  if (boot_link(b->boot, b->core, &b->link, err) < 0)
-    return -1;
-  if (core_start(b->core) < 0 || start_modules(b) < 0)
-    return errmsg_fail(err, errno, "rank %u cannot start: %s", cc.rank,
-                       strerror(errno));
-  return 0;
+    if (!(b->boot = boot_create(&bc, err)))
+        return -1;
+    for (size_t i = 0; (value = boot_attr_at(b->boot, i, &name)); i++) {
+        if (attrs_set(b->attrs, name, value, false) < 0)
+            return errmsg_fail(err, errno, "attribute %s cannot be set: %s", name, strerror(errno));
+    }
+    if (configure_core(b, &cc, err) < 0)
+        return -1;
+    if (!(b->r = flux_reactor_create(true)) || watch_signals(b) < 0)
+        return errmsg_fail(err, errno, "cannot create an event loop: %s", strerror(errno));
+    if (!(b->core = core_create(&cc, b->r, &cbs, b, err)))
+        return -1;
+    snprintf(path, sizeof(path), "%s/local", boot_rankdir(b->boot));
+    snprintf(b->uri, sizeof(b->uri), "local://%s", path);
+    flux_log_set_source(core_handle(b->core), "broker");
+    if (fill_attrs(b) < 0 || attrs_serve(b->attrs, b->core) < 0 ||
+        !(b->modhost = modhost_create(b->core)))
+        return errmsg_fail(err, errno, "rank %u cannot set up its services: %s", cc.rank,
+                           strerror(errno));
+    if (!(b->connector = connector_create(b->core, path, err)))
+        return -1;
+    if (boot_link(b->boot, b->core, &b->link, err) < 0)
+        return -1;
+    if (core_start(b->core) < 0 || start_modules(b) < 0)
+        return errmsg_fail(err, errno, "rank %u cannot start: %s", cc.rank, strerror(errno));
+    return 0;
 }
 
-static void take_down(struct broker *b) {
-  program_destroy(b->program);
-  connector_destroy(b->connector);
-  link_destroy(b->link);
-  attrs_unserve(b->attrs);
-  modhost_destroy(b->modhost);
-  core_destroy(b->core);
-  boot_destroy(b->boot);
-  flux_watcher_destroy(b->sigterm);
-  flux_watcher_destroy(b->sighup);
-  flux_watcher_destroy(b->kill_timer);
-  flux_reactor_destroy(b->r);
+static void take_down(struct broker *b)
+{
+    program_destroy(b->program);
+    connector_destroy(b->connector);
+    link_destroy(b->link);
+    attrs_unserve(b->attrs);
+    modhost_destroy(b->modhost);
+    core_destroy(b->core);
+    boot_destroy(b->boot);
+    flux_watcher_destroy(b->sigterm);
+    flux_watcher_destroy(b->sighup);
+    flux_watcher_destroy(b->kill_timer);
+    flux_reactor_destroy(b->r);
 }
 
-int broker_run(attrs_t *attrs, char *const argv[], bool verbose) {
-  struct broker b = {.attrs = attrs, .argv = argv, .verbose = verbose};
-  struct rlimit files;
-  errmsg_t err = {""};
+int broker_run(attrs_t *attrs, char *const argv[], bool verbose)
+{
+    struct broker b = {.attrs = attrs, .argv = argv, .verbose = verbose};
+    struct rlimit files;
+    errmsg_t err = {""};
 
-  /* One arena: threads here pass messages more than they allocate, and an arena
-   * of its own for each costs more memory than the whole broker. */
-  mallopt(M_ARENA_MAX, 1);
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
-      files.rlim_cur < files.rlim_max) {
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
-  }
-  if (bring_up(&b, &err) < 0) {
-    say("%s", err.text);
-    b.exit_code = 1;
-    b.orderly = true; /* no module has started */
-  } else
-    flux_reactor_run(b.r);
-  if (b.orderly)
-    take_down(&b);
-  else
-    boot_destroy(
-        b.boot); /* threads still use the rest: it goes with the process */
-  return b.exit_code;
+    /* One arena: threads here pass messages more than they allocate, and an arena of its own for
+     * each costs more memory than the whole broker. */
+    mallopt(M_ARENA_MAX, 1);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (bring_up(&b, &err) < 0) {
+        say("%s", err.text);
+        b.exit_code = 1;
+        b.orderly = true; /* no module has started */
+    } else
+        flux_reactor_run(b.r);
+    if (b.orderly)
+        take_down(&b);
+    else
+        boot_destroy(b.boot); /* threads still use the rest: it goes with the process */
+    return b.exit_code;
 }
