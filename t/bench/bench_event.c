@@ -10,6 +10,10 @@
  * Throughput: one publisher with many events under way; the rate is what the slowest of the readers
  * (processes) has got.
  *
+ * Beside it stands plain ZeroMQ without encryption: a PUB socket, and as many processes as there
+ * are ranks below the root, each with a SUB socket over ipc.  They wake up only those processes,
+ * not the clients of each.
+ *
  * The clock is the machine's, so that times taken in different processes can be subtracted.
  */
 #include "config.h"
@@ -26,6 +30,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #include "bench.h"
 #include "libflux/dispatch.h"
@@ -181,7 +186,7 @@ static flux_t **open_ranks(uint32_t count)
     return from;
 }
 
-/* --- latency --- */
+/* --- publishers --- */
 
 struct publisher {
     struct board *board;
@@ -212,30 +217,117 @@ static void publish_block(void *arg, double *us, size_t n)
     }
 }
 
+/* --- plain ZeroMQ --- */
+
+struct bare_zmq {
+    struct board *board; /* its own */
+    char uri[128];
+    uint32_t count;
+    void *pub;
+};
+
+static void sub_serve(struct board *b, const char *uri)
+{
+    void *sub = zmq_socket(zmq_ctx_new(), ZMQ_SUB);
+    char buf[256];
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (zmq_setsockopt(sub, ZMQ_SUBSCRIBE, "", 0) < 0 || zmq_connect(sub, uri) < 0)
+        bench_die("%s: %s", uri, zmq_strerror(errno));
+    while (zmq_recv(sub, buf, sizeof(buf), 0) > 0)
+        report(b, PING);
+    _exit(1);
+}
+
+/* An XPUB socket tells who subscribes, so that none is missed. */
+static void bare_start(struct bare_zmq *z)
+{
+    char buf[16];
+    int one = 1;
+
+    for (uint32_t i = 0; i < z->count; i++) {
+        pid_t pid = fork();
+        if (pid < 0)
+            bench_die("fork: %s", strerror(errno));
+        if (pid == 0)
+            sub_serve(z->board, z->uri);
+    }
+    z->pub = zmq_socket(zmq_ctx_new(), ZMQ_XPUB);
+    /* Otherwise equal subscriptions are told once. */
+    zmq_setsockopt(z->pub, ZMQ_XPUB_VERBOSE, &one, sizeof(one));
+    if (zmq_bind(z->pub, z->uri) < 0)
+        bench_die("%s: %s", z->uri, zmq_strerror(errno));
+    for (uint32_t i = 0; i < z->count; i++) {
+        if (zmq_recv(z->pub, buf, sizeof(buf), 0) < 0)
+            bench_die("%s: %s", z->uri, zmq_strerror(errno));
+    }
+}
+
+static void bare_block(void *arg, double *us, size_t n)
+{
+    struct bare_zmq *z = arg;
+    char payload[100] = {0};
+
+    if (!z->pub)
+        bare_start(z);
+    for (size_t i = 0; i < n; i++) {
+        double begin;
+        atomic_store(&z->board->got[PING], 0);
+        begin = bench_now_us();
+        if (zmq_send(z->pub, payload, sizeof(payload), 0) < 0)
+            bench_die("%s: %s", z->uri, zmq_strerror(errno));
+        wait_for_readers(z->board);
+        us[i] = z->board->last_us - begin;
+    }
+}
+
+/* --- latency --- */
+
+static struct board *board_create(unsigned readers)
+{
+    struct board *b =
+        mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (b == MAP_FAILED || (b->wake = eventfd(0, EFD_CLOEXEC)) < 0)
+        bench_die("cannot set up: %s", strerror(errno));
+    b->readers = readers;
+    return b;
+}
+
 static void latency(struct board *b, uint32_t size, const char *how)
 {
-    struct bench_echo echo = {.size = 100, .cpu = BENCH_ANY_CPU};
+    char dir[] = "/tmp/flux-bench.XXXXXX";
+    struct bare_zmq bare = {.count = size > 1 ? size - 1 : 1};
     struct publisher root = {b, NULL, 1};
     struct publisher any = {b, NULL, size};
     struct bench_op ops[] = {
-        {bench_echo_block, &echo, 2000, BENCH_ANY_CPU, 0., 0.},
+        {bare_block, &bare, PER_ROUND, BENCH_ANY_CPU, 0., 0.},
         {publish_block, &root, PER_ROUND, BENCH_ANY_CPU, 0., 0.},
         {publish_block, &any, PER_ROUND, BENCH_ANY_CPU, 0., 0.},
     };
     char name[64];
 
+    bare.board = board_create(bare.count);
+    if (!mkdtemp(dir))
+        bench_die("%s: %s", dir, strerror(errno));
+    snprintf(bare.uri, sizeof(bare.uri), "ipc://%s/pub", dir);
     bench_rounds(ops, 3, ROUNDS);
+    unlink(bare.uri + strlen("ipc://"));
+    rmdir(dir);
+    close(bare.board->wake);
+    munmap(bare.board, sizeof(*bare.board));
     for (int i = 1; i < 3; i++) {
         struct bench_figure f = {.name = name,
                                  .value = ops[i].p50,
                                  .unit = "us",
-                                 .ref_name = "UNIX socket p50",
+                                 .ref_name = "ZeroMQ fan-out p50",
                                  .ref = ops[0].p50,
                                  .at_most = i == 2 && size == 16 ? 250. : 0.};
         snprintf(name, sizeof(name), "event from %s, %s p50", i == 1 ? "rank 0" : "any rank", how);
         bench_print(&f);
         f.value = ops[i].p99;
-        f.ref_name = NULL;
+        f.ref_name = "ZeroMQ fan-out p99";
+        f.ref = ops[0].p99;
         f.at_most = 0.;
         snprintf(name, sizeof(name), "event from %s, %s p99", i == 1 ? "rank 0" : "any rank", how);
         bench_print(&f);
@@ -319,15 +411,13 @@ static void throughput(struct board *b, flux_t **from, uint32_t size, const char
 
 int main(int argc, char *argv[])
 {
-    struct board *b =
-        mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     flux_t *h = bench_open();
     uint32_t size = flux_size(h);
+    struct board *b = board_create(size);
     pid_t *pids = calloc(size, sizeof(*pids));
 
-    if (b == MAP_FAILED || !pids || (b->wake = eventfd(0, EFD_CLOEXEC)) < 0)
-        bench_die("cannot set up: %s", strerror(errno));
-    b->readers = size;
+    if (!pids)
+        bench_die("out of memory");
     flux_close(h);
     bench_title("events to %u ranks", size);
     for (uint32_t nprocs = 1; nprocs <= size; nprocs += size > 1 ? size - 1 : 1) {
