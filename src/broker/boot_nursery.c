@@ -128,8 +128,9 @@ static void give_up(struct nursery *n)
     n->failed = true;
     if (n->exit_code == 0)
         n->exit_code = 1;
+    /* Before they have met, they sit in PMI, hear no SIGTERM, and have started nothing. */
     if (n->phase < TERM)
-        enter(n, TERM);
+        enter(n, n->met ? TERM : KILL);
 }
 
 /* --- PMI --- */
