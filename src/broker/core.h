@@ -47,9 +47,9 @@ struct core_link_ops {
  * CORE_WIRED    waiting for core_local_ready() and all children  whole subtree ready
  * CORE_READY    subtree reported upwards                         root says run
  * CORE_RUN      serving                                          shutdown from root, or orphaned
- * CORE_DOWN     children first, then modules, then goodbye       children gone,
- * core_local_down_done() CORE_EXIT     over; the owner ends the process Clients and modules are
- * served from CORE_JOIN on; requests upstream are held until CORE_WIRED.
+ * CORE_DOWN     children first, then modules, then goodbye       children gone, local_down_done
+ * CORE_EXIT     over; the owner ends the process                 never
+ * Clients and modules are served from CORE_JOIN on; requests upstream are held until CORE_WIRED.
  */
 enum core_state { CORE_JOIN, CORE_WIRED, CORE_READY, CORE_RUN, CORE_DOWN, CORE_EXIT };
 

@@ -8,8 +8,8 @@
  *
  *    end of          its requests                          requests to it
  *    a client        forgotten; services it used are told  -
- *    a module        forgotten; services it used are told  end with an error, or are delivered to
- * its successor a neighbour     forgotten; services are told          end with EHOSTUNREACH
+ *    a module        forgotten; services it used are told  end with an error, or go to its successor
+ *    a neighbour     forgotten; services are told          end with EHOSTUNREACH
  *
  * Invariants:
  *  1. A request has an entry at every broker on its way from when it is passed on until its last

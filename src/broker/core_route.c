@@ -5,9 +5,10 @@
  *                       With FLUX_MSGF_UPSTREAM the sender's own broker is skipped: that is how an
  *                       instance of a service reaches the next one above, and reductions are made.
  *    this rank          the local service; else ENOSYS
- *    another rank       the tree neighbour on the way; along the ring when asked to
- * (FLUX_MSGF_RING) or when the tree is broken there; else EHOSTUNREACH a neighbour that has not
- * joined yet: held until it has, or is lost
+ *    another rank       the tree neighbour on the way; along the ring when asked to (FLUX_MSGF_RING)
+ *                       or when the tree is broken there; else EHOSTUNREACH
+ *    a neighbour that has not joined yet, or whose queue is full: held, in order, until it can be
+ *                       sent, or the neighbour is lost
  *
  * Whoever hands over a request is pushed on its route stack; the response pops the same stack hop
  * by hop.

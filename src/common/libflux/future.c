@@ -4,10 +4,10 @@
  * that tag.  A future owns one pending (plain or streaming RPC) or a window of them (one per rank
  * asked). What comes back is a queue of results; the head is the result at hand.
  *
- *    kind        results                                       over when
- *    plain       one                                           it is there
- *    streaming   any number with the streaming flag            one without the flag (an error, or
- * ENODATA) many-rank   one per rank, in the order of arrival         all ranks answered
+ *    kind        results                                over when
+ *    plain       one                                    it is there
+ *    streaming   any number with the streaming flag     one without it (an error, or ENODATA)
+ *    many-rank   one per rank, in the order of arrival  all ranks answered
  *
  * Invariants:
  *  1. A pending is in the table exactly as long as an answer is wanted; a late answer finds none
