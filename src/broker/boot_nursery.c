@@ -105,6 +105,9 @@ static void signal_all(struct nursery *n, int signum)
 
 static void enter(struct nursery *n, enum phase phase)
 {
+    /* Before they have met, they sit in PMI, hear no SIGTERM, and have started nothing. */
+    if (phase == TERM && !n->met)
+        phase = KILL;
     n->phase = phase;
     n->deadline = phase == KILL ? 0. : monotonic() + n->grace;
     if (phase == GRACE && n->grace > ORPHANS)
@@ -128,9 +131,8 @@ static void give_up(struct nursery *n)
     n->failed = true;
     if (n->exit_code == 0)
         n->exit_code = 1;
-    /* Before they have met, they sit in PMI, hear no SIGTERM, and have started nothing. */
     if (n->phase < TERM)
-        enter(n, n->met ? TERM : KILL);
+        enter(n, TERM);
 }
 
 /* --- PMI --- */

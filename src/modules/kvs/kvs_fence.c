@@ -4,18 +4,18 @@
  * all that came in was looked at; then it goes upstream as one message with the number of calls in
  * it:
  *
- *    first message     kvs.fence, instance       answered when the fence is over: with the root, or
- * its error what came later   kvs.fence, instance+add   answered at once; the next one waits for
- * that answer
+ *    first message     kvs.fence, instance       answered when the fence is over: root, or error
+ *    what came later   kvs.fence, instance+add   answered at once; the next one waits for that
  *
  * so there is no timer, and the busier the tree the fewer the messages.  The root of the tree
  * applies the whole when `nprocs` calls are in it.  Every instance on the way down takes the new
  * root before it answers.
  *
  * state        what happens                            left when
- * gathering    merging; sending what was merged        all calls here (master), or answer to the
- * first message applying     in the master's queue                   applied or refused over all
- * who wait are answered, forgotten    -
+ * gathering    merging; sending what was merged        all calls are here (master), or the first
+ *                                                      message was answered
+ * applying     in the master's queue                   applied or refused
+ * over         all who wait are answered, forgotten    -
  *
  * Merging drops a put that is equal to the last one for its key in what is being gathered.  An
  * operation of another kind ends that: after it every put is kept, since it may undo what went
@@ -85,11 +85,13 @@ struct km_fences {
 struct abort_in {
     const char *name;
     uint32_t nprocs;
+    bool sent; /* calls went up before this: who knows no such fence has seen its end */
     const char *reason;
 };
 static const struct flux_field abort_fields[] = {
     FLUX_FIELD_STR(struct abort_in, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct abort_in, nprocs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct abort_in, sent, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct abort_in, reason, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
@@ -267,9 +269,9 @@ static void bury(struct km *k, const char *name, uint32_t nprocs, uint32_t left,
         list_append(&fs->old, &g->node);
 }
 
-static void send_abort(struct km *k, const char *name, uint32_t nprocs, const char *why)
+static void send_abort(struct km *k, const char *name, uint32_t nprocs, bool sent, const char *why)
 {
-    struct abort_in out = {name, nprocs, why};
+    struct abort_in out = {name, nprocs, sent, why};
     flux_future_destroy(flux_rpc_struct(k->h, "kvs.fence-abort", &abort_schema, &out,
                                         FLUX_NODEID_ANY,
                                         FLUX_MSGF_UPSTREAM | FLUX_MSGF_NORESPONSE));
@@ -294,7 +296,7 @@ static void fence_abort(struct km_fence *f, const char *why)
         if (flush(f) < 0)
             return;
     }
-    send_abort(k, f->name, f->nprocs, why);
+    send_abort(k, f->name, f->nprocs, f->first != NULL, why);
     if (!f->first)
         km_fence_done(k, f, ECONNABORTED, why);
 }
@@ -459,6 +461,10 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     }
     memcpy(name, q.name, q.namelen);
     name[q.namelen] = '\0';
+    if (q.flags && !(flux_msg_rolemask(msg) & FLUX_ROLE_BROKER)) {
+        flux_respond_error(h, msg, EPERM, "only an instance of kvs may call a fence for others");
+        return;
+    }
     struct km_fence *f = hmap_get(k->fences->by_name, name);
     if (!f) {
         if (is_late(k, msg, name, &q))
@@ -494,10 +500,10 @@ void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     struct km_fence *f = hmap_get(k->fences->by_name, in.name);
     if (f && f->nprocs == in.nprocs)
         fence_abort(f, in.reason);
-    else if (!f && k->master)
+    else if (!f && !k->master)
+        send_abort(k, in.name, in.nprocs, in.sent, in.reason);
+    else if (!f && !in.sent)
         bury(k, in.name, in.nprocs, in.nprocs, in.reason);
-    else if (!f)
-        send_abort(k, in.name, in.nprocs, in.reason);
     json_decref(owner);
 }
 
@@ -529,12 +535,19 @@ void km_fence_disconnect(struct km *k, const char *sender)
 void km_fences_destroy(struct km *k)
 {
     struct km_fences *fs = k->fences;
+    errmsg_t why;
     size_t pos = 0;
     void *val;
     if (!fs)
         return;
-    while (hmap_next(fs->by_name, &pos, NULL, NULL, &val))
-        fence_free(val);
+    /* The next instance could not go on: it does not know what was sent on and what was not. */
+    errmsg_set(&why, "the fence was aborted: kvs was stopped at rank %u", flux_rank(k->h));
+    while (hmap_next(fs->by_name, &pos, NULL, NULL, &val)) {
+        struct km_fence *f = val;
+        if (f->first)
+            send_abort(k, f->name, f->nprocs, true, why.text);
+        km_fence_done(k, f, ECONNABORTED, why.text);
+    }
     LIST_FOREACH_SAFE(n, tmp, &fs->old)
     grave_free(fs, list_entry(n, struct grave, node));
     hmap_destroy(fs->by_name);

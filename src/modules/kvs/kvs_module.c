@@ -12,21 +12,22 @@
  *    kvs_read.c      kvs.lookup, kvs.readdir
  *    kvs_watch.c     kvs.watch
  *
- *    kvs.version       (any payload)      -> {"version","rootref"}
- *    kvs.wait-version  {"version"}        -> the same, when that version is here; streaming, to be
- * cancelled kvs.getroot       (any payload)      -> root (kvs_wire.h), between instances kvs.stats
- * (any payload)      -> counters kvs.dropcache     (any payload)      -> {"dropped"}    objects
- * that can be loaded again kvs.disconnect, kvs.cancel           see libflux/dispatch.h event
- * kvs.setroot                    root
+ *    kvs.version       (any payload)  -> {"version","rootref"}
+ *    kvs.wait-version  {"version"}    -> the same, when that version is here; streaming
+ *    kvs.getroot       (any payload)  -> root (kvs_wire.h), between instances
+ *    kvs.stats         (any payload)  -> counters
+ *    kvs.dropcache     (any payload)  -> {"dropped"}: objects that can be loaded again
+ *    kvs.disconnect, kvs.cancel       see libflux/dispatch.h
+ *    event kvs.setroot                root
  *
  * A root is heard of by the event, and by every answer that passes on the way down; a newer one
  * replaces the older, never the other way round.  That gives monotonic reads and read-your-writes;
  * versions and fences carry causality from one broker to another.
  *
- * state     what happens                                       left when
- * starting  attributes are asked for; requests wait in `early` both are here
- * asking    not the master: kvs.getroot is on its way          a root is heard of
- * ready     serving                                            the end
+ * state     what happens                                         left when
+ * starting  attributes are asked for; requests wait in `early`   both are here
+ * asking    not the master: kvs.getroot is on its way            a root is heard of
+ * ready     serving                                              the end
  *
  * Invariants:
  *  1. version never falls; root and rootref always belong to it.
@@ -185,6 +186,14 @@ static struct early *early_take(struct km *k, flux_msg_t **msg, flux_handler_f *
     *cb = e->cb;
     free(e);
     return e;
+}
+
+static void early_free(struct km *k, struct early *e)
+{
+    list_remove(&e->node);
+    k->nearly--;
+    flux_msg_destroy(e->msg);
+    free(e);
 }
 
 static void early_serve(struct km *k)
@@ -346,8 +355,20 @@ static void setroot_cb(flux_t *h, const flux_msg_t *event, void *arg)
 
     if (k->master)
         return;
-    if (!data || kvs_root_decode(data, len, &root, &err) < 0 || km_root_heard(k, &root, &err) < 0)
+    if (!data || kvs_root_decode(data, len, &root, &err) < 0) {
         flux_log(h, LOG_ERR, "an announced root is bad: %s", data ? err.text : "it is empty");
+        return;
+    }
+    /* Announcements rise, unless the master was loaded anew. */
+    if (root.version < k->announced && k->ready) {
+        flux_log(h, LOG_WARNING, "the store began anew: what it had until version %llu is lost",
+                 (unsigned long long)k->version);
+        k->ready = false;
+    }
+    k->announced = root.version;
+    if (km_root_heard(k, &root, &err) < 0)
+        flux_log(h, LOG_ERR, "an announced root is bad: %s", err.text);
+    k->ready = k->ready || k->rootref[0];
 }
 
 static void getroot_request_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -413,12 +434,8 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     LIST_FOREACH_SAFE(n, tmp, &k->early)
     {
         struct early *e = list_entry(n, struct early, node);
-        if (is_from(e->msg, sender)) {
-            list_remove(n);
-            k->nearly--;
-            flux_msg_destroy(e->msg);
-            free(e);
-        }
+        if (is_from(e->msg, sender))
+            early_free(k, e);
     }
     LIST_FOREACH_SAFE(n, tmp, &k->vwaits)
     {
@@ -441,6 +458,14 @@ static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         return;
     json_decref(owner);
     flux_msg_sender(msg, sender, sizeof(sender));
+    LIST_FOREACH_SAFE(n, tmp, &k->early)
+    {
+        struct early *e = list_entry(n, struct early, node);
+        if (flux_msg_matchtag(e->msg) == in.matchtag && is_from(e->msg, sender)) {
+            flux_respond_error(h, e->msg, ENODATA, "the request was cancelled");
+            early_free(k, e);
+        }
+    }
     LIST_FOREACH_SAFE(n, tmp, &k->vwaits)
     {
         struct vwait *v = list_entry(n, struct vwait, node);
@@ -551,7 +576,7 @@ static void begin(struct km *k)
         return;
     }
     km_root_set(k, kvsstore_version(k->store), kvsstore_root(k->store));
-    k->published = k->version;
+    km_commit_publish(k);
     early_serve(k);
 }
 
@@ -612,12 +637,7 @@ static void kvs_fini(flux_t *h, void *arg)
     if (k->fences)
         km_fences_destroy(k);
     LIST_FOREACH_SAFE(n, tmp, &k->early)
-    {
-        struct early *e = list_entry(n, struct early, node);
-        list_remove(n);
-        flux_msg_destroy(e->msg);
-        free(e);
-    }
+    early_free(k, list_entry(n, struct early, node));
     LIST_FOREACH_SAFE(n, tmp, &k->vwaits)
     vwait_free(list_entry(n, struct vwait, node));
     kvsstore_destroy(k->store);
@@ -660,4 +680,20 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     return 0;
 }
 
-FLUX_MODULE(kvs, kvs_init, kvs_fini);
+static int kvs_may_stop(flux_t *h, void *arg, errmsg_t *err)
+{
+    struct km *k = arg;
+
+    if (k->master && (k->version > 0 || !list_empty(&k->commits)))
+        return errmsg_fail(err, EBUSY,
+                           "the store is in its memory and would be lost, all %llu versions of it: "
+                           "force it if that is meant",
+                           (unsigned long long)k->version);
+    if (km_fence_count(k) > 0)
+        return errmsg_fail(err, EBUSY,
+                           "%zu open fence%s would be aborted: try again later, or force it",
+                           km_fence_count(k), km_fence_count(k) > 1 ? "s" : "");
+    return 0;
+}
+
+FLUX_MODULE_THAT_MAY_REFUSE(kvs, kvs_init, kvs_fini, kvs_may_stop);
