@@ -39,6 +39,15 @@ like "$(cat err)" "nosuch0" "with a sentence"
 is "$(hydra 2 env | grep -c '^PMI_')" 0 "the command sees no PMI of the launcher"
 is "$(hydra 2 "$FLUX" start --size=3 "$M" "$FLUX" getattr size)" 3 "a session in a session"
 
+if "$FLUX" help | grep -q wreckrun; then
+    nested() {
+        session 4 -- "$FLUX" wreckrun -N4 -n4 "$FLUX" start "$M" "$@"
+    }
+    ok "brokers started by a session" nested "$FLUX" up
+    like "$out" "0-3" "are a session in it"
+    exits 6 "which has its own exit code" nested sh -c 'exit 6'
+fi
+
 # A broker dies before they have met: an end, and no hanging.
 cat >flaky <<END
 #!/bin/sh

@@ -57,6 +57,14 @@ static const char *given(const boot_t *b, const char *name)
     return b->cfg.attr ? b->cfg.attr(b->cfg.attr_arg, name) : NULL;
 }
 
+int boot_attr_add(boot_t *b, const char *name, const char *value)
+{
+    /* Now, since the owner's attributes will soon hold these, too. */
+    if (given(b, name))
+        return 0;
+    return strvec_add(b->attrs, name) < 0 || strvec_add(b->attrs, value) < 0 ? -1 : 0;
+}
+
 const char *boot_attr(const boot_t *b, const char *name)
 {
     const char *value = given(b, name);
@@ -70,13 +78,10 @@ const char *boot_attr(const boot_t *b, const char *name)
 
 const char *boot_attr_at(const boot_t *b, size_t i, const char **name)
 {
-    for (size_t k = 0; k + 1 < strvec_count(b->attrs); k += 2) {
-        if (!given(b, strvec_at(b->attrs, k)) && i-- == 0) {
-            *name = strvec_at(b->attrs, k);
-            return strvec_at(b->attrs, k + 1);
-        }
-    }
-    return NULL;
+    if (2 * i + 1 >= strvec_count(b->attrs))
+        return NULL;
+    *name = strvec_at(b->attrs, 2 * i);
+    return strvec_at(b->attrs, 2 * i + 1);
 }
 
 static int attr_bool(const boot_t *b, const char *name, bool *val, errmsg_t *err)

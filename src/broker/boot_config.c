@@ -119,16 +119,14 @@ static int read_attrs(boot_t *b, struct conf *cf, errmsg_t *err)
     int rc;
 
     for (size_t i = 0; (rc = config_pair(cf->file, SECTION, "attrs", i, &key, &value)) > 0; i++) {
-        rc = strvec_add(b->attrs, key);
-        if (rc == 0)
-            rc = strvec_add(b->attrs, value);
+        rc = boot_attr_add(b, key, value);
         free(key);
         free(value);
         if (rc < 0)
             break;
     }
     if (rc == 0 && config_bool(cf->file, SECTION, "curve", true) == false &&
-        (strvec_add(b->attrs, "curve") < 0 || strvec_add(b->attrs, "no") < 0))
+        boot_attr_add(b, "curve", "no") < 0)
         rc = -1;
     return rc < 0 ? errmsg_fail(err, ENOMEM, "out of memory while booting") : 0;
 }

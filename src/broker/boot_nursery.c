@@ -3,7 +3,8 @@
  * phase     what happens                                          left when
  * FORK      one child per rank, each with one end of a            all are forked (an error: KILL)
  *           socketpair as PMI_FD
- * SERVE     PMI lines in, answers out; signals; deaths            rank 0 has ended
+ * SERVE     PMI lines in, answers out; signals; deaths            rank 0 has ended, or one has
+ *                                                                 broken PMI off
  * GRACE     the others may end by themselves (left out when       none left, or after ORPHANS
  *           rank 0 was killed)                                    (they have lost their parent)
  * TERM      SIGTERM to who is left                                none left, or after `grace`
@@ -46,7 +47,7 @@
 #include "libutil/strutil.h"
 
 #define DEFAULT_GRACE 10.
-#define HURRY 1. /* grace after a second signal */
+#define HURRY 1. /* grace after a second signal, or a broken start */
 #define SIGNAL_SLOT UINT64_MAX
 
 enum phase { SERVE, GRACE, TERM, KILL };
@@ -188,10 +189,17 @@ static void pmi_client_error(void *arg, size_t idx, const char *text)
 {
     struct nursery *n = arg;
 
-    if (n->phase == SERVE && n->cfg->verbose)
+    if (n->phase != SERVE)
+        return;
+    if (n->cfg->verbose)
         SAY(n, "broker %zu: %s", idx, text);
-    if (n->phase == SERVE && fragile(n))
-        give_up(n);
+    if (!fragile(n))
+        return;
+    /* It is about to say why, and to end. */
+    n->failed = true;
+    n->exit_code = 1;
+    enter(n, GRACE);
+    n->deadline = monotonic() + HURRY;
 }
 
 static const struct pmi_server_ops pmi_ops = {
@@ -320,11 +328,11 @@ static void broker_ended(struct nursery *n, uint32_t rank, int status)
         if (WIFSIGNALED(status) && n->phase < TERM)
             SAY(n, "broker 0 was killed by signal %d (%s)", WTERMSIG(status),
                 strsignal(WTERMSIG(status)));
-        if (n->phase == SERVE)
-            enter(n, WIFSIGNALED(status) ? TERM : GRACE);
+        if (n->phase < TERM)
+            enter(n, WIFSIGNALED(status) || fragile(n) ? TERM : GRACE);
         return;
     }
-    if (n->phase == SERVE) {
+    if (n->phase == SERVE || (n->phase == GRACE && n->failed)) {
         if (WIFSIGNALED(status))
             SAY(n, "broker %u was killed by signal %d (%s)", rank, WTERMSIG(status),
                 strsignal(WTERMSIG(status)));

@@ -57,6 +57,9 @@ extern const struct boot_ops boot_config_ops;
 /* An attribute: the command line's, else the configuration file's, else NULL. */
 const char *boot_attr(const boot_t *b, const char *name);
 
+/* Set one of the configuration file, unless the command line did.  -1 with ENOMEM. */
+int boot_attr_add(boot_t *b, const char *name, const char *value);
+
 /* The address to listen on: tcp.address, tcp.interface, or the first that is not loopback (IPv4
  * first), as it stands in a URI: "10.1.2.3", "[fe00::1]". */
 int boot_address(const boot_t *b, char *buf, size_t size, errmsg_t *err);
