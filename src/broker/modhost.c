@@ -3,17 +3,21 @@
  *    state      the thread                        left when
  *    LOADING    runs init                         READY letter, or EXITED
  *    RUNNING    runs its reactor                  asked to stop, or EXITED by itself
- *    STOPPING   was sent the STOP letter          EXITED letter; then joined and freed
+ *    STOPPING   was sent the STOP or ASK letter   EXITED letter; then joined and freed
+ *                                                 ASK only: REFUSED letter, RUNNING again
  *
  * Messages go by pointer: broker to module through the module's mailbox, module to broker through
  * one mailbox shared by all modules of the broker.
  *
  *    module.load    {"path","args":[...]}   -> {"name"}   path: a name, or the path of a NAME.so
- *    module.unload  {"name"}                -> {}
- *    module.reload  {"name"}                -> {}     same path and arguments
+ *    module.unload  {"name","force"?}       -> {}
+ *    module.reload  {"name","force"?}       -> {}     same path and arguments
  *    module.list    (no payload)            ->
  * {"modules":[{"name","path","state","received","sent","queued"}]} module.stats   {"name"} -> one
  * such object
+ *
+ * A module may refuse to be stopped (may_stop in libflux/module.h), with a sentence that answers
+ * the request; one that is forced, and the end of the session, do not ask.
  *
  * A reload hands every request that the old instance had not answered to the new one: clients that
  * wait keep waiting.
@@ -46,7 +50,7 @@
 #define STACK_SIZE (1024 * 1024)
 
 enum state { LOADING, RUNNING, STOPPING };
-enum code { CODE_STOP = 1, CODE_READY, CODE_EXITED };
+enum code { CODE_STOP = 1, CODE_ASK, CODE_READY, CODE_REFUSED, CODE_EXITED };
 
 struct module {
     struct list_node node;
@@ -68,7 +72,7 @@ struct module {
     bool reload;          /* when it has stopped, start it again */
     bool initial;         /* counted by modhost_start() */
     bool successor;       /* started by a reload */
-    /* written by the thread before its EXITED letter, read after it */
+    /* written by the thread before its REFUSED or EXITED letter, read after it */
     int errnum;
     errmsg_t error;
     /* of the thread alone */
@@ -138,6 +142,26 @@ static int thread_send(void *impl, flux_msg_t *msg)
 
 static const struct flux_handle_ops thread_ops = {.send = thread_send};
 
+/* A letter of a few bytes that must not get lost, or a module would never be joined, or a request
+ * never answered. */
+static void thread_report(struct module *m, enum code code)
+{
+    while (mailbox_put(m->mh->outbox, m, NULL, code, 0) < 0)
+        sched_yield();
+}
+
+static bool agrees(struct module *m)
+{
+    errmsg_t err = {""};
+
+    if (!m->desc->may_stop || m->desc->may_stop(m->h, m->ctx, &err) == 0)
+        return true;
+    m->errnum = errno ? errno : EBUSY;
+    m->error = err;
+    thread_report(m, CODE_REFUSED);
+    return false;
+}
+
 static void thread_inbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct module *m = arg;
@@ -147,7 +171,7 @@ static void thread_inbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, v
 
     for (size_t i = 0; i < n; i++) {
         if (!l[i].msg)
-            stop = true;
+            stop = stop || l[i].code == CODE_STOP || agrees(m);
         else if (stop) /* stays unanswered: the host ends it, or gives it to the next instance */
             flux_msg_destroy(l[i].msg);
         else
@@ -163,10 +187,7 @@ static void thread_exit(void *arg)
 
     if (!m->said_exit) {
         m->said_exit = true;
-        /* The letter must not get lost, or the module would never be joined: a letter is a few
-         * bytes. */
-        while (mailbox_put(m->mh->outbox, m, NULL, CODE_EXITED, 0) < 0)
-            sched_yield();
+        thread_report(m, CODE_EXITED);
     }
 }
 
@@ -502,6 +523,39 @@ static void module_exited(struct module *m)
     check_stopped(mh);
 }
 
+static int stop(struct module *m, bool ask)
+{
+    if (m->state == STOPPING)
+        return 0;
+    if (mailbox_put(m->inbox, NULL, NULL, ask ? CODE_ASK : CODE_STOP, 0) < 0)
+        return -1;
+    m->state = STOPPING;
+    return 0;
+}
+
+/* At the end of the session nobody is asked. */
+static void stop_for_good(struct module *m)
+{
+    m->reload = false;
+    if (stop(m, false) < 0)
+        flux_log(core_handle(m->mh->core), LOG_ERR, "module %s cannot be stopped: %s", m->name,
+                 strerror(errno));
+}
+
+static void module_refused(struct module *m)
+{
+    char why[400];
+
+    snprintf(why, sizeof(why), "module %.64s stays: %s", m->name, m->error.text);
+    m->state = RUNNING;
+    m->reload = false;
+    answer(m->mh, &m->stop_req, NULL, m->errnum, why);
+    m->errnum = 0;
+    m->error.text[0] = '\0';
+    if (m->mh->stop_done)
+        stop_for_good(m);
+}
+
 static void outbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     modhost_t *mh = arg;
@@ -515,19 +569,11 @@ static void outbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
             core_endpoint_input(m->ep, l[i].msg);
         } else if (l[i].code == CODE_READY)
             module_ready(m);
+        else if (l[i].code == CODE_REFUSED)
+            module_refused(m);
         else
             module_exited(m); /* its last letter */
     }
-}
-
-static int stop(struct module *m)
-{
-    if (m->state == STOPPING)
-        return 0;
-    if (mailbox_put(m->inbox, NULL, NULL, CODE_STOP, 0) < 0)
-        return -1;
-    m->state = STOPPING;
-    return 0;
 }
 
 /* --- services --- */
@@ -536,6 +582,7 @@ struct request {
     const char *name;
     const char *path;
     json_t *args;
+    bool force;
 };
 static const struct flux_field load_fields[] = {
     FLUX_FIELD_STR(struct request, path, FLUX_FIELD_REQUIRED),
@@ -548,6 +595,12 @@ static const struct flux_field name_fields[] = {
     FLUX_FIELD_END,
 };
 static const struct flux_schema name_schema = FLUX_SCHEMA(struct request, name_fields);
+static const struct flux_field stop_fields[] = {
+    FLUX_FIELD_STR(struct request, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct request, force, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema stop_schema = FLUX_SCHEMA(struct request, stop_fields);
 
 static void load_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
@@ -582,14 +635,16 @@ done:
     json_decref(owner);
 }
 
-static struct module *named(modhost_t *mh, flux_t *h, const flux_msg_t *req)
+static struct module *named(modhost_t *mh, flux_t *h, const flux_msg_t *req,
+                            const struct flux_schema *schema, bool *force)
 {
     struct module *m;
-    struct request in;
+    struct request in = {0};
     json_t *owner;
 
-    if (flux_request_decode(h, req, &name_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, req, schema, &in, &owner) < 0)
         return NULL;
+    *force = in.force;
     if (!(m = find(mh, in.name)))
         flux_respond_error(h, req, ENOENT, "module %.64s is not loaded at rank %u", in.name,
                            flux_rank(h));
@@ -599,14 +654,15 @@ static struct module *named(modhost_t *mh, flux_t *h, const flux_msg_t *req)
 
 static void unload_or_reload(modhost_t *mh, flux_t *h, const flux_msg_t *req, bool reload)
 {
-    struct module *m = named(mh, h, req);
+    bool force;
+    struct module *m = named(mh, h, req, &stop_schema, &force);
 
     if (!m)
         return;
     if (m->state != RUNNING)
         flux_respond_error(h, req, EBUSY, "module %s is being %s: try again later", m->name,
                            m->state == LOADING ? "loaded" : "unloaded");
-    else if (stop(m) < 0)
+    else if (stop(m, !force) < 0)
         flux_respond_error(h, req, errno, "module %s cannot be stopped: %s", m->name,
                            strerror(errno));
     else {
@@ -673,7 +729,8 @@ static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
-    struct module *m = named(arg, h, req);
+    bool force;
+    struct module *m = named(arg, h, req, &name_schema, &force);
 
     if (m)
         respond_json(h, req, describe(m));
@@ -752,12 +809,6 @@ void modhost_stop(modhost_t *mh, modhost_done_f done, void *arg)
     mh->stop_done = done;
     mh->stop_arg = arg;
     LIST_FOREACH(it, &mh->modules)
-    {
-        struct module *m = list_entry(it, struct module, node);
-        m->reload = false;
-        if (stop(m) < 0)
-            flux_log(core_handle(mh->core), LOG_ERR, "module %s cannot be stopped: %s", m->name,
-                     strerror(errno));
-    }
+    stop_for_good(list_entry(it, struct module, node));
     check_stopped(mh);
 }

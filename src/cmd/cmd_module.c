@@ -31,11 +31,18 @@ static const struct cmd_opt json_opts[] = {
     CMD_OPT_END,
 };
 
+static const struct cmd_opt stop_opts[] = {
+    RANK_OPTS,
+    {'f', "force", NULL, "even when the module refuses, since something would be lost"},
+    CMD_OPT_END,
+};
+
 struct choice {
     flux_t *h;
     uint32_t *ranks;
     size_t nranks;
     bool json;
+    bool force;
 };
 
 /* --- which ranks --- */
@@ -105,6 +112,8 @@ static int parse(struct cmd *c, const struct cmd_usage *u, int argc, char **argv
             depth = val;
         else if (key == 'a')
             set = "all";
+        else if (key == 'f')
+            ch->force = true;
         else
             ch->json = true;
     }
@@ -210,7 +219,7 @@ static int ask(struct cmd *c, const struct choice *ch, const char *topic, const 
 
 /* --- load, unload, reload --- */
 
-static char *request_json(const char *key, const char *value, char **args)
+static char *request_json(const char *key, const char *value, char **args, bool force)
 {
     json_t *obj = json_object();
     json_t *list = args ? json_array() : NULL;
@@ -220,7 +229,8 @@ static char *request_json(const char *key, const char *value, char **args)
     for (char **a = args; ok && a && *a; a++)
         ok = json_array_append_new(list, json_string(*a)) == 0;
     if (ok && json_object_set_new(obj, key, json_string(value)) == 0 &&
-        (!list || json_object_set(obj, "args", list) == 0))
+        (!list || json_object_set(obj, "args", list) == 0) &&
+        (!force || json_object_set_new(obj, "force", json_true()) == 0))
         text = json_dumps(obj, JSON_COMPACT);
     json_decref(list);
     json_decref(obj);
@@ -230,7 +240,7 @@ static char *request_json(const char *key, const char *value, char **args)
 static int send_command(struct cmd *c, const struct choice *ch, const char *topic, const char *key,
                         const char *value, char **args)
 {
-    char *json = request_json(key, value, args);
+    char *json = request_json(key, value, args, ch->force);
     int rc = json ? ask(c, ch, topic, json, NULL, NULL)
                   : cmd_error(c, "a name or an argument is not UTF-8, or memory is out");
 
@@ -280,7 +290,7 @@ static int by_name(struct cmd *c, const struct cmd_usage *u, const char *topic, 
 static int cmd_unload(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
-        "[OPTION...] NAME", "Unload a module.", opts, NULL, 0,
+        "[OPTION...] NAME", "Unload a module.", stop_opts, NULL, 0,
     };
 
     return by_name(c, &usage, "module.unload", argc, argv);
@@ -292,7 +302,7 @@ static int cmd_reload(struct cmd *c, int argc, char **argv)
         "[OPTION...] NAME",
         "Load a module anew from its file, with its arguments. Requests that it had not answered\n"
         "are handed to the new instance.",
-        opts,
+        stop_opts,
         NULL,
         0,
     };

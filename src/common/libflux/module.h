@@ -11,6 +11,9 @@
  *
  * A module ends itself with flux_reactor_stop(r, rc); rc < 0 is reported as a failure with the
  * sentence given to flux_module_fail().
+ *
+ * A module that would lose what it was trusted with says so in may_stop, which module.unload and
+ * module.reload ask unless they are forced.  When the session goes down nobody is asked.
  */
 #ifndef FLUX_MODULE_H
 #define FLUX_MODULE_H
@@ -21,7 +24,7 @@
 #include "handle.h"
 #include "log.h"
 
-#define FLUX_MODULE_ABI 1
+#define FLUX_MODULE_ABI 2
 
 struct flux_module {
     int abi;
@@ -30,11 +33,15 @@ struct flux_module {
      * module counts as loaded when init has returned 0. */
     int (*init)(flux_t *h, int argc, char **argv, void **ctx, errmsg_t *err);
     void (*fini)(flux_t *h, void *ctx);
+    /* NULL, or: may it be unloaded or reloaded now?  Called in the module's thread.  0, or -1 with
+     * errno and a sentence: what would be lost. */
+    int (*may_stop)(flux_t *h, void *ctx, errmsg_t *err);
 };
 
-#define FLUX_MODULE(NAME, INIT, FINI)                   \
-    extern const struct flux_module flux_module_##NAME; \
-    const struct flux_module flux_module_##NAME = {FLUX_MODULE_ABI, #NAME, INIT, FINI}
+#define FLUX_MODULE_THAT_MAY_REFUSE(NAME, INIT, FINI, MAY_STOP) \
+    extern const struct flux_module flux_module_##NAME;         \
+    const struct flux_module flux_module_##NAME = {FLUX_MODULE_ABI, #NAME, INIT, FINI, MAY_STOP}
+#define FLUX_MODULE(NAME, INIT, FINI) FLUX_MODULE_THAT_MAY_REFUSE(NAME, INIT, FINI, NULL)
 
 /* Say why the module is about to end itself. */
 void flux_module_fail(flux_t *h, int errnum, const char *fmt, ...)

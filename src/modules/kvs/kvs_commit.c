@@ -219,7 +219,7 @@ static void published_cb(flux_future_t *f, void *arg)
 
 void km_commit_publish(struct km *k)
 {
-    if (k->publish || k->published >= k->version)
+    if (k->publish || (k->announcing && k->published >= k->version))
         return;
     uint8_t buf[KVS_ROOT_WIRE_MAX];
     struct kvs_root root = {.version = k->version};
@@ -231,6 +231,7 @@ void km_commit_publish(struct km *k)
         k->publish = NULL;
         return;
     }
+    k->announcing = true;
     k->published = k->version;
 }
 
@@ -239,6 +240,10 @@ void km_commit_fini(struct km *k)
     LIST_FOREACH_SAFE(n, tmp, &k->forwards)
     {
         struct forward *w = list_entry(n, struct forward, node);
+        flux_respond_error(k->h, w->req, ECONNABORTED,
+                           "kvs was stopped at rank %u while a commit was on its way: look whether "
+                           "it took effect",
+                           flux_rank(k->h));
         forward_free(w);
     }
     LIST_FOREACH_SAFE(n, tmp, &k->commits)

@@ -102,9 +102,27 @@ int km_wait_for(struct km_wait *w, const struct kvsmiss *miss)
         list_init(&it->node);
         list_append(&w->items, &it->node);
         w->waiting++;
-        if (rc == 1 && want(k, it->digest) < 0)
+        if (rc == 1 && want(k, it->digest) < 0) {
+            content_waiter_cancel(&it->waiter);
+            it->owner = NULL;
+            w->waiting--;
+            content_deny(k->content, it->digest, ENOMEM, "out of memory");
+            errno = ENOMEM;
             return -1;
+        }
     }
+    return 0;
+}
+
+int km_wait_hold(struct km_wait *w, struct content_obj *o)
+{
+    struct km_wait_item *it = calloc(1, sizeof(*it));
+    if (!it)
+        return -1;
+    content_hold(w->k->content, o);
+    it->held = o;
+    list_init(&it->node);
+    list_append(&w->items, &it->node);
     return 0;
 }
 
@@ -319,11 +337,18 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     list_append(&k->serves, &s->node);
     km_wait_init(&s->wait, k, serve_done);
     k->miss.n = 0;
-    for (size_t i = 0; i < s->n; i++) {
-        if (!content_get(k->content, d + i * dsize) && !k->master)
+    int rc = 0;
+    for (size_t i = 0; i < s->n && !k->master && rc == 0; i++) {
+        /* What is here must not be dropped while the rest is on its way. */
+        struct content_obj *o = content_get(k->content, d + i * dsize);
+        if (o)
+            rc = km_wait_hold(&s->wait, o);
+        else
             memcpy(k->miss.digest[k->miss.n++], d + i * dsize, dsize);
     }
-    if (k->miss.n > 0) {
+    if (rc < 0) {
+        flux_respond_error(h, msg, ENOMEM, "out of memory");
+    } else if (k->miss.n > 0) {
         if (km_wait_for(&s->wait, &k->miss) == 0)
             return;
         flux_respond_error(h, msg, ENOMEM, "out of memory");

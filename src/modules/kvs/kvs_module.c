@@ -34,9 +34,14 @@
  *  2. Work that may be put together is done in work_cb(), from a deferral: after all that came in
  * was looked at, never after a wait.
  *  3. What waits (early, vwaits, refreshers) is answered once, or its sender is gone.
+ *  4. The store is in memory.  The master refuses to be unloaded or reloaded once there is something
+ *     in it, and any instance does while a fence is open, unless it is forced.  A master that begins
+ *     announces its first root.  Who knows a later one asks it, and when the answer is older than
+ *     what was known before the question, the store began anew and its root is taken.
  *
  * Failure: no way to the master: who waits for a root gets the error, and the next request asks
- * again.
+ * again.  An instance that is stopped ends the fences and commits it had passed on with an error:
+ * handed to its successor they would count twice.
  */
 #include "config.h"
 #include <errno.h>
@@ -313,6 +318,24 @@ static void refresh_all(struct km *k, int errnum, const char *error)
     }
 }
 
+/* What was asked of the master was asked after all that was known then had been heard of. */
+static int root_answered(struct km *k, const struct kvs_root *r, errmsg_t *err)
+{
+    bool anew =
+        k->asked_master && k->ready &&
+        (r->version < k->asked_at || (r->version == k->version && strcmp(r->ref, k->rootref) != 0));
+    int rc;
+
+    if (anew) {
+        flux_log(k->h, LOG_WARNING, "the store began anew: what it had up to version %llu is lost",
+                 (unsigned long long)k->version);
+        k->ready = false; /* any root is news */
+    }
+    rc = km_root_heard(k, r, err);
+    k->ready = k->ready || anew;
+    return rc;
+}
+
 static void getroot_cb(flux_future_t *f, void *arg)
 {
     struct km *k = arg;
@@ -323,10 +346,12 @@ static void getroot_cb(flux_future_t *f, void *arg)
     int errnum = 0;
 
     if (flux_rpc_get_raw(f, &data, &len, &err) < 0 || kvs_root_decode(data, len, &root, &err) < 0 ||
-        km_root_heard(k, &root, &err) < 0)
+        root_answered(k, &root, &err) < 0)
         errnum = errno ? errno : EPROTO;
     k->getroot = NULL;
     flux_future_destroy(f);
+    if (k->suspicious)
+        km_root_fetch(k, true);
     if (errnum && !k->ready)
         early_fail(k, errnum, err.text);
     refresh_all(k, errnum, err.text);
@@ -336,6 +361,10 @@ void km_root_fetch(struct km *k, bool newest)
 {
     if (k->getroot)
         return;
+    k->asked_master = newest;
+    k->asked_at = k->version;
+    if (newest)
+        k->suspicious = false;
     k->getroot = km_upstream(k, "kvs.getroot", NULL, 0, newest);
     if (!k->getroot || flux_future_then(k->getroot, -1., getroot_cb, k) < 0) {
         flux_future_destroy(k->getroot);
@@ -360,15 +389,13 @@ static void setroot_cb(flux_t *h, const flux_msg_t *event, void *arg)
         return;
     }
     /* Announcements rise, unless the master was loaded anew. */
-    if (root.version < k->announced && k->ready) {
-        flux_log(h, LOG_WARNING, "the store began anew: what it had until version %llu is lost",
-                 (unsigned long long)k->version);
-        k->ready = false;
-    }
-    k->announced = root.version;
-    if (km_root_heard(k, &root, &err) < 0)
+    if (root.version == 0 && k->version > 0) {
+        /* A master has begun.  Is this old news, or has what we know become so? */
+        k->suspicious = true;
+        km_root_fetch(k, true);
+    } else if (km_root_heard(k, &root, &err) < 0) {
         flux_log(h, LOG_ERR, "an announced root is bad: %s", err.text);
-    k->ready = k->ready || k->rootref[0];
+    }
 }
 
 static void getroot_request_cb(flux_t *h, const flux_msg_t *msg, void *arg)

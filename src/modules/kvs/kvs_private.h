@@ -39,6 +39,9 @@ struct km {
     flux_future_t *starting; /* attributes */
     flux_future_t *subscribing;
     flux_future_t *getroot;
+    bool asked_master; /* of whom, and at which version known here, getroot was asked */
+    uint64_t asked_at;
+    bool suspicious;             /* the store may have begun anew: ask the master */
     struct list_node vwaits;     /* kvs.wait-version, lowest version first */
     struct list_node refreshers; /* reads that need a newer root than this */
 
@@ -46,6 +49,7 @@ struct km {
     struct list_node forwards; /* sent upstream */
     struct list_node commits;  /* master: waiting to be applied */
     flux_future_t *publish;    /* master: the setroot event being numbered */
+    bool announcing;           /* master: there was one already */
     uint64_t published;        /* version it carries */
 
     /* objects from upstream */
@@ -125,6 +129,8 @@ void km_wait_init(struct km_wait *w, struct km *k, km_wait_f done);
  * at the master, which has all there is. */
 int km_wait_for(struct km_wait *w, const struct kvsmiss *miss);
 void km_wait_clear(struct km_wait *w);
+/* Hold an object that is here until then.  -1 with ENOMEM. */
+int km_wait_hold(struct km_wait *w, struct content_obj *o);
 
 void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_load_work(struct km *k);

@@ -291,6 +291,27 @@ struct walk {
 
 static bool walk_dir(struct walk *x, struct spot *s, const uint8_t *old, const uint8_t *new);
 
+/* All that is watched below is elsewhere, or is here again: everybody looks. */
+static void spot_dirty_below(struct km *k, struct spot *s)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        spot_dirty(k, s->child[i]);
+        spot_dirty_below(k, s->child[i]);
+    }
+}
+
+/* The entry of a spot is another one: look, unless that is what was sent (as after the first walk
+ * over a new spot). */
+static void spot_changed(struct km *k, struct spot *s, const uint8_t *bytes, size_t len)
+{
+    LIST_FOREACH(n, &s->watchers)
+    {
+        struct watcher *w = list_entry(n, struct watcher, node);
+        if (w->reading || !w->sent_any || !mark_is(&w->sent, bytes, len))
+            watcher_dirty(k, w);
+    }
+}
+
 /* Compare a spot with the entry that stands there now (NULL: none).  false: objects are missing. */
 static bool walk_spot(struct walk *x, struct spot *s, const struct treeobj_entry *e)
 {
@@ -298,16 +319,13 @@ static bool walk_spot(struct walk *x, struct spot *s, const struct treeobj_entry
     size_t len = mark_bytes(e, x->dsize, bytes);
     if (mark_is(&s->mark, bytes, len))
         return true;
-    spot_dirty(x->k, s);
+    spot_changed(x->k, s, bytes, len);
     const uint8_t *old = s->mark.data && s->mark.data[0] == TREEOBJ_DIR ? s->mark.data + 1 : NULL;
     const uint8_t *new = e && e->type == TREEOBJ_DIR ? e->digest : NULL;
     if (s->n > 0 && !walk_dir(x, s, old, new))
         return false;
-    if (e && e->type == TREEOBJ_LINK) {
-        /* What is watched below it is elsewhere from now on: let everybody look. */
-        for (uint32_t i = 0; i < s->n; i++)
-            spot_dirty(x->k, s->child[i]);
-    }
+    if (e && e->type == TREEOBJ_LINK)
+        spot_dirty_below(x->k, s);
     mark_set(&s->mark, bytes, len);
     return true;
 }

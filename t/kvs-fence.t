@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Fences: together, in one version, or not at all.
+# shellcheck source=t/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+need_flux start kvs
+CLIENT=$BUILDDIR/t/kvs/kvs_client
+[ -x "$CLIENT" ] || skip_all "t/kvs/kvs_client has not been built"
+
+at() {
+    local rank=$1
+    shift
+    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$FLUX" kvs "$@"
+}
+client() {
+    local rank=$1
+    shift
+    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$CLIENT" "$@"
+}
+stat() {
+    at "$1" stats | sed -n "s/.*\"$2\": *\\([0-9]*\\).*/\\1/p"
+}
+# Take part in fence $3 of $4 from broker $1 in the background; what it says is in fence.TAG.
+pids=()
+enter() {
+    local rank=$1 tag=$2
+    shift 2
+    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$CLIENT" fence "$@" >"fence.$tag" 2>&1 &
+    pids[tag]=$!
+}
+open() {
+    [ "$(stat "$1" fences_open)" = "$2" ]
+}
+
+hold 7 --topology=kary:2
+
+# Twelve over all ranks.
+for i in {0..11}; do
+    enter $((i % 7)) "$i" all 12 "f.k$i=$i" same=thing "f.rank$((i % 7)).k$i=x"
+done
+for i in {0..11}; do
+    ok "participant $i of 12 is let through" wait "${pids[i]}"
+done
+is "$(cat fence.? fence.?? | sort -u | wc -l)" 1 "all have the same version"
+before=$(cat fence.0)
+is "$(at 6 dir f | grep -c '^f.k')" 12 "all keys are there, at once"
+is "$(at 4 get same)" thing "also the one that all wrote"
+ok "no fence is left" wait_until 10 open 0 0
+
+# The name again, ten rounds.
+bad=0
+for round in {1..10}; do
+    for i in 0 1 2 3; do
+        enter $((i + 3)) "$i" all 4 "round.$round.$i=1"
+    done
+    for i in 0 1 2 3; do
+        wait "${pids[i]}" || bad=1
+    done
+    [ "$(cat fence.[0-3] | sort -u | wc -l)" = 1 ] || bad=1
+done
+is "$bad" 0 "a name can be used again and again"
+[ "$(cat fence.0)" -ge $((before + 10)) ] && pass "with a version each"
+is "$(at 3 dir -R round | wc -l)" 40 "and all keys"
+ok "a fence of one" client 6 fence one 1 alone=1
+ok "a fence without a transaction" client 5 fence one 1
+
+# Calls that do not fit.
+enter 3 0 odd 2 odd.a=1
+ok "a fence begins" wait_until 10 open 0 1
+fails "another number of participants" client 3 fence odd 3 odd.b=1
+like "$err" "^EINVAL: .*of 2, not of 3" "is refused with a sentence"
+fails "at another rank, too" client 0 fence odd 3 odd.b=1
+like "$err" "^EINVAL: " "with EINVAL"
+ok "the others are not disturbed" client 4 fence odd 2 odd.c=1
+ok "both of them" wait "${pids[0]}"
+fails "a number of none" client 4 fence none 0
+fails "a name that is too long" client 4 fence "$(printf 'n%.0s' {1..256})" 1
+fails "a blank in a name" client 4 fence "a b" 1
+
+# A transaction that cannot be applied: for all, since it is one.
+at 0 put value=1
+enter 5 0 wrong 2 value.below=1
+fails "one that cannot be applied fails for all" client 6 fence wrong 2 fine=1
+like "$err" "^ENOTDIR: " "with the reason"
+exits 1 "all" wait "${pids[0]}"
+exits 1 "and nothing of it is there" at 0 get fine
+
+# A participant that dies.
+for rank in 3 4 5; do
+    enter "$rank" "$rank" broken 4 "broken.$rank=1"
+done
+ok "three of four wait" wait_until 10 open 0 1
+kill -KILL "${pids[4]}"
+wait "${pids[4]}" 2>/dev/null
+for rank in 3 5; do
+    exits 1 "the death of one ends it for rank $rank" wait "${pids[rank]}"
+    like "$(cat "fence.$rank")" "^ECONNABORTED: fence 'broken' .* participant at rank 4 disconnected" \
+        "with a sentence"
+done
+exits 1 "also for who comes late" client 6 fence broken 4 broken.late=1
+like "$err" "^ECONNABORTED: " "in the same way"
+exits 1 "nothing of it is there" at 0 dir broken
+ok "a fence of that name with another number" client 6 fence broken 1
+for i in 0 1 2 3; do
+    enter $((i + 3)) "$i" broken 4
+done
+for i in 0 1 2 3; do
+    ok "and of the same number, once all were told" wait "${pids[i]}"
+done
+
+# Who dies once the fence is complete does no harm to the next one.
+for _ in {1..20}; do
+    enter 3 0 race 2
+    enter 4 1 race 2
+    sleep 0.005
+    kill -KILL "${pids[@]:0:2}" 2>/dev/null
+    wait "${pids[@]:0:2}" 2>/dev/null
+done
+wait_until 10 open 0 0
+enter 3 0 race 2
+ok "a new fence after twenty that died" client 6 fence race 2
+ok "for both" wait "${pids[0]}"
+ok "no fence is left behind" wait_until 10 open 0 0
+ok "nowhere" wait_until 10 open 3 0
+
+release
+is "$status" 0 "the session ends well"
+finish
