@@ -45,10 +45,13 @@ ok "seen below after a wait" at 3 wait "$v"
 is "$(at 3 get a)" one "with its new value"
 is "$(at 1 get --json a | tr -d ' \n')" '{"a":"one"}' "as JSON"
 printf 'no newline' >text
-ok "a value from standard input" bash -c '"$0" kvs put s=- <text' "$FLUX"
+from_stdin() {
+    "$FLUX" kvs put "$1=-" <"$2"
+}
+ok "a value from standard input" from_stdin s text
 is "$(at 0 get --raw s | wc -c)" 10 "--raw adds nothing"
 head -c 1000000 /dev/urandom >binary
-ok "any bytes" bash -c '"$0" kvs put bin=- <binary' "$FLUX"
+ok "any bytes" from_stdin bin binary
 v=$(version 0)
 at 2 wait "$v" >/dev/null
 at 2 get --raw bin >binary.2
@@ -71,10 +74,10 @@ exits 1 "a key with an empty name" at 0 put a..b=1
 exits 1 "a key that is too long" at 0 put "$(printf 'k%.0s' {1..300})=1"
 [ -n "$err" ] && pass "with a sentence"
 head -c 16777217 /dev/zero >big
-exits 1 "a value that is too long" bash -c '"$0" kvs put big=- <big' "$FLUX"
+exits 1 "a value that is too long" from_stdin big big
 like "$err" "16 MiB" "with the bound"
 head -c 16777216 /dev/zero >big
-ok "the longest one" bash -c '"$0" kvs put big=- <big' "$FLUX"
+ok "the longest one" from_stdin big big
 v=$(version 0)
 ok "is seen at the far end" at 3 wait "$v"
 is "$(at 3 get --raw big | wc -c)" 16777216 "as long as it was"

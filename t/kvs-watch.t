@@ -111,7 +111,7 @@ for i in {0..20}; do
 done
 before=$(stat 3 watch_looked)
 for i in {1..20}; do
-    at 0 put "busy.k$i=$i" "busy.deep.k$i=$i" other=$i
+    at 0 put "busy.k$i=$i" "busy.deep.k$i=$i" "other=$i"
 done
 ok "a thousand keys beside them" env FLUX_URI="$FLUX_URI" "$CLIENT" fill busy 1000
 settle 3

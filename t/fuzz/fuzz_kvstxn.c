@@ -1,0 +1,156 @@
+/* fuzz_kvstxn.c - transactions: bytes as one, and as a program for the store.
+ *
+ * An input that begins with 'T' is decoded as a transaction; what passes must encode to the same bytes, and is
+ * applied to a store.  Any other input is a list of small operations (three bytes each), applied one root
+ * change at a time to one store and all in one root change to another: both must end at the same root, and every
+ * object of it must pass the decoder.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libkvs/kvs_txn.h"
+#include "libkvs/kvsstore.h"
+#include "libkvs/treeobj.h"
+
+static void check(int ok)
+{
+    if (!ok)
+        abort();
+}
+
+struct store {
+    blobref_t *b;
+    content_t *c;
+    kvsstore_t *s;
+};
+
+static void store_open(struct store *st)
+{
+    st->b = blobref_create("sha256", NULL);
+    st->c = st->b ? content_create(st->b, 0) : NULL;
+    st->s = st->c ? kvsstore_create(st->c) : NULL;
+    check(st->s != NULL);
+}
+
+static void store_close(struct store *st)
+{
+    kvsstore_destroy(st->s);
+    content_destroy(st->c);
+    blobref_destroy(st->b);
+}
+
+static int sound(const uint8_t *digest, void *arg)
+{
+    content_t *c = arg;
+    struct content_obj *o = content_get(c, digest);
+
+    check(o && treeobj_check(o->data, o->len, 32, NULL) == 0);
+    return treeobj_refs(o->data, 32, sound, c);
+}
+
+static int apply(struct store *st, const void *txn, size_t len)
+{
+    errmsg_t err = {""};
+
+    if (kvsstore_apply(st->s, txn, len, &err) < 0) {
+        check(errno != 0 && err.text[0]);
+        return -1;
+    }
+    return 0;
+}
+
+static void finish(struct store *st)
+{
+    check(kvsstore_end(st->s, NULL) >= 0);
+    while (kvsstore_collect(st->s, 5))
+        ;
+}
+
+static void as_bytes(const uint8_t *data, size_t size)
+{
+    struct kvs_txn_iter it;
+    struct kvs_op op;
+    struct kvs_txn_buf copy = {0};
+    errmsg_t err = {""};
+    int rc = kvs_txn_open(&it, data, size, NULL, &err);
+
+    while (rc >= 0 && (rc = kvs_txn_next(&it, &op, &err)) == 1)
+        check(kvs_txn_buf_add(&copy, op.type, op.flags, op.key, op.keylen, op.value, op.len,
+                              NULL) == 0);
+    if (rc < 0)
+        check(errno != 0 && err.text[0]);
+    else if (copy.nops > 0)
+        check(copy.len == size && memcmp(copy.data, data, size) == 0);
+    kvs_txn_buf_clear(&copy);
+
+    struct store st;
+    store_open(&st);
+    check(kvsstore_begin(st.s) == 0);
+    check((apply(&st, data, size) < 0) == (rc < 0) || rc >= 0);
+    finish(&st);
+    sound(kvsstore_root(st.s), st.c);
+    store_close(&st);
+}
+
+static void as_program(const uint8_t *data, size_t size)
+{
+    static const char *const dirs[] = {"", "a.", "b.", "a.c.", "l.", "a.l.", "b.d.e.", "big."};
+    struct kvs_txn_buf ops[1024];
+    size_t n = 0;
+    struct store one, all;
+    char key[64];
+    uint8_t value[600];
+
+    for (; size >= 3 && n < 1024; data += 3, size -= 3) {
+        static const uint8_t types[] = {KVS_OP_PUT,    KVS_OP_PUT,    KVS_OP_PUT,   KVS_OP_PUT,
+                                        KVS_OP_UNLINK, KVS_OP_UNLINK, KVS_OP_MKDIR, KVS_OP_SYMLINK};
+        uint8_t type = types[data[0] & 7];
+        size_t len = type == KVS_OP_PUT ? data[2] * 2u : 0;
+        unsigned flags = type == KVS_OP_UNLINK ? data[2] & 3u : 0;
+        const void *val = value;
+        snprintf(key, sizeof(key), "%sk%u", dirs[data[0] >> 3 & 7], data[1]);
+        if (data[1] > 250)
+            snprintf(key, sizeof(key), "%.*s", (int)strlen(dirs[data[2] % 7 + 1]) - 1,
+                     dirs[data[2] % 7 + 1]);
+        memset(value, data[1], sizeof(value));
+        if (type == KVS_OP_SYMLINK) {
+            val = data[2] & 1 ? "a.c" : "b";
+            len = strlen(val);
+        }
+        memset(&ops[n], 0, sizeof(ops[n]));
+        check(kvs_txn_buf_add(&ops[n++], type, flags, key, strlen(key), val, len, NULL) == 0);
+    }
+    store_open(&one);
+    store_open(&all);
+    check(kvsstore_begin(all.s) == 0);
+    for (size_t i = 0; i < n; i++) {
+        check(kvsstore_begin(one.s) == 0);
+        int a = apply(&one, ops[i].data, ops[i].len);
+        finish(&one);
+        check(apply(&all, ops[i].data, ops[i].len) == a);
+    }
+    finish(&all);
+    check(memcmp(kvsstore_root(one.s), kvsstore_root(all.s), 32) == 0);
+    sound(kvsstore_root(one.s), one.c);
+    struct content_stats x, y;
+    content_get_stats(one.c, &x);
+    content_get_stats(all.c, &y);
+    check(x.objects == y.objects && x.bytes == y.bytes);
+    for (size_t i = 0; i < n; i++)
+        kvs_txn_buf_clear(&ops[i]);
+    store_close(&all);
+    store_close(&one);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size > 0 && data[0] == 'T')
+        as_bytes(data, size);
+    else
+        as_program(data, size);
+    return 0;
+}
