@@ -46,6 +46,7 @@ struct kvsstore {
     struct content_obj *root;
     uint64_t version;
     struct list_node limbo;
+    unsigned made; /* objects kept since the last collection */
     /* the root change under way */
     struct kvsdir *top;
     struct undo *journal;
@@ -86,6 +87,7 @@ static struct content_obj *keep(void *arg, const void *data, size_t len)
     }
     content_hold(s->content, o);
     o->mark = 1;
+    s->made++;
     (void)treeobj_refs(o->data, s->ctx.dsize, child_hold, s);
     to_limbo(s, o);
     return o;
@@ -111,6 +113,10 @@ static int child_let_go(const uint8_t *digest, void *arg)
 bool kvsstore_collect(kvsstore_t *s, unsigned budget)
 {
     struct list_node *n;
+    /* Each object comes to limbo once after it was made and once when it dies: with this much, what
+     * is to be given back cannot pile up however large the root changes are. */
+    budget += 3 * s->made;
+    s->made = 0;
     while (budget > 0 && (n = list_first(&s->limbo))) {
         struct content_obj *o = list_entry(n, struct content_obj, link);
         list_remove(n);

@@ -35,8 +35,9 @@ int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err);
  * EIO: the root is the old one and all transactions since begin() failed. */
 int kvsstore_end(kvsstore_t *s, errmsg_t *err);
 
-/* Give back up to `budget` objects that no root needs any more (and some of their bytes may stay as
- * long as the content store's bound allows).  true: there is more to do. */
+/* Give back up to `budget` objects that no root needs any more, and a few for each that was made
+ * since the last call, so that who calls this once per root change keeps up with any load.  Some of
+ * their bytes may stay as long as the content store's bound allows.  true: there is more to do. */
 bool kvsstore_collect(kvsstore_t *s, unsigned budget);
 
 #endif

@@ -399,6 +399,35 @@ START_TEST(garbage)
 }
 END_TEST
 
+/* Collecting a little after each root change keeps up, also when root changes are large. */
+START_TEST(keeps_up)
+{
+    struct fixture f = fresh();
+    struct content_stats st;
+    size_t most = 0;
+    uint64_t seed = 1;
+    for (int round = 0; round < 60; round++) {
+        struct kvs_txn_buf b = {0};
+        for (int i = 0; i < 500; i++) {
+            char key[64], val[32];
+            snprintf(key, sizeof(key), "d.k%u", rnd(&seed) % 5000);
+            snprintf(val, sizeof(val), "%d.%d", round, i);
+            add(&b, KVS_OP_PUT, 0, key, val, strlen(val));
+        }
+        ck_assert_int_eq(kvsstore_begin(f.store), 0);
+        ck_assert_int_eq(kvsstore_apply(f.store, b.data, b.len, NULL), 0);
+        ck_assert_int_eq(kvsstore_end(f.store, NULL), 1);
+        kvs_txn_buf_clear(&b);
+        (void)kvsstore_collect(f.store, 1);
+        content_get_stats(f.content, &st);
+        most = st.objects > most ? st.objects : most;
+    }
+    /* 5000 keys are about 275 objects. */
+    ck_assert_uint_lt(most, 2000);
+    drop(&f);
+}
+END_TEST
+
 /* What a root no longer needs stays for a while within the bound, and can come back to life. */
 START_TEST(revival)
 {
@@ -483,6 +512,7 @@ int main(void)
     tcase_add_test(tc, semantics);
     tcase_add_test(tc, atomic);
     tcase_add_test(tc, garbage);
+    tcase_add_test(tc, keeps_up);
     tcase_add_test(tc, revival);
     tcase_add_test(tc, missing);
     suite_add_tcase(s, tc);
