@@ -16,7 +16,7 @@
  *  2. A watcher sends only what differs from what it sent last; looking twice is harmless.
  *  3. One look-up per watcher at a time.  What changes meanwhile makes it `dirty`, so the last
  * answer sent is what the newest root says.
- *  4. A watcher that answered while a walk was not finished looks again after it.
+ *  4. A watcher that answered at another root than `done` looks again when the next walk is over.
  *
  * Failure: an object that cannot be had fails the look-up of the watchers concerned; they get the
  * error, which ends their stream.
@@ -253,8 +253,11 @@ static void looked(struct km_read *r, void *arg)
     list_remove(&w->linked_node);
     if (r->linked)
         list_append(&ws->linked, &w->linked_node);
-    if (ws->waiting && list_empty(&w->early_node))
+    if (list_empty(&w->early_node) && memcmp(ws->done, r->root, blobref_size(k->blobref)) != 0)
         list_append(&ws->early, &w->early_node);
+    /* What made it dirty while it was reading is to be seen now: nothing else may ever call. */
+    if (!list_empty(&w->dirty_node) || !list_empty(&w->early_node))
+        km_poke(k);
     size_t len = mark_bytes(absent ? NULL : &r->entry, blobref_size(k->blobref), bytes);
     if (w->sent_any && mark_is(&w->sent, bytes, len)) {
         free(r->answer);
@@ -406,9 +409,9 @@ static void walk_objects_came(struct km_wait *w)
         watcher_dirty(k, list_entry(n, struct watcher, all_node));
         memcpy(ws->done, ws->target, sizeof(ws->done));
         ws->tries = 0;
+        km_wait_clear(w);
     }
-    km_wait_clear(w);
-    km_poke(k);
+    km_poke(k); /* what came is held until the walk is over */
 }
 
 static void walk(struct km *k)
@@ -422,26 +425,26 @@ static void walk(struct km *k)
         return;
     }
     size_t dsize = blobref_size(k->blobref);
-    if (memcmp(ws->done, k->root, dsize) == 0)
-        return;
-    struct walk x = {.k = k, .dsize = dsize, .miss = &k->miss};
-    k->miss.n = 0;
-    memcpy(ws->target, k->root, sizeof(ws->target));
-    bool ok = walk_dir(&x, ws->top, ws->done, k->root);
-    if (!ok && k->miss.n > 0 && km_wait_for(&ws->wait, &k->miss) == 0) {
-        ws->waiting = true;
-        return;
+    if (memcmp(ws->done, k->root, dsize) != 0) {
+        struct walk x = {.k = k, .dsize = dsize, .miss = &k->miss};
+        k->miss.n = 0;
+        memcpy(ws->target, k->root, sizeof(ws->target));
+        bool ok = walk_dir(&x, ws->top, ws->done, k->root);
+        if (!ok && k->miss.n > 0 && km_wait_for(&ws->wait, &k->miss) == 0) {
+            ws->waiting = true;
+            return;
+        }
+        if (!ok) {
+            LIST_FOREACH(n, &ws->all)
+            watcher_dirty(k, list_entry(n, struct watcher, all_node));
+        }
+        km_wait_clear(&ws->wait);
+        ws->tries = 0;
+        memcpy(ws->done, ws->target, sizeof(ws->done));
+        spot_dirty(k, ws->top);
+        LIST_FOREACH(n, &ws->linked)
+        watcher_dirty(k, list_entry(n, struct watcher, linked_node));
     }
-    if (!ok) {
-        LIST_FOREACH(n, &ws->all)
-        watcher_dirty(k, list_entry(n, struct watcher, all_node));
-    }
-    km_wait_clear(&ws->wait);
-    ws->tries = 0;
-    memcpy(ws->done, ws->target, sizeof(ws->done));
-    spot_dirty(k, ws->top);
-    LIST_FOREACH(n, &ws->linked)
-    watcher_dirty(k, list_entry(n, struct watcher, linked_node));
     struct list_node *n;
     while ((n = list_first(&ws->early))) {
         list_remove(n);
