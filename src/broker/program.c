@@ -1,32 +1,47 @@
-/* program.c - the initial program, a child of rank 0's broker.
+/* program.c - the initial program, and its keeper.
  *
- * It is the one process a broker forks itself: tasks are the launcher's business.  The child stays
- * in the broker's process group, so that a terminal's foreground stays what it was, and is told to
- * hang up when the broker dies.
+ * The broker forks a keeper, which forks the program.  The keeper does nothing but wait: for the
+ * program, for orders of the broker on a pipe (one byte, a signal number), and for the end of that
+ * pipe, which is the end of the broker, however it came.  It adopts what descends from the program,
+ * so it can end all of it.
  *
- * Between fork and exec only async-signal-safe calls are made, since modules have threads; a failed
- * exec is reported through a close-on-exec pipe.
+ *    what happens                        what the keeper does
+ *    the program ends by itself          ends with its code; what it left running is let go
+ *    a signal is ordered                 passes it on to the program
+ *    the program ends after an order     kills all that descends from it, ends with its code
+ *    SIGKILL is ordered                  kills all
+ *    the broker is gone                  kills all
+ *
+ * These are the only processes a broker forks itself: tasks are the launcher's business.  They stay
+ * in the broker's process group, so that a terminal's foreground stays what it was.
+ *
+ * A failed exec is reported through a close-on-exec pipe.
  *
  * Failure: ENOENT, EACCES... with a sentence; nothing is left behind.
  */
 #include "config.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "libflux/paths.h"
+#include "libsubprocess/proctree.h"
 #include "program.h"
 
 extern char **environ;
 
 struct program {
-    pid_t pid;
+    pid_t pid; /* of the keeper */
+    int orders;
     bool running;
     flux_watcher_t *watcher;
     program_done_f done;
@@ -109,12 +124,14 @@ static void child_cb(flux_reactor_t *r, flux_watcher_t *w, int status, void *arg
     p->done(p, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), p->arg);
 }
 
+/* --- in the keeper --- */
+
 static void exec_child(char *const argv[], char **env, int errfd, pid_t parent)
 {
     sigset_t none;
     int errnum;
 
-    prctl(PR_SET_PDEATHSIG, SIGHUP);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
     for (int s = 1; s < NSIG; s++)
@@ -128,6 +145,116 @@ static void exec_child(char *const argv[], char **env, int errfd, pid_t parent)
     _exit(127);
 }
 
+static int kill_one(pid_t pid, void *arg)
+{
+    (void)arg;
+    kill(pid, SIGKILL);
+    return 0;
+}
+
+/* All that descends from here: who loses its parent becomes a child of the keeper. */
+static void kill_all(void)
+{
+    int status;
+
+    do {
+        proctree_children(kill_one, NULL);
+    } while (waitpid(-1, &status, 0) > 0 || errno == EINTR);
+}
+
+/* Reap; true when the program was among them. */
+static bool reap(pid_t program, int *code)
+{
+    bool over = false;
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == program) {
+            over = true;
+            *code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        }
+    }
+    return over;
+}
+
+static int keep(pid_t program, int orders, int sigfd)
+{
+    struct pollfd fds[] = {{orders, POLLIN, 0}, {sigfd, POLLIN, 0}};
+    struct signalfd_siginfo info;
+    bool ordered = false;
+    unsigned char signum;
+    int code = 1;
+    ssize_t n;
+
+    for (;;) {
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            break;
+        if (fds[1].revents) {
+            while (read(sigfd, &info, sizeof(info)) == sizeof(info))
+                ;
+            if (reap(program, &code)) {
+                if (ordered)
+                    kill_all();
+                return code;
+            }
+        }
+        if (!fds[0].revents)
+            continue;
+        n = read(orders, &signum, 1);
+        if (n <= 0 || signum == SIGKILL)
+            break;
+        ordered = true;
+        kill(program, signum);
+    }
+    kill_all();
+    return 128 + SIGKILL;
+}
+
+/* Only these descriptors, and the standard ones, are the keeper's business: the broker's sockets must close
+ * with the broker. */
+static void close_others(int a, int b)
+{
+    int lo = a < b ? a : b;
+    int hi = a < b ? b : a;
+
+    if (lo > 3)
+        syscall(SYS_close_range, 3u, (unsigned)lo - 1, 0u);
+    if (hi > lo + 1)
+        syscall(SYS_close_range, (unsigned)lo + 1, (unsigned)hi - 1, 0u);
+    syscall(SYS_close_range, (unsigned)hi + 1, ~0u, 0u);
+}
+
+static void keeper(char *const argv[], char **env, int errfd, int orders)
+{
+    sigset_t all;
+    pid_t self = getpid();
+    pid_t pid;
+    int sigfd;
+
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_NAME, "flux-keeper");
+    close_others(errfd, orders);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    signal(SIGCHLD, SIG_DFL);
+    sigemptyset(&all);
+    sigaddset(&all, SIGCHLD);
+    sigfd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (sigfd < 0 || (pid = fork()) < 0) {
+        int errnum = errno;
+        if (write(errfd, &errnum, sizeof(errnum)) < 0)
+            _exit(126);
+        _exit(127);
+    }
+    if (pid == 0)
+        exec_child(argv, env, errfd, self);
+    close(errfd);
+    _exit(keep(pid, orders, sigfd));
+}
+
+/* --- in the broker --- */
+
 program_t *program_start(flux_reactor_t *r, char *const argv[], const char *uri,
                          program_done_f done, void *arg, errmsg_t *err)
 {
@@ -136,48 +263,51 @@ program_t *program_start(flux_reactor_t *r, char *const argv[], const char *uri,
     char *const *av = argv && argv[0] ? argv : shell_argv;
     program_t *p = calloc(1, sizeof(*p));
     char **env = make_env(uri);
-    pid_t self = getpid();
-    int fds[2] = {-1, -1};
+    int err_pipe[2] = {-1, -1};
+    int order_pipe[2] = {-1, -1};
     int errnum = 0;
 
-    if (!p || !env || pipe2(fds, O_CLOEXEC) < 0) {
+    if (!p || !env || pipe2(err_pipe, O_CLOEXEC) < 0 || pipe2(order_pipe, O_CLOEXEC) < 0) {
         errmsg_fail(err, errno, "cannot start %s: %s", av[0], strerror(errno));
         goto error;
     }
     if ((p->pid = fork()) == 0)
-        exec_child(av, env, fds[1], self);
-    close(fds[1]);
-    fds[1] = -1;
+        keeper(av, env, err_pipe[1], order_pipe[0]);
+    close(err_pipe[1]);
+    close(order_pipe[0]);
+    err_pipe[1] = order_pipe[0] = -1;
     if (p->pid < 0) {
         errmsg_fail(err, errno, "cannot start %s: %s", av[0], strerror(errno));
         goto error;
     }
-    if (read(fds[0], &errnum, sizeof(errnum)) == sizeof(errnum)) {
+    if (read(err_pipe[0], &errnum, sizeof(errnum)) == sizeof(errnum)) {
         while (waitpid(p->pid, NULL, 0) < 0 && errno == EINTR)
             ;
         errmsg_fail(err, errnum, "cannot start %s: %s", av[0], strerror(errnum));
         goto error;
     }
-    close(fds[0]);
-    fds[0] = -1;
+    close(err_pipe[0]);
+    err_pipe[0] = -1;
     free_env(env);
     env = NULL;
+    p->orders = order_pipe[1];
     p->done = done;
     p->arg = arg;
     p->running = true;
     if (!(p->watcher = flux_child_watcher_create(r, p->pid, child_cb, p))) {
         errmsg_set(err, "cannot watch %s: %s", av[0], strerror(errno));
-        kill(p->pid, SIGKILL);
-        goto error;
+        goto error; /* the end of the pipe ends the program */
     }
     flux_watcher_start(p->watcher);
     return p;
 error:
     errnum = errno;
-    if (fds[0] >= 0)
-        close(fds[0]);
-    if (fds[1] >= 0)
-        close(fds[1]);
+    for (int i = 0; i < 2; i++) {
+        if (err_pipe[i] >= 0)
+            close(err_pipe[i]);
+        if (order_pipe[i] >= 0)
+            close(order_pipe[i]);
+    }
     free_env(env);
     free(p);
     errno = errnum;
@@ -189,6 +319,7 @@ void program_destroy(program_t *p)
     if (p) {
         int saved = errno;
         flux_watcher_destroy(p->watcher);
+        close(p->orders);
         free(p);
         errno = saved;
     }
@@ -196,6 +327,9 @@ void program_destroy(program_t *p)
 
 void program_signal(program_t *p, int signum)
 {
-    if (p && p->running)
-        kill(p->pid, signum);
+    unsigned char order = (unsigned char)signum;
+
+    /* A pipe that is full of orders has enough of them. */
+    if (p && p->running && write(p->orders, &order, 1) < 0)
+        errno = 0;
 }

@@ -18,9 +18,10 @@ typedef void (*program_done_f)(program_t *p, int code, void *arg);
  * directory of `flux` first in PATH.  NULL with errno and a sentence. */
 program_t *program_start(flux_reactor_t *r, char *const argv[], const char *uri,
                          program_done_f done, void *arg, errmsg_t *err);
-void program_destroy(program_t *p); /* NULL-safe, keeps errno; does not kill */
+void program_destroy(program_t *p); /* NULL-safe, keeps errno; ends a program that still runs */
 
-/* Send a signal to the program if it still runs. */
+/* Send a signal to the program if it still runs; when it has ended after that, all that descends from it is
+ * killed.  SIGKILL: kill all of it now. */
 void program_signal(program_t *p, int signum);
 
 #endif
