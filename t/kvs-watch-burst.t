@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# flux kvs watch: after a burst of commits every watcher is told the last one, at every rank.
+# shellcheck source=t/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+need_flux start kvs
+CLIENT=$BUILDDIR/t/kvs/kvs_client
+[ -x "$CLIENT" ] || skip_all "t/kvs/kvs_client has not been built"
+
+at() {
+    local rank=$1
+    shift
+    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$FLUX" kvs "$@"
+}
+told() {
+    [ "$(tail -n 1 "watch.$1")" = "$want" ]
+}
+
+hold 4 --topology=chain
+
+at 0 put a=none
+pids=()
+for rank in 0 1 2 3; do
+    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$FLUX" kvs watch a >"watch.$rank" 2>&1 &
+    pids+=($!)
+done
+want=none
+for rank in 0 1 2 3; do
+    ok "rank $rank: what it is" wait_until 10 told "$rank"
+done
+
+stale=0
+for ((i = 0; i < 20; i++)); do
+    "$CLIENT" overwrite a 5 >/dev/null
+    "$CLIENT" overwrite a $((20 + i % 5)) >/dev/null
+    want=$(at 0 get a)
+    for rank in 0 1 2 3; do
+        wait_until 3 told "$rank" || stale=$((stale + 1))
+    done
+done
+is "$stale" 0 "after each of 20 bursts all were told the last value"
+kill "${pids[@]}" 2>/dev/null
+wait "${pids[@]}" 2>/dev/null
+
+release
+finish
