@@ -17,7 +17,8 @@
  * 2. The child's SUB subscribes to "" and after that to "up.RANK". The parent's XPUB shows it
  *    that subscription, and its end: so a parent knows when the child's events flow, and when it
  *    is gone, whether its process died, its host, or the network (heartbeats of ZeroMQ, sent by
- *    the connecting side only, with a time to live that covers the other side).
+ *    the connecting side, and by the XPUB: the time to live that a heartbeat carries covers the
+ *    other side only after the first one, and until any other message comes).
  * 3. The loss of the parent or ring successor is seen by a monitor on the DEALER, once the
  *    connection was in use; before that ZeroMQ tries again for ever, and the core's join_timeout
  *    is the end of it.
@@ -32,6 +33,7 @@
  *    low: many messages in few frames.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +50,7 @@
 #define RETRY_MS 50         /* a connection that could not be made is tried again after this ... */
 #define RETRY_MAX_MS 500    /* ... and at last after this */
 #define HANDSHAKE_MS 120000 /* many brokers on few cores, busy with their own bring-up */
+#define TTL_MAX_MS 65000
 #define BACKLOG 4096
 #define MAX_SOCKETS 32
 #define LOG_PER_SECOND 5
@@ -107,13 +110,13 @@ static int set_heartbeat(const link_t *l, void *sock)
 
     if (l->peer_timeout <= 0.)
         return 0;
-    if (l->peer_timeout > 6000.) /* ZeroMQ's time to live has 16 bits, in tenths of a second */
-        ms = 6000 * 1000;
+    if (l->peer_timeout > INT_MAX / 1000)
+        ms = INT_MAX;
     if (set_int(sock, ZMQ_HEARTBEAT_IVL, ms / 3 > 0 ? ms / 3 : 1) < 0 ||
-        set_int(sock, ZMQ_HEARTBEAT_TIMEOUT, ms - ms / 3) < 0 ||
-        set_int(sock, ZMQ_HEARTBEAT_TTL, ms < 200 ? 200 : ms) < 0)
+        set_int(sock, ZMQ_HEARTBEAT_TIMEOUT, ms - ms / 3) < 0)
         return -1;
-    return 0;
+    /* The receiver of a greater one computes its milliseconds in 16 bits. */
+    return ms > TTL_MAX_MS ? 0 : set_int(sock, ZMQ_HEARTBEAT_TTL, ms < 200 ? 200 : ms);
 }
 
 /* A socket with what all have in common. */
@@ -374,7 +377,7 @@ int link_bind(link_t *l, const char *tree_uri, const char *event_uri, errmsg_t *
         return 0;
     /* NODROP: a full child stops the flow, for a moment (link_io.c), instead of losing events. */
     pub = open_source(l, SRC_PUB, ZMQ_XPUB, link_drain_pub);
-    if (pub && set_int(pub->sock, ZMQ_XPUB_NODROP, 1) < 0)
+    if (pub && (set_int(pub->sock, ZMQ_XPUB_NODROP, 1) < 0 || set_heartbeat(l, pub->sock) < 0))
         pub = NULL;
     return bind_source(pub, event_uri, err);
 }
