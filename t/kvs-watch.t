@@ -95,6 +95,8 @@ is "$(cat watch.0)" "1
 at 0 put far.b.c.d=there
 watch 3 0 --count=2 near.b.c.d
 wait_until 10 lines 0 1
+at 0 put far.other=1 # so that it is known what stood there
+settle 3
 at 0 link far near
 ok "a key appears by a link three levels above" run_with_timeout 10 tail --pid="${pids[0]}" -f /dev/null
 is "$(tail -n 1 watch.0)" there "with its value"
