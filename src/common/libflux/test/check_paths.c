@@ -191,7 +191,7 @@ END_TEST
 START_TEST(test_elsewhere)
 {
     copy_self("", "/x/prog");
-    expect("/x/prog", "", "module", "no-such-module", PATHS_MODULEDIR + 1);
+    expect("/x/prog", "", "module", "no-such-module", &PATHS_MODULEDIR[1]);
 }
 END_TEST
 
