@@ -18,7 +18,9 @@
  * 5. A peer whose connection failed while the core was calling is put on a list and reported
  *    from the reactor.
  * 6. A child that was dropped is expected to leave by itself. If it is still connected after
- *    CUT_AFTER seconds it gets the word "cut", and takes that for the loss of its parent.
+ *    CUT_AFTER seconds it gets the word "cut", and takes that for the loss of its parent.  So
+ *    does a peer that was lost and is heard again, since it was stopped for long or one of its
+ *    connections survived: it would wait for answers for ever.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -416,8 +418,11 @@ static void take_frame(struct link_peer *p, zmq_msg_t *frame)
     const char *data = zmq_msg_data(frame);
     size_t len = zmq_msg_size(frame);
 
-    if (p->state == LINK_GONE)
+    if (p->state == LINK_GONE) {
+        if (!p->outbound)
+            send_cut(p);
         return;
+    }
     p->state = LINK_UP;
     if (len > LINK_WORD_MAX) {
         take_messages(p->l, p->plane, p->rank, data, len);
@@ -592,6 +597,10 @@ static void take_subscription(link_t *l, zmq_msg_t *frame)
         } else {
             p->connected = true;
             child_event_up(p);
+            if (p->state == LINK_GONE) {
+                send_cut(p);
+                flux_watcher_start(l->flush);
+            }
         }
     } else if (p->connected) {
         p->connected = false;
