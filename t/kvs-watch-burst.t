@@ -30,7 +30,7 @@ for rank in 0 1 2 3; do
 done
 
 stale=0
-for ((i = 0; i < 60; i++)); do
+for ((i = 0; i < 300; i++)); do
     "$CLIENT" overwrite a 5 >/dev/null
     "$CLIENT" overwrite a $((20 + i % 5)) >/dev/null
     want=$(at 0 get a)
@@ -38,7 +38,7 @@ for ((i = 0; i < 60; i++)); do
         wait_until 3 told "$rank" || stale=$((stale + 1))
     done
 done
-is "$stale" 0 "after each of 60 bursts all were told the last value"
+is "$stale" 0 "after each of 300 bursts all were told the last value"
 kill "${pids[@]}" 2>/dev/null
 wait "${pids[@]}" 2>/dev/null
 
