@@ -47,15 +47,18 @@ ok "reload" "$FLUX" module reload -a barrier
 ok "and it serves" "$FLUX" barrier -n 1 after-reload
 # Clients that wait go on waiting, whichever instances of the barrier are reloaded meanwhile: their own,
 # one on the way, the root's.
-"$FLUX" barrier -n 3 -t 20 waiting &
+"$FLUX" barrier -n 3 -t 200 waiting &
 pid=$!
-FLUX_URI=local://$("$FLUX" getattr rundir)/5/local "$FLUX" barrier -n 3 -t 20 waiting &
+FLUX_URI=local://$("$FLUX" getattr rundir)/5/local "$FLUX" barrier -n 3 -t 200 waiting &
 pid2=$!
-wait_until 10 sh -c "'$FLUX' module stats barrier | grep -q 'joins.*[1-9]'"
+for rank in 0 5; do
+    wait_until 20 sh -c "'$FLUX' module stats -r $rank barrier | grep -q 'entered.*[1-9]'" ||
+        fail "somebody waits at rank $rank"
+done
 ok "reload with clients waiting" "$FLUX" module reload barrier
 ok "reload another instance" "$FLUX" module reload -r 5 barrier
 ok "reload all" "$FLUX" module reload -a barrier
-ok "the last one comes" "$FLUX" barrier -n 3 -t 20 waiting
+ok "the last one comes" "$FLUX" barrier -n 3 -t 200 waiting
 wait "$pid"
 is $? 0 "who waited at the root has passed"
 wait "$pid2"
