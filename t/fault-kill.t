@@ -220,11 +220,12 @@ for delay in 0 0 0 0.01 0.02 0.03 0.05 0.08; do
         "$FLUX" start --size=24 --topology=kary:2 "$MODULES" sh -c 'exit 42' >up.out 2>up.err &
         start=$!
         kids=()
-        for ((i = 0; i < 2000 && ${#kids[@]} <= victim; i++)); do
+        # As soon as there is such a broker: a moment later it may have met the others.
+        while [ "${#kids[@]}" -le "$victim" ] && kill -0 "$start" 2>/dev/null; do
             read -r -a kids <"/proc/$start/task/$start/children"
         done 2>/dev/null
         [ "$delay" = 0 ] || sleep "$delay"
-        kill -KILL "${kids[$victim]}" 2>/dev/null
+        [ "${#kids[@]}" -le "$victim" ] || kill -KILL "${kids[$victim]}" 2>/dev/null
         if ! wait_until 60 gone "$start"; then
             bad=$((bad + 1))
             kill -KILL "$start"
