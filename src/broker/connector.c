@@ -88,7 +88,7 @@ struct connector {
     struct list_node clients;
     struct list_node dirty;
     uint8_t *scratch;
-    bool relief;  /* the core is no longer congested */
+    bool relief;  /* some client is no longer congested */
     bool starved; /* no descriptors: accept is stopped */
     struct connector_limits limits;
     struct connector_stats stats;
@@ -140,7 +140,7 @@ static void update_pause(struct client *cl)
     bool was = cl->paused;
 
     if (outq_bytes(cl->out) > lim->pause_bytes || outq_messages(cl->out) > lim->pause_messages ||
-        inflight > lim->pause_inflight || core_congested(cl->cn->core))
+        inflight > lim->pause_inflight || (cl->ep && core_endpoint_congested(cl->ep)))
         cl->paused = true;
     else if (outq_bytes(cl->out) <= lim->pause_bytes / 2 &&
              outq_messages(cl->out) <= lim->pause_messages / 2 &&
@@ -508,7 +508,7 @@ static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
             continue;
         again = true;
         if (outq_bytes(cl->out) > lim->pause_bytes / 2 ||
-            outq_messages(cl->out) > lim->pause_messages / 2 || core_congested(cn->core))
+            outq_messages(cl->out) > lim->pause_messages / 2 || core_endpoint_congested(cl->ep))
             continue;
         cl->paused = false;
         cl->grace = true;

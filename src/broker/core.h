@@ -105,10 +105,12 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
 /* The queue towards a neighbour that gave EAGAIN has room again. */
 void core_peer_writable(core_t *c, uint32_t rank);
 
-/* Much waits for neighbours that do not keep up: read no more from local clients for now. */
-bool core_congested(const core_t *c);
-/* Call back each time core_congested() has become false again; NULL: nobody.  The callback may be
- * called from inside any function of the core, so it only takes a note. */
+/* Much of what came from this endpoint waits for neighbours that do not keep up: read no more from
+ * it for now.  Others have no part in that, and are read on. */
+bool core_endpoint_congested(const endpoint_t *ep);
+/* Call back each time core_endpoint_congested() has become false again for some endpoint; NULL:
+ * nobody.  The callback may be called from inside any function of the core, so it only takes a
+ * note. */
 void core_on_relief(core_t *c, void (*cb)(void *arg), void *arg);
 
 /* --- local endpoints: clients and modules --- */

@@ -44,7 +44,9 @@ struct endpoint {
     uint32_t rolemask;
     const struct endpoint_ops *ops;
     void *arg;
-    unsigned inflight;     /* requests from it that are not answered */
+    unsigned inflight; /* requests from it that are not answered */
+    size_t held_count; /* requests from it that wait for neighbours, and their bytes */
+    size_t held_bytes;
     struct list_node to;   /* inflight.to_node */
     struct list_node from; /* inflight.from_node */
     struct list_node subs; /* struct subscription */
@@ -96,7 +98,6 @@ struct core {
 
     void (*relief_cb)(void *arg);
     void *relief_arg;
-    size_t held_count; /* of all neighbours */
 
     struct list_node subscribers;
     uint64_t subscribers_left; /* how many have: a walk through them begins again */

@@ -17,7 +17,7 @@
  *  1. Every request that wants an answer gets exactly one last response, whatever is lost.
  *  2. A request never comes back to a broker on the ring: more hops than ranks end it.
  *  3. No more than HELD_MAX requests, or HELD_BYTES_MAX bytes of them, are held for one neighbour;
- * beyond CONGESTED of them local clients are not read (core_congested()).
+ * a local client is not read while more than CONGESTED of its own, or CONGESTED_BYTES, are held.
  *  4. What is held for a neighbour is sent before anything that comes later for it.
  *
  * Failure: errors are answered to the sender; what has no sender to answer (NORESPONSE) is counted
@@ -35,6 +35,7 @@
 #define HELD_MAX 65536
 #define HELD_BYTES_MAX (64 * 1024 * 1024)
 #define CONGESTED 1024
+#define CONGESTED_BYTES (1024 * 1024)
 
 struct held {
     struct list_node node;
@@ -194,7 +195,10 @@ static void hold(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from_ep
         list_append(&p->held, &held->node);
         p->held_count++;
         p->held_bytes += size;
-        c->held_count++;
+        if (from_ep) {
+            from_ep->held_count++;
+            from_ep->held_bytes += size;
+        }
         return;
     }
     route_error(c, msg, EAGAIN, "rank %u does not keep up with what is sent to it: try again later",
@@ -323,12 +327,30 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
     route(c, msg, from_ep, from_peer);
 }
 
-static void send_held(core_t *c, struct peer *p)
+bool core_endpoint_congested(const endpoint_t *ep)
+{
+    return ep->held_count > CONGESTED || ep->held_bytes > CONGESTED_BYTES;
+}
+
+/* One request less of this endpoint waits: true when that makes it congested no more. */
+static bool leave_held(endpoint_t *ep, size_t size)
+{
+    bool congested = ep && core_endpoint_congested(ep);
+
+    if (ep) {
+        ep->held_count--;
+        ep->held_bytes -= size;
+    }
+    return congested && !core_endpoint_congested(ep);
+}
+
+void route_held(core_t *c, struct peer *p)
 {
     struct list_node later;
     struct list_node *n;
     size_t count = p->held_count;
     size_t bytes = p->held_bytes;
+    bool relief = false;
     bool waits = false;
 
     /* Work on a list of its own: what is held again goes back in front of it, in order. */
@@ -338,18 +360,22 @@ static void send_held(core_t *c, struct peer *p)
         list_append(&later, n);
     }
     p->held_count = p->held_bytes = 0;
-    c->held_count -= count;
     while (!waits && (n = list_first(&later))) {
         struct held *held = list_entry(n, struct held, node);
         endpoint_t *ep = held->from_ep ? hmap_get_u64(c->endpoints, held->from_ep) : NULL;
         size_t size = flux_msg_encoded_size(held->msg);
 
+        relief = leave_held(ep, size) || relief;
         /* Its sender is gone, and nobody else wants an answer. */
         if (!ep && !held->from_peer && !flux_msg_has_flag(held->msg, FLUX_MSGF_NORESPONSE))
             flux_msg_destroy(held->msg);
         else if (p->lost || p->gone)
             route(c, held->msg, ep, held->from_peer);
         else if (!p->up || try_send(c, p, held->msg, ep, held->from_peer) < 0) {
+            if (ep) {
+                ep->held_count++;
+                ep->held_bytes += size;
+            }
             waits = true;
             break;
         }
@@ -358,39 +384,27 @@ static void send_held(core_t *c, struct peer *p)
         count--;
         bytes -= size;
     }
-    if (!waits)
-        return;
-    while ((n = list_first(&p->held))) {
-        list_remove(n);
-        list_append(&later, n);
+    if (waits) {
+        while ((n = list_first(&p->held))) {
+            list_remove(n);
+            list_append(&later, n);
+        }
+        while ((n = list_first(&later))) {
+            list_remove(n);
+            list_append(&p->held, n);
+        }
+        p->held_count += count;
+        p->held_bytes += bytes;
     }
-    while ((n = list_first(&later))) {
-        list_remove(n);
-        list_append(&p->held, n);
-    }
-    p->held_count += count;
-    p->held_bytes += bytes;
-    c->held_count += count;
-}
-
-bool core_congested(const core_t *c)
-{
-    return c->held_count > CONGESTED;
+    /* Who was paused goes on after this pass. */
+    if (relief && c->relief_cb)
+        c->relief_cb(c->relief_arg);
 }
 
 void core_on_relief(core_t *c, void (*cb)(void *arg), void *arg)
 {
     c->relief_cb = cb;
     c->relief_arg = arg;
-}
-
-void route_held(core_t *c, struct peer *p)
-{
-    bool congested = core_congested(c);
-
-    send_held(c, p);
-    if (congested && !core_congested(c) && c->relief_cb)
-        c->relief_cb(c->relief_arg);
 }
 
 void route_held_destroy(core_t *c, struct peer *p)

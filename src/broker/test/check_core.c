@@ -507,10 +507,11 @@ START_TEST(bounds)
     party_clear(d);
     /* too much: an answer, and nobody should read any more */
     cl->nodes[0].full = true;
-    ck_assert(!core_congested(cl->nodes[1].core));
+    ck_assert(!core_endpoint_congested(d->ep));
     for (int i = 0; i < 65536; i++)
         ask_flags(d, "top.x", 0, FLUX_MSGF_NORESPONSE, NULL);
-    ck_assert(core_congested(cl->nodes[1].core));
+    ck_assert(core_endpoint_congested(d->ep));
+    ck_assert(!core_endpoint_congested(c->ep));
     ask(d, "top.x", 0);
     expect_answer(d, 1, EAGAIN, "rank 0 does not keep up");
     party_clear(d);
