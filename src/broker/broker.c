@@ -445,8 +445,8 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose)
     if (bring_up(&b, &err) < 0) {
         say("%s", err.text);
         b.exit_code = 1;
-        b.orderly = true; /* no module has started */
-    } else
+        b.orderly = true;  /* no module has started */
+    } else if (!b.orderly) /* else it is over before it began: no such module */
         flux_reactor_run(b.r);
     if (b.orderly)
         take_down(&b);
