@@ -225,7 +225,7 @@ static void close_others(int a, int b)
     syscall(SYS_close_range, (unsigned)hi + 1, ~0u, 0u);
 }
 
-static void keeper(char *const argv[], char **env, int errfd, int orders)
+static void keeper(program_t *p, char *const argv[], char **env, int errfd, int orders)
 {
     sigset_t all;
     pid_t self = getpid();
@@ -250,6 +250,8 @@ static void keeper(char *const argv[], char **env, int errfd, int orders)
     if (pid == 0)
         exec_child(argv, env, errfd, self);
     close(errfd);
+    free_env(env);
+    free(p);
     _exit(keep(pid, orders, sigfd));
 }
 
@@ -272,7 +274,7 @@ program_t *program_start(flux_reactor_t *r, char *const argv[], const char *uri,
         goto error;
     }
     if ((p->pid = fork()) == 0)
-        keeper(av, env, err_pipe[1], order_pipe[0]);
+        keeper(p, av, env, err_pipe[1], order_pipe[0]);
     close(err_pipe[1]);
     close(order_pipe[0]);
     err_pipe[1] = order_pipe[0] = -1;
