@@ -26,14 +26,18 @@ if [ "${1-}" = --inside ]; then
         *) others+=("$pid") ;;
         esac
     done
-    # The parent of the brokers is the same program, and none of them.
+    # The process that starts the brokers, and the one that keeps the initial program, are the same
+    # program, and none of them.
+    ppid() {
+        awk '/^PPid:/ { print $2 }' "/proc/$1/status"
+    }
     parent=$(for pid in "${brokers[@]}"; do
-        awk '/^PPid:/ { print $2 }' "/proc/$pid/status"
+        ppid "$pid"
     done | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
     for i in "${!brokers[@]}"; do
-        if [ "${brokers[i]}" = "$parent" ]; then
+        if [ "$(ppid "${brokers[i]}")" != "$parent" ]; then
+            others+=("${brokers[i]}")
             unset "brokers[i]"
-            others+=("$parent")
         fi
     done
     pss() {
