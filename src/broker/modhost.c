@@ -78,8 +78,9 @@ struct module {
     /* the same for its REFUSED letter */
     int refusal;
     errmsg_t refused;
-    /* of the thread alone */
+    /* of the thread alone, while it lives */
     flux_reactor_t *r;
+    flux_watcher_t *w;
     flux_t *h;
     void *ctx;
     bool said_exit;
@@ -136,7 +137,9 @@ static int thread_send(void *impl, flux_msg_t *msg)
 {
     struct module *m = impl;
 
-    if (mailbox_put(m->mh->outbox, m, msg, 0, 0) < 0) {
+    /* The host forgets a module at its last letter: what its handle still has to say when it is
+     * closed after that has no sender. */
+    if (m->said_exit || mailbox_put(m->mh->outbox, m, msg, 0, 0) < 0) {
         flux_msg_destroy(msg);
         return -1;
     }
@@ -215,10 +218,10 @@ static void thread_fail(struct module *m, int errnum, const char *text)
         errmsg_set(&m->error, "%s", text);
 }
 
-static void thread_serve(struct module *m, flux_watcher_t *w)
+static void thread_serve(struct module *m)
 {
     flux_log_set_source(m->h, m->name);
-    flux_watcher_start(w);
+    flux_watcher_start(m->w);
     if (m->successor && flux_aux_set(m->h, "module::reloaded", m, NULL) < 0) {
         thread_fail(m, ENOMEM, "out of memory");
         return;
@@ -235,23 +238,28 @@ static void thread_serve(struct module *m, flux_watcher_t *w)
     m->desc->fini(m->h, m->ctx);
 }
 
+static void thread_close(struct module *m)
+{
+    flux_watcher_destroy(m->w);
+    flux_close(m->h);
+    flux_reactor_destroy(m->r);
+    m->w = NULL;
+    m->h = NULL;
+    m->r = NULL;
+}
+
 static void thread_run(struct module *m)
 {
-    flux_watcher_t *w;
-
     m->errnum = 0;
     if (!(m->r = flux_reactor_create(false)) ||
         !(m->h = flux_handle_create(&thread_ops, m, m->r, core_rank(m->mh->core),
                                     core_size(m->mh->core), m->seed)) ||
-        !(w = flux_fd_watcher_create(m->r, mailbox_fd(m->inbox), FLUX_POLLIN, thread_inbox_cb,
-                                     m))) {
+        !(m->w =
+              flux_fd_watcher_create(m->r, mailbox_fd(m->inbox), FLUX_POLLIN, thread_inbox_cb, m)))
         thread_fail(m, ENOMEM, "out of memory");
-    } else {
-        thread_serve(m, w);
-        flux_watcher_destroy(w);
-    }
-    flux_close(m->h);
-    flux_reactor_destroy(m->r);
+    else
+        thread_serve(m);
+    thread_close(m);
 }
 
 static void *thread_main(void *arg)
@@ -498,6 +506,7 @@ static void module_exited(struct module *m)
     errmsg_t err = {""};
 
     pthread_join(m->thread, NULL);
+    thread_close(m); /* a thread that was ended from inside the module has not */
     if (m->reload && !mh->stop_done && m->errnum == 0) {
         if (succeed(m, &err))
             snprintf(why, sizeof(why), "module %.64s was reloaded", m->name);
@@ -511,7 +520,7 @@ static void module_exited(struct module *m)
         snprintf(why, sizeof(why), "module %.64s was unloaded", m->name);
     else
         snprintf(why, sizeof(why), "module %.64s ended", m->name);
-    if (m->errnum)
+    if (m->errnum || m->state != STOPPING)
         flux_log(core_handle(mh->core), LOG_ERR, "%s", why);
     answer(mh, &m->load_req, NULL, m->errnum ? m->errnum : ENOSYS, why);
     answer(mh, &m->stop_req, "{}", 0, NULL);
