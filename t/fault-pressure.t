@@ -1,0 +1,220 @@
+#!/usr/bin/env bash
+# Clients that do not behave, and floods: the memory of a broker stays bounded, the others are served,
+# and what was asked is answered, once.
+. "$(dirname "$0")/lib.sh"
+need_flux start up ping event
+export SESSION_LIMIT=200 # for hold in lib.sh
+PRESSURE=$BUILDDIR/t/pressure
+[ -x "$PRESSURE" ] || skip_all "t/pressure has not been built"
+
+# How much a broker may grow, in KiB.  A sanitizer's allocator keeps what was freed.
+ROOM=8192
+BUFFERS=40960
+COUNT=1000000
+CROWD=2000
+if [ -n "${FLUX_TEST_SANITIZERS:-}" ]; then
+    ROOM=400000 BUFFERS=600000 COUNT=100000 CROWD=500
+fi
+
+rss() {
+    awk '/^VmRSS/ {print $2}' "/proc/$1/status"
+}
+grown() {
+    echo $(($(rss "$1") - $2))
+}
+at() {
+    local uri=$1
+    shift
+    FLUX_URI=$uri run_with_timeout 100 "$@"
+}
+# Let `pressure` go on, whose standard input is the fifo on descriptor 9.
+new_fifo() {
+    rm -f fifo
+    mkfifo fifo
+    exec 9<>fifo
+}
+small() {
+    if [ "$1" -le "$2" ]; then
+        pass "$3"
+    else
+        fail "$3 (it grew by $1 KiB)"
+    fi
+}
+logged() {
+    [[ $("$FLUX" dmesg) =~ $1 ]]
+}
+
+hold 4 --topology=kary:2 --set=modules=log,hb,barrier
+pid0=$("$FLUX" getattr broker.pid)
+pid1=$("$FLUX" getattr -r 1 broker.pid)
+pid3=$("$FLUX" getattr -r 3 broker.pid)
+uri1=$("$FLUX" getattr -r 1 uri)
+ok "warm up" "$PRESSURE" ask 20000 broker.ping 0 10
+ok "warm up rank 3" "$PRESSURE" ask 20000 broker.ping 3 10
+
+# --- a client that asks and does not read ------------------------------------------------------------
+
+deaf() {
+    local topic=$1 rank=$2 pad=$3 room=$4 desc=$5 before
+    before=$(rss "$pid0")
+    : >deaf.out
+    mkfifo end
+    run_with_timeout 150 "$PRESSURE" ask "$COUNT" "$topic" "$rank" "$pad" deaf <end >deaf.out 2>deaf.err &
+    local client=$!
+    exec 8>end
+    wait_until 60 grep -q blocked deaf.out
+    ok "$desc: it is not read any more" \
+    # shellcheck disable=SC2016 # awk's own
+        awk -v n="$COUNT" '{ exit !($3 > 0 && $3 < n) }' deaf.out
+    ok "$desc: others are served" "$FLUX" ping -c 5 -i 0 "$rank"
+    small "$(grown "$pid0" "$before")" "$room" "$desc: the broker does not grow"
+    pkill -KILL -P "$client"
+    exec 8>&-
+    wait "$client" 2>/dev/null
+    rm -f end
+    ok "$desc: and when it is killed all goes on" "$FLUX" ping -c 5 -i 0 "$rank"
+}
+deaf broker.ping 0 10 "$ROOM" "a million pings that nobody reads"
+deaf log.ping 0 10 "$ROOM" "a million requests to a module"
+deaf broker.ping 3 10 "$BUFFERS" "a million pings to another rank"
+
+# One that begins to read after all gets each answer, once.
+new_fifo
+run_with_timeout 150 "$PRESSURE" ask 200000 broker.ping 1 10 deaf <fifo >deaf.out 9>&- &
+client=$!
+wait_until 60 grep -q blocked deaf.out
+exec 9>&-
+wait "$client"
+is $? 0 "a client that reads late"
+is "$(sed -n 2p deaf.out)" "sent 200000 answered 200000 failed 0 twice 0" "gets all its answers, once"
+
+# --- a subscriber that does not read -----------------------------------------------------------------
+
+at "$uri1" "$PRESSURE" listen test. >cut.out &
+listener=$!
+at "$uri1" "$FLUX" event sub --confirm -c 3 last. >sub.out 2>sub.err &
+subscriber=$!
+wait_until 30 grep -q subscribed cut.out
+wait_until 30 grep -q subscribed sub.err
+before=$(rss "$pid1")
+head -c 1000000 /dev/zero >big
+for _ in $(seq 80); do
+    "$FLUX" event pub --raw test.big <big || break
+done
+ok "a subscriber that never reads is cut off" wait_until 60 grep -qx cut cut.out
+wait "$listener"
+ok "with a line in the log" wait_until 30 logged 'client [0-9]+ is disconnected: it has not read'
+small "$(grown "$pid1" "$before")" 131072 "the broker has held no more for it than it may"
+for i in 1 2 3; do
+    "$FLUX" event pub "last.$i"
+done
+wait "$subscriber"
+is $? 0 "others see their events"
+is "$(awk '{print $2}' sub.out | tr '\n' ' ')" "last.1 last.2 last.3 " "all of them, in order"
+
+# --- bytes ----------------------------------------------------------------------------------------------
+
+new_fifo
+"$PRESSURE" half <fifo >half.out 9>&- &
+client=$!
+wait_until 30 grep -q half half.out
+ok "half a request holds nobody up" "$FLUX" ping -c 3 -i 0 3
+exec 9>&-
+wait "$client"
+like "$(cat half.out)" 'broker.ping 0 ' "and with its other half it is answered"
+
+head -c 100000 /dev/urandom | run_with_timeout 20 "$PRESSURE" send >bytes.out
+like "$(cat bytes.out)" 'error 0 .*"text":' "garbage: the client is told, and disconnected"
+printf 'GET / HTTP/1.0\r\n\r\n                                    ' |
+    run_with_timeout 20 "$PRESSURE" send >bytes.out
+like "$(cat bytes.out)" 'error 0 .*"text":' "another protocol: likewise"
+# A header like that of a request, with 0xffffffff bytes of payload.
+printf '\xf1\x01\x01\x00\0\0\0\0\0\0\0\0\xff\xff\xff\xff\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\xff\xff\xff\xfftest' |
+    run_with_timeout 20 "$PRESSURE" send >bytes.out
+like "$(cat bytes.out)" 'error 0 .*"text":' "a message that is too large: likewise"
+# 200 MiB announced, little sent, by many: what is not there takes no memory.
+printf '\xf1\x01\x01\x00\0\0\0\0\0\0\0\0\xff\xff\xff\xff\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\0\0\x80\x0ctest{' >large
+before=$(rss "$pid0")
+hanging=()
+for i in 1 2 3 4 5 6 7 8; do
+    "$PRESSURE" send hang <large >"hang.$i" &
+    hanging+=($!)
+done
+for i in 1 2 3 4 5 6 7 8; do
+    wait_until 30 grep -q hanging "hang.$i"
+done
+ok "large messages of which little has come hold nobody up" "$FLUX" ping -c 3 -i 0 0
+small "$(grown "$pid0" "$before")" "$ROOM" "and take no memory"
+for i in "${hanging[@]}"; do
+    kill -KILL "$i"
+    wait "$i"
+done 2>/dev/null
+ok "their end in the middle of it harms nobody" "$FLUX" ping -c 3 -i 0 0
+
+# --- many -------------------------------------------------------------------------------------------------
+
+new_fifo
+run_with_timeout 100 "$PRESSURE" crowd "$CROWD" <fifo >crowd.out 9>&- &
+client=$!
+ok "thousands of clients at a time are all served" wait_until 90 grep -q "all $CROWD" crowd.out
+ok "and one more" "$FLUX" up
+exec 9>&-
+wait "$client"
+is $? 0 "they end"
+no_clients() {
+    [ "$(find "/proc/$pid0/fd" -lname 'socket:*' | wc -l)" -lt 100 ]
+}
+ok "and are forgotten" wait_until 30 no_clients
+
+ok "large messages to a module" "$PRESSURE" ask 300 log.ping any 500000
+like "$out" "sent 300 answered 300 failed [0-9]* twice 0" "are all answered, once"
+case $out in
+*"failed 0 "*) pass "and none is refused" ;;
+*) like "$out" "more requests than it can take" "some are refused with a sentence" ;;
+esac
+ok "large messages to a module of another rank" "$PRESSURE" ask 100 log.ping 3 500000
+like "$out" "sent 100 answered 100 failed [0-9]* twice 0" "are all answered, once"
+
+# --- a rank that is slow ---------------------------------------------------------------------------------
+
+before=$(rss "$pid0")
+before1=$(rss "$pid1")
+kill -STOP "$pid3"
+run_with_timeout 150 "$PRESSURE" ask 200000 broker.ping 3 10 >flood.out 2>flood.err &
+client=$!
+run_with_timeout 150 "$PRESSURE" ask 500 broker.ping 3 100000 >flood2.out 2>flood2.err &
+client2=$!
+at "$uri1" "$FLUX" ping -q -c 30 -i 0.1 0 >/dev/null
+ok "while a flood waits for a rank that is stopped, others are served" "$FLUX" ping -c 5 -i 0 2
+ok "also by the broker before it" "$FLUX" ping -c 5 -i 0 1
+ok "also its clients" at "$uri1" "$FLUX" ping -c 5 -i 0 2
+small "$(grown "$pid0" "$before")" 131072 "the sender's broker does not grow beyond its bounds"
+small "$(grown "$pid1" "$before1")" 131072 "nor does the one on the way"
+kill -CONT "$pid3"
+wait "$client"
+is $? 0 "when the rank goes on"
+like "$(head -n 1 flood.out)" 'sent 200000 answered 200000 failed [0-9]* twice 0' "all is answered, once"
+note "$(cat flood.out)"
+wait "$client2"
+is $? 0 "the large ones, too"
+like "$(head -n 1 flood2.out)" 'sent 500 answered 500 failed [0-9]* twice 0' "all of them"
+note "$(cat flood2.out)"
+ok "nobody is lost" "$FLUX" up
+release
+is "$status" 0 "the session ends well"
+
+# --- a stale socket ---------------------------------------------------------------------------------------
+
+mkdir -m 700 "$TMPDIR/rd"
+"$FLUX" start --set=modules=log --rundir="$TMPDIR/rd" sleep 1000 &
+start=$!
+wait_until 30 test -S "$TMPDIR/rd/0/local"
+fails "a directory in use is refused" "$FLUX" start --set=modules=log --rundir="$TMPDIR/rd" true
+like "$err" 'in use' "with a sentence"
+kill -KILL "$start"
+wait "$start" 2>/dev/null
+wait_until 20 sh -c "! kill -0 $start"
+ok "a directory with a stale socket is used again" \
+    wait_until 20 "$FLUX" start --set=modules=log --rundir="$TMPDIR/rd" "$FLUX" up
+rm -rf "$TMPDIR/rd"
+finish

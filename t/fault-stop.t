@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Brokers that are stopped for a while: nobody is declared lost before peer.timeout, requests wait,
+# events come in order, once, and without a gap.
+. "$(dirname "$0")/lib.sh"
+need_flux start up ping event
+export SESSION_LIMIT=150 # for hold in lib.sh
+PRESSURE=$BUILDDIR/t/pressure
+[ -x "$PRESSURE" ] || skip_all "t/pressure has not been built"
+EVENTS=6000
+
+at() {
+    local uri=$1
+    shift
+    FLUX_URI=$uri run_with_timeout 100 "$@"
+}
+# Number of the next heartbeat.
+beats() {
+    "$FLUX" module stats hb | awk '$2 == "epoch" {print $3}'
+}
+beats_reach() {
+    [ "$(beats)" -ge "$1" ]
+}
+# Start a subscriber at every rank, each of which ends after so many events.
+subscribe() {
+    local count=$1 topic=$2 i
+    subscribers=()
+    for i in "${!uris[@]}"; do
+        FLUX_URI=${uris[$i]} run_with_timeout 100 "$FLUX" event sub --confirm -c "$count" "$topic" \
+            >"sub.$i" 2>"sub.$i.err" &
+        subscribers+=($!)
+    done
+    for i in "${!uris[@]}"; do
+        wait_until 30 grep -q subscribed "sub.$i.err" || bail "no subscription at rank $i"
+    done
+}
+# Every subscriber has seen its events: all, in order, once.
+complete() {
+    local count=$1 desc=$2 i wrong=
+    for i in "${!uris[@]}"; do
+        wait "${subscribers[$i]}" || wrong="$wrong $i:ended($?)"
+        awk -v n="$count" 'BEGIN { bad = 0; seq = 0 }
+            $3 != "{\"i\":" (NR - 1) "}" || $1 <= seq { bad++ }
+            { seq = $1 }
+            END { exit bad > 0 || NR != n }' "sub.$i" || wrong="$wrong $i:order"
+    done
+    is "$wrong" "" "$desc"
+}
+
+hold 7 --topology=kary:2 --set=modules=log,hb,barrier --set=hb.period=50ms
+pids=()
+uris=()
+for i in 0 1 2 3 4 5 6; do
+    pids+=("$("$FLUX" getattr -r "$i" broker.pid)")
+    uris+=("$("$FLUX" getattr -r "$i" uri)")
+done
+
+# stopped RANK NAME: stop it for many heartbeats, under load.
+stopped() {
+    local rank=$1 name=$2 other=5 waiting=() epoch i
+    epoch=$(beats)
+    subscribe "$EVENTS" test.flood
+    kill -STOP "${pids[$rank]}"
+    # In and through it: up, down, along the ring, and the clients of its own.
+    "$FLUX" ping -c 1 -t 90 "$rank" >w.0 2>&1 &
+    waiting+=($!)
+    at "${uris[$other]}" "$FLUX" ping -c 1 -t 90 "$rank" >w.1 2>&1 &
+    waiting+=($!)
+    at "${uris[3]}" "$FLUX" ping -c 1 -t 90 0 >w.2 2>&1 &
+    waiting+=($!)
+    at "${uris[$other]}" "$FLUX" ping --ring -c 1 -t 90 3 >w.3 2>&1 &
+    waiting+=($!)
+    at "${uris[$rank]}" "$FLUX" getattr rank >w.4 2>&1 &
+    waiting+=($!)
+    ok "$name: thousands of events are published meanwhile" \
+        at "${uris[2]}" "$PRESSURE" publish "$EVENTS" test.flood
+    ok "$name: many heartbeats pass" wait_until 30 beats_reach $((epoch + 20))
+    ok "$name: nobody is lost" "$FLUX" up
+    ok "$name: the others go on" "$FLUX" ping -c 3 -i 0 6
+    kill -CONT "${pids[$rank]}"
+    status=0
+    for i in "${!waiting[@]}"; do
+        wait "${waiting[$i]}" || {
+            status=1
+            note "request $i: $(cat "w.$i")"
+        }
+    done
+    is "$status" 0 "$name: the requests that waited are answered"
+    complete "$EVENTS" "$name: every rank sees every event, in order, once"
+    ok "$name: nobody is lost" "$FLUX" up
+}
+stopped 4 "a leaf"
+stopped 1 "an interior broker"
+
+# Without the root there are no events and no beats, but nothing is lost either.
+subscribe 200 test.root
+kill -STOP "${pids[0]}"
+at "${uris[2]}" "$PRESSURE" publish 200 test.root &
+publisher=$!
+at "${uris[3]}" "$FLUX" ping -c 1 -t 90 6 >w.0 2>&1 &
+across=$!
+ok "the root: below it requests are answered" at "${uris[2]}" "$FLUX" ping -c 3 -i 0.2 5
+ok "the root: for some time" at "${uris[1]}" "$FLUX" ping -c 6 -i 0.2 4
+kill -CONT "${pids[0]}"
+wait "$publisher"
+is $? 0 "the root: events that were published meanwhile are accepted"
+wait "$across"
+is $? 0 "the root: a request through it is answered"
+complete 200 "the root: every rank sees every event, in order, once"
+ok "the root: nobody is lost" "$FLUX" up
+release
+is "$status" 0 "the session ends well"
+
+# --- longer than peer.timeout ----------------------------------------------------------------------
+
+hold 4 --topology=kary:2 --set=modules=log,hb,barrier --set=peer.timeout=1s \
+    --set=orphan.timeout=1s --set=shutdown.grace=1s
+pid3=$("$FLUX" getattr -r 3 broker.pid)
+pid2=$("$FLUX" getattr -r 2 broker.pid)
+lost_is() {
+    [[ $("$FLUX" up) == *"lost: $1" ]]
+}
+"$FLUX" ping -c 1 -t 60 3 >w.0 2>w.err &
+waits=$!
+kill -STOP "$pid3"
+ok "with a short peer.timeout a stopped leaf is lost" wait_until 30 lost_is 3
+wait "$waits"
+is $? 1 "what waited for it ends"
+like "$(cat w.err)" 'rank 3 was lost' "with a sentence"
+exits 1 "and cannot be reached" "$FLUX" ping -c 1 3
+isnt "$err" "" "with a sentence"
+kill -CONT "$pid3"
+ok "when it goes on it finds itself cut off, and ends" \
+    wait_until 30 sh -c "! kill -0 $pid3"
+kill -STOP "$pid2"
+ok "the next one" wait_until 30 lost_is 2-3
+ok "the rest goes on" "$FLUX" ping -c 1 1
+release
+is "$status" 0 "the session ends well, though one is still stopped"
+ok "and that one is gone, too" wait_until 30 sh -c "! kill -0 $pid2"
+finish

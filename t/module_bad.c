@@ -1,0 +1,125 @@
+/* module_bad.c - a module that does wrong what a module can do wrong, for t/fault-module.t.
+ *
+ * Its first argument says what:
+ *    init-fails         init returns an error with a sentence
+ *    init-silent        init returns an error without one
+ *    init-exits         init ends the thread
+ *    late-error         the reactor is stopped with an error and a sentence, 50 ms after init
+ *    late-silent        likewise, without a sentence
+ *    late-exit          the thread is ended with pthread_exit(), 50 ms after init
+ *    late-end           the reactor is stopped without an error
+ *    none, or "good"    nothing: it answers "bad.echo", and keeps "bad.wait" without an answer
+ * "bad.exit" makes it end its thread while it handles a request.  When it is loaded by a name from
+ * the list of modules, without arguments, it waits in init until the file is there whose name is
+ * in BAD_MODULE_WAIT.
+ */
+#include "config.h"
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libflux/module.h"
+
+#define LATE 0.05
+#define KEPT_MAX 64
+
+struct ctx {
+    flux_t *h;
+    flux_handlers_t *handlers;
+    flux_watcher_t *timer;
+    const char *what;
+    flux_msg_t *kept[KEPT_MAX];
+    size_t nkept;
+};
+
+static void echo_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    flux_respond(h, req, "{}");
+}
+
+static void wait_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (ctx->nkept < KEPT_MAX)
+        ctx->kept[ctx->nkept++] = flux_msg_incref(req);
+    else
+        flux_respond_error(h, req, EAGAIN, "too many wait");
+}
+
+static void exit_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    pthread_exit(NULL);
+}
+
+static void late_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (strcmp(ctx->what, "late-exit") == 0)
+        pthread_exit(NULL);
+    if (strcmp(ctx->what, "late-error") == 0)
+        flux_module_fail(ctx->h, EIO, "it was told to fail late");
+    errno = EIO;
+    flux_reactor_stop(r, strcmp(ctx->what, "late-end") == 0 ? 0 : -1);
+}
+
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_REQUEST, "bad.echo", echo_cb, 0},
+    {FLUX_MSG_REQUEST, "bad.wait", wait_cb, 0},
+    {FLUX_MSG_REQUEST, "bad.exit", exit_cb, 0},
+    FLUX_HANDLER_END,
+};
+
+static void bad_fini(flux_t *h, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    flux_handlers_remove(ctx->handlers);
+    flux_watcher_destroy(ctx->timer);
+    for (size_t i = 0; i < ctx->nkept; i++)
+        flux_msg_destroy(ctx->kept[i]);
+    free(ctx);
+}
+
+static int bad_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
+{
+    const char *what = argc > 0 ? argv[0] : "";
+    const char *file = getenv("BAD_MODULE_WAIT");
+    struct ctx *ctx;
+
+    while (argc == 0 && file && access(file, F_OK) < 0)
+        poll(NULL, 0, 10);
+    if (strcmp(what, "init-fails") == 0)
+        return errmsg_fail(err, EINVAL, "it was told to fail at once");
+    if (strcmp(what, "init-silent") == 0) {
+        errno = ENOENT;
+        return -1;
+    }
+    if (strcmp(what, "init-exits") == 0)
+        pthread_exit(NULL);
+    if (!(ctx = calloc(1, sizeof(*ctx))))
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    ctx->h = h;
+    ctx->what = what;
+    if (!(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
+        !(ctx->timer = flux_timer_create(flux_get_reactor(h), late_cb, ctx))) {
+        bad_fini(h, ctx);
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    }
+    if (strncmp(what, "late-", 5) == 0)
+        flux_timer_start(ctx->timer, LATE, 0.);
+    *arg = ctx;
+    return 0;
+}
+
+FLUX_MODULE(bad, bad_init, bad_fini);
+
+/* The same file under other names: of another version, and with a description of another module. */
+const struct flux_module flux_module_oldabi = {
+    .abi = FLUX_MODULE_ABI - 1, .name = "oldabi", .init = bad_init, .fini = bad_fini};
+const struct flux_module flux_module_misnamed = {
+    .abi = FLUX_MODULE_ABI, .name = "other", .init = bad_init, .fini = bad_fini};
