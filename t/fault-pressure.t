@@ -63,8 +63,8 @@ deaf() {
     local client=$!
     exec 8>end
     wait_until 60 grep -q blocked deaf.out
-    ok "$desc: it is not read any more" \
     # shellcheck disable=SC2016 # awk's own
+    ok "$desc: it is not read any more" \
         awk -v n="$COUNT" '{ exit !($3 > 0 && $3 < n) }' deaf.out
     ok "$desc: others are served" "$FLUX" ping -c 5 -i 0 "$rank"
     small "$(grown "$pid0" "$before")" "$room" "$desc: the broker does not grow"
