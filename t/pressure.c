@@ -90,7 +90,7 @@ static char *make_request(const char *topic, uint32_t rank, size_t pad, size_t *
 {
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
     char *json = malloc(pad + 16);
-    char *buf;
+    char *buf = NULL;
 
     if (!msg || !json)
         fail(topic);
