@@ -2,7 +2,7 @@
 # Brokers, and flux start itself, killed with SIGKILL: what they were asked ends with a sentence, the
 # rest of the session goes on, and nothing is left.
 . "$(dirname "$0")/lib.sh"
-need_flux start up ping barrier event
+need_flux start up ping barrier event wreckrun
 SESSION_LIMIT=150
 MODULES=--set=modules=log,hb,barrier
 
@@ -196,17 +196,22 @@ ok "no file is left" wait_until 10 no_rundirs
 
 mkfifo fifo
 # shellcheck disable=SC2016 # for the inner shell
-"$FLUX" start --size=5 --topology=kary:2 "$MODULES" sh -c 'echo $$ >program.pid
+"$FLUX" start --size=5 --topology=kary:2 sh -c 'echo $$ >program.pid
+    "$0" wreckrun -N5 -n5 sh -c "echo \$\$ >task.\$PMI_RANK; exec sleep 1000" &
+    while [ "$(cat task.* | wc -l)" -lt 5 ]; do sleep 0.05; done 2>/dev/null
     for i in 0 1 2 3 4; do "$0" getattr -r $i broker.pid; done >pids.tmp; mv pids.tmp pids
     exec cat fifo' "$FLUX" >start.out 2>start.err &
 start=$!
 ok "a session is up" wait_until 30 test -s pids
 mapfile -t pids <pids
 mapfile -t -O 5 pids <program.pid
+mapfile -t -O 6 pids < <(cat task.*)
+is "${#pids[@]}" 11 "with tasks on all ranks"
 kill -KILL "$start"
 wait "$start"
-ok "without flux start brokers and initial program are gone within seconds" \
+ok "without flux start brokers, tasks and initial program are gone within seconds" \
     wait_until 15 gone "${pids[@]}"
+ok "and everything else" wait_until 15 no_processes
 ok "no file is left" wait_until 10 no_rundirs
 
 # --- while it comes up -------------------------------------------------------------------------------
