@@ -515,10 +515,12 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         flux_respond_error(h, msg, ENOMEM, "out of memory for a watch");
         return;
     }
-    if (ws->count++ == 0 && !ws->waiting)
-        walk(k);
     if (!ws->wait.done)
         km_wait_init(&ws->wait, k, walk_objects_came);
+    /* Nobody watched: what changed until now is of no concern. */
+    if (ws->count == 0 && !ws->waiting)
+        walk(k);
+    ws->count++;
     w->spot = s;
     w->req = flux_msg_incref(msg);
     list_init(&w->node);
