@@ -13,7 +13,7 @@ DEPS_BUILD=(
 DEPS_CHECK=(
     openmpi-bin libopenmpi-dev
     clang clang-14 clang-format libclang-rt-14-dev shellcheck valgrind libc6-dbg
-    python3-sphinx man-db bash-completion iproute2
+    python3-sphinx man-db bash-completion iproute2 slurm-wlm munge
 )
 
 # Print those of the given packages that are not installed.
