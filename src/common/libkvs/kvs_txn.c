@@ -5,11 +5,18 @@
  *   header      u8 'T'  u8 1 (format)  u16 0  u32 number of operations
  *   operation   u8 type  u8 flags  u16 key length  u32 value length  key  value
  *
- * type     flags            value
- * put      0                the bytes, at most 16 MiB
- * unlink   recursive, must  none
- * mkdir    0                none
- * symlink  0                a key
+ * type         flags            value
+ * 1 put        0                the bytes, at most 16 MiB
+ * 2 unlink     recursive, must  none
+ * 3 mkdir      0                none
+ * 4 symlink    0                a key
+ * 5 append     0                the bytes, at most 16 MiB
+ * 6 guard      0                a tag: u8 1 value, 4 directory or 5 link; 32 bytes
+ *              absent           none
+ * 7 copy       0                the key it comes from, or "."
+ * 8 move       0                the key it comes from
+ * 9 putchunks  0                u64 size, 1 byte to 1 TiB; a digest of 20 or 32 bytes for every
+ *                               32768 bytes of it and what is left
  *
  * Invariants:
  *  1. Operations take effect in the order in which they stand.
@@ -56,19 +63,82 @@ static void put32(uint8_t *p, uint32_t v)
     memcpy(p, &v, sizeof(v));
 }
 
+static uint64_t get64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof(v));
+    return le64toh(v);
+}
+
+static void put64(uint8_t *p, uint64_t v)
+{
+    v = htole64(v);
+    memcpy(p, &v, sizeof(v));
+}
+
+/* --- values by type of operation; their length is within the limit of the table below --- */
+
+static int check_key(const struct kvs_op *op, errmsg_t *err)
+{
+    return kvs_key_check((const char *)op->value, op->len, err);
+}
+
+static int check_from(const struct kvs_op *op, errmsg_t *err)
+{
+    if (op->type == KVS_OP_COPY && kvs_key_is_root((const char *)op->value, op->len))
+        return 0;
+    return check_key(op, err);
+}
+
+static int check_tag(const struct kvs_op *op, errmsg_t *err)
+{
+    bool absent = op->flags & KVS_OP_ABSENT;
+    uint8_t type = op->len ? op->value[0] : 0;
+    if (op->len != (absent ? 0 : KVS_TAG_SIZE))
+        return errmsg_fail(err, EPROTO, "guard of '%.*s' has a tag of %u bytes: it should be %d",
+                           op->keylen > 80 ? 80 : op->keylen, op->key, op->len,
+                           absent ? 0 : KVS_TAG_SIZE);
+    if (!absent && type != KVS_TAG_VALUE && type != KVS_TAG_DIR && type != KVS_TAG_LINK)
+        return errmsg_fail(err, EPROTO, "guard of '%.*s' has a tag of type %u, which is not known",
+                           op->keylen > 80 ? 80 : op->keylen, op->key, type);
+    return 0;
+}
+
+static int check_chunks(const struct kvs_op *op, errmsg_t *err)
+{
+    uint64_t size = op->len >= 8 ? get64(op->value) : 0;
+    if (size < 1 || size > KVS_SIZE_MAX)
+        return errmsg_fail(err, size ? EMSGSIZE : EPROTO,
+                           "value in chunks of '%.*s' has %llu bytes: it may have 1 to %llu",
+                           op->keylen > 80 ? 80 : op->keylen, op->key, (unsigned long long)size,
+                           (unsigned long long)KVS_SIZE_MAX);
+    uint64_t n = (size + KVS_CHUNK - 1) / KVS_CHUNK;
+    if (op->len - 8 != n * 20 && op->len - 8 != n * 32)
+        return errmsg_fail(
+            err, EPROTO, "value in chunks of '%.*s': %u bytes of digests do not fit %llu chunks",
+            op->keylen > 80 ? 80 : op->keylen, op->key, op->len - 8, (unsigned long long)n);
+    return 0;
+}
+
 /* What is wrong with the operation, apart from its bytes. */
 static int check_op(const struct kvs_op *op, errmsg_t *err)
 {
     static const struct {
         uint8_t flags;
         uint32_t max;
+        int (*value)(const struct kvs_op *op, errmsg_t *err);
     } types[] = {
-        [KVS_OP_PUT] = {0, KVS_VALUE_MAX},
-        [KVS_OP_UNLINK] = {KVS_OP_RECURSIVE | KVS_OP_MUST, 0},
-        [KVS_OP_MKDIR] = {0, 0},
-        [KVS_OP_SYMLINK] = {0, KVS_KEY_MAX},
+        [KVS_OP_PUT] = {0, KVS_VALUE_MAX, NULL},
+        [KVS_OP_UNLINK] = {KVS_OP_RECURSIVE | KVS_OP_MUST, 0, NULL},
+        [KVS_OP_MKDIR] = {0, 0, NULL},
+        [KVS_OP_SYMLINK] = {0, KVS_KEY_MAX, check_key},
+        [KVS_OP_APPEND] = {0, KVS_VALUE_MAX, NULL},
+        [KVS_OP_GUARD] = {KVS_OP_ABSENT, KVS_TAG_SIZE, check_tag},
+        [KVS_OP_COPY] = {0, KVS_KEY_MAX, check_from},
+        [KVS_OP_MOVE] = {0, KVS_KEY_MAX, check_from},
+        [KVS_OP_PUTCHUNKS] = {0, KVS_TXN_MAX, check_chunks},
     };
-    if (op->type < KVS_OP_PUT || op->type > KVS_OP_SYMLINK)
+    if (op->type < KVS_OP_PUT || op->type > KVS_OP_PUTCHUNKS)
         return errmsg_fail(err, EPROTO, "operation of type %u in a transaction is not known",
                            op->type);
     if (op->flags & ~types[op->type].flags)
@@ -77,16 +147,23 @@ static int check_op(const struct kvs_op *op, errmsg_t *err)
     if (kvs_key_check(op->key, op->keylen, err) < 0)
         return -1;
     if (op->len > types[op->type].max) {
-        if (op->type == KVS_OP_PUT)
-            return errmsg_fail(err, EMSGSIZE, "value of '%.*s' has %u bytes: the limit is %u",
+        if (types[op->type].max == KVS_VALUE_MAX)
+            return errmsg_fail(err, EMSGSIZE,
+                               "value of '%.*s' has %u bytes: the limit is %u, put it in chunks",
                                op->keylen > 80 ? 80 : op->keylen, op->key, op->len, KVS_VALUE_MAX);
         return errmsg_fail(err, EPROTO,
                            "operation of type %u in a transaction has a value of %u bytes",
                            op->type, op->len);
     }
-    if (op->type == KVS_OP_SYMLINK)
-        return kvs_key_check((const char *)op->value, op->len, err);
-    return 0;
+    return types[op->type].value ? types[op->type].value(op, err) : 0;
+}
+
+void kvs_op_get_chunks(const struct kvs_op *op, struct kvs_op_chunks *ch)
+{
+    ch->size = get64(op->value);
+    ch->n = (size_t)((ch->size + KVS_CHUNK - 1) / KVS_CHUNK);
+    ch->dsize = (op->len - 8) / ch->n;
+    ch->digests = op->value + 8;
 }
 
 int kvs_txn_open(struct kvs_txn_iter *it, const void *data, size_t len, uint32_t *nops,
@@ -172,6 +249,31 @@ static int reserve(struct kvs_txn_buf *b, size_t size, errmsg_t *err)
     return 0;
 }
 
+/* The value is `head` (8 bytes) if there is one, then `value`. */
+static int add_op(struct kvs_txn_buf *b, const struct kvs_op *op, const uint8_t *head,
+                  const void *value, size_t len, errmsg_t *err)
+{
+    size_t size = OP_HEADER + (size_t)op->keylen + op->len;
+    if (reserve(b, size, err) < 0)
+        return -1;
+    uint8_t *p = b->data + b->len;
+    p[0] = op->type;
+    p[1] = op->flags;
+    put16(p + 2, op->keylen);
+    put32(p + 4, op->len);
+    memcpy(p + OP_HEADER, op->key, op->keylen);
+    p += OP_HEADER + op->keylen;
+    if (head) {
+        memcpy(p, head, 8);
+        p += 8;
+    }
+    if (len)
+        memcpy(p, value, len);
+    b->len += size;
+    put32(b->data + 4, ++b->nops);
+    return 0;
+}
+
 int kvs_txn_buf_add(struct kvs_txn_buf *b, enum kvs_op_type type, unsigned flags, const char *key,
                     size_t keylen, const void *value, size_t len, errmsg_t *err)
 {
@@ -186,19 +288,33 @@ int kvs_txn_buf_add(struct kvs_txn_buf *b, enum kvs_op_type type, unsigned flags
                         .len = (uint32_t)len,
                         .key = key,
                         .value = value};
-    if (check_op(&op, err) < 0 || reserve(b, OP_HEADER + keylen + len, err) < 0)
+    if (flags > UINT8_MAX || (unsigned)type > UINT8_MAX)
+        return errmsg_fail(err, EPROTO, "operation of type %u with flags %#x is not known",
+                           (unsigned)type, flags);
+    if (check_op(&op, err) < 0)
         return -1;
-    uint8_t *p = b->data + b->len;
-    p[0] = op.type;
-    p[1] = op.flags;
-    put16(p + 2, op.keylen);
-    put32(p + 4, op.len);
-    memcpy(p + OP_HEADER, key, keylen);
-    if (len)
-        memcpy(p + OP_HEADER + keylen, value, len);
-    b->len += OP_HEADER + keylen + len;
-    put32(b->data + 4, ++b->nops);
-    return 0;
+    return add_op(b, &op, NULL, value, len, err);
+}
+
+int kvs_txn_buf_add_chunks(struct kvs_txn_buf *b, const char *key, size_t keylen, uint64_t size,
+                           const uint8_t *digests, size_t n, size_t dsize, errmsg_t *err)
+{
+    uint8_t head[8];
+    if (kvs_key_check(key, keylen, err) < 0)
+        return -1;
+    if ((dsize != 20 && dsize != 32) || n != (size + KVS_CHUNK - 1) / KVS_CHUNK || n == 0)
+        return errmsg_fail(err, EINVAL, "%zu chunks do not make a value of %llu bytes", n,
+                           (unsigned long long)size);
+    if (size > KVS_SIZE_MAX || n > (KVS_TXN_MAX - 8) / dsize)
+        return errmsg_fail(err, EMSGSIZE,
+                           "value in chunks of '%.*s' has %llu bytes: too long for a transaction",
+                           keylen > 80 ? 80 : (int)keylen, key, (unsigned long long)size);
+    put64(head, size);
+    struct kvs_op op = {.type = KVS_OP_PUTCHUNKS,
+                        .keylen = (uint16_t)keylen,
+                        .len = (uint32_t)(8 + n * dsize),
+                        .key = key};
+    return add_op(b, &op, head, digests, n * dsize, err);
 }
 
 int kvs_txn_buf_copy(struct kvs_txn_buf *b, const struct kvs_op *op, errmsg_t *err)
@@ -209,4 +325,66 @@ int kvs_txn_buf_copy(struct kvs_txn_buf *b, const struct kvs_op *op, errmsg_t *e
     b->len += op->size;
     put32(b->data + 4, ++b->nops);
     return 0;
+}
+
+/* --- tags --- */
+
+static const struct {
+    uint8_t type;
+    const char *name;
+} tags[] = {{KVS_TAG_VALUE, "value-"}, {KVS_TAG_DIR, "dir-"}, {KVS_TAG_LINK, "link-"}};
+
+#define NTAGS (sizeof(tags) / sizeof(tags[0]))
+#define TAG_SHORT 20 /* bytes of the shortest digest */
+
+char *kvs_tag_format(const uint8_t tag[KVS_TAG_SIZE], char *buf)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t i = 0, n = KVS_TAG_SIZE - 1;
+    while (i < NTAGS - 1 && tags[i].type != tag[0])
+        i++;
+    while (n > TAG_SHORT && tag[n] == 0)
+        n--;
+    n = n > TAG_SHORT ? KVS_TAG_SIZE - 1 : TAG_SHORT;
+    char *p = stpcpy(buf, tags[i].name);
+    for (i = 1; i <= n; i++) {
+        *p++ = hex[tag[i] >> 4];
+        *p++ = hex[tag[i] & 15];
+    }
+    *p = '\0';
+    return buf;
+}
+
+static int hexval(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return -1;
+}
+
+int kvs_tag_parse(const char *text, size_t len, uint8_t tag[KVS_TAG_SIZE], errmsg_t *err)
+{
+    for (size_t i = 0; i < NTAGS; i++) {
+        size_t n = strlen(tags[i].name);
+        if (len < n || memcmp(text, tags[i].name, n) != 0)
+            continue;
+        if (len - n != 2 * TAG_SHORT && len - n != 2 * (KVS_TAG_SIZE - 1))
+            break;
+        memset(tag, 0, KVS_TAG_SIZE);
+        tag[0] = tags[i].type;
+        for (size_t k = 0; k < (len - n) / 2; k++) {
+            int hi = hexval(text[n + 2 * k]), lo = hexval(text[n + 2 * k + 1]);
+            if (hi < 0 || lo < 0)
+                goto bad;
+            tag[1 + k] = (uint8_t)(hi << 4 | lo);
+        }
+        return 0;
+    }
+bad:
+    return errmsg_fail(err, EINVAL,
+                       "'%.*s' is no tag: expected value-, dir- or link- and 40 or 64 hexadecimal "
+                       "digits",
+                       len > 100 ? 100 : (int)len, text);
 }

@@ -11,7 +11,9 @@
 #include "kvs_key.h"
 #include "libutil/errmsg.h"
 
-#define KVS_VALUE_MAX (16u * 1024 * 1024)
+#define KVS_VALUE_MAX (16u * 1024 * 1024) /* bytes of a value in one piece */
+#define KVS_CHUNK 32768u                  /* a longer value is kept in chunks of this size */
+#define KVS_SIZE_MAX (UINT64_C(1) << 40)  /* bytes of a value in chunks */
 #define KVS_TXN_MAX (64u * 1024 * 1024)
 #define KVS_TXN_OPS_MAX (1u << 20)
 #define KVS_TXN_HEADER 8
@@ -21,11 +23,18 @@ enum kvs_op_type {
     KVS_OP_UNLINK = 2,  /* no value */
     KVS_OP_MKDIR = 3,   /* no value */
     KVS_OP_SYMLINK = 4, /* value: the key pointed at */
-    /* 5 (append) and 6 (guard) are reserved. */
+    KVS_OP_APPEND = 5,  /* value: bytes that go to the end of what is there */
+    KVS_OP_GUARD = 6,   /* value: the tag the key must have; none with KVS_OP_ABSENT */
+    KVS_OP_COPY = 7,    /* value: the key (or ".") that is copied to this key */
+    KVS_OP_MOVE = 8,    /* value: the key that becomes this key */
+    /* value: u64 size, digests of chunks of KVS_CHUNK bytes (the last may be shorter), which the
+     * store must have */
+    KVS_OP_PUTCHUNKS = 9,
 };
 enum {
     KVS_OP_RECURSIVE = 1, /* unlink: a directory with all in it */
     KVS_OP_MUST = 2,      /* unlink: fail with ENOENT when it is not there */
+    KVS_OP_ABSENT = 4,    /* guard: the key must not be there */
 };
 
 struct kvs_op {
@@ -39,6 +48,28 @@ struct kvs_op {
     const uint8_t *start;
     size_t size;
 };
+
+/* What a KVS_OP_PUTCHUNKS that kvs_txn_next() yielded refers to. */
+struct kvs_op_chunks {
+    uint64_t size;
+    size_t n;     /* chunks */
+    size_t dsize; /* bytes of a digest */
+    const uint8_t *digests;
+};
+void kvs_op_get_chunks(const struct kvs_op *op, struct kvs_op_chunks *ch);
+
+/* Tags: which version of a key this is.  One byte says what stands there (KVS_TAG_...), 32 bytes,
+ * padded with zeros, what is in it: the digest of the object of a directory or of a value of more
+ * than 256 bytes, else the hash of the value's or link's bytes.  As text: "value-", "dir-" or
+ * "link-" and 64 hexadecimal digits, 40 when the rest is zero. */
+#define KVS_DIGEST_MAX 32
+#define KVS_TAG_SIZE (1 + KVS_DIGEST_MAX)
+#define KVS_TAG_TEXT_MAX 72 /* with its NUL */
+enum { KVS_TAG_VALUE = 1, KVS_TAG_DIR = 4, KVS_TAG_LINK = 5 };
+/* `buf` has KVS_TAG_TEXT_MAX bytes; returns buf.  `tag` is well-formed. */
+char *kvs_tag_format(const uint8_t tag[KVS_TAG_SIZE], char *buf);
+/* 0, or -1 with EINVAL and a sentence. */
+int kvs_tag_parse(const char *text, size_t len, uint8_t tag[KVS_TAG_SIZE], errmsg_t *err);
 
 /* Look through an encoded transaction: header checked here, each operation by next().  The bytes
  * are borrowed. */
@@ -63,6 +94,10 @@ void kvs_txn_buf_clear(struct kvs_txn_buf *b); /* frees; keeps errno */
 /* Append; checks the key and value as the decoder will.  -1 as kvs_txn_next() or with ENOMEM. */
 int kvs_txn_buf_add(struct kvs_txn_buf *b, enum kvs_op_type type, unsigned flags, const char *key,
                     size_t keylen, const void *value, size_t len, errmsg_t *err);
+/* Append a KVS_OP_PUTCHUNKS of `n` digests of `dsize` (20 or 32) bytes each, one after the other.
+ * Errors as kvs_txn_buf_add(). */
+int kvs_txn_buf_add_chunks(struct kvs_txn_buf *b, const char *key, size_t keylen, uint64_t size,
+                           const uint8_t *digests, size_t n, size_t dsize, errmsg_t *err);
 /* Append an operation that kvs_txn_next() yielded. */
 int kvs_txn_buf_copy(struct kvs_txn_buf *b, const struct kvs_op *op, errmsg_t *err);
 

@@ -414,7 +414,12 @@ int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
         return -1;
     s->journal = NULL;
     while ((rc = kvs_txn_next(&it, &op, err)) == 1) {
-        if ((rc = ops[op.type](s, &op, err)) < 0)
+        if (op.type >= sizeof(ops) / sizeof(ops[0]))
+            rc =
+                fail_op(&op, err, ENOSYS, "this operation is not one of this version of the store");
+        else
+            rc = ops[op.type](s, &op, err);
+        if (rc < 0)
             break;
     }
     if (rc < 0) {
