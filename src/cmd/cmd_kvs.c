@@ -131,7 +131,7 @@ static json_t *value_json(const char *data, size_t len)
 
 static int commit(struct cmd *c, flux_t *h, flux_kvs_txn_t *txn, bool json)
 {
-    flux_future_t *f = flux_kvs_commit(h, txn);
+    flux_future_t *f = flux_kvs_commit(h, NULL, txn);
     const char *ref = NULL;
     uint64_t version;
     errmsg_t err;
@@ -294,7 +294,7 @@ static int kvs_link(struct cmd *c, int argc, char **argv)
 static int lookup(struct cmd *c, flux_t *h, const char *key, int flags, const struct options *o,
                   json_t *all)
 {
-    flux_future_t *f = flux_kvs_lookup(h, key, flags, o->at);
+    flux_future_t *f = flux_kvs_lookup(h, NULL, key, flags, o->at);
     const char *data;
     size_t len;
     errmsg_t err;
@@ -469,7 +469,7 @@ static int list_dir(struct cmd *c, flux_t *h, const char *key, const struct opti
 
     if (depth > DEPTH_MAX)
         return cmd_error(c, "%s is more than %d levels deep", key, DEPTH_MAX);
-    if (!(f = flux_kvs_readdir(h, key, FLUX_KVS_VALUES, o->at)))
+    if (!(f = flux_kvs_readdir(h, NULL, key, FLUX_KVS_VALUES, o->at)))
         return cmd_error(c, "%s: %s", key, strerror(errno));
     if (cmd_wait(c, f, -1., key) < 0 || !(all = sorted(c, f, &n))) {
         flux_future_destroy(f);
@@ -534,7 +534,7 @@ static int kvs_ls(struct cmd *c, int argc, char **argv)
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
     key = c->optind < argc ? argv[c->optind] : ".";
-    if (!(f = flux_kvs_readdir(h, key, 0, o.at)))
+    if (!(f = flux_kvs_readdir(h, NULL, key, 0, o.at)))
         return cmd_error(c, "%s: %s", key, strerror(errno));
     if (cmd_wait(c, f, -1., key) < 0 || !(all = sorted(c, f, &n))) {
         flux_future_destroy(f);
@@ -618,7 +618,7 @@ static int kvs_watch(struct cmd *c, int argc, char **argv)
         return rc - 1;
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
-    if (!(f = flux_kvs_watch(h, argv[c->optind], FLUX_KVS_VALUES)))
+    if (!(f = flux_kvs_watch(h, NULL, argv[c->optind], FLUX_KVS_VALUES)))
         return cmd_error(c, "%s: %s", argv[c->optind], strerror(errno));
     do {
         if (flux_future_wait(f, o.timeout) < 0) {
@@ -669,7 +669,7 @@ static int kvs_version(struct cmd *c, int argc, char **argv)
 
     if (rc)
         return rc - 1;
-    return (h = cmd_handle(c)) ? print_version(c, flux_kvs_version(h), &o) : CMD_FAIL;
+    return (h = cmd_handle(c)) ? print_version(c, flux_kvs_version(h, NULL), &o) : CMD_FAIL;
 }
 
 static int kvs_wait(struct cmd *c, int argc, char **argv)
@@ -688,7 +688,8 @@ static int kvs_wait(struct cmd *c, int argc, char **argv)
         return rc - 1;
     if (cmd_parse_u64(c, "VERSION", argv[c->optind], &version) < 0)
         return CMD_USAGE;
-    return (h = cmd_handle(c)) ? print_version(c, flux_kvs_wait_version(h, version), &o) : CMD_FAIL;
+    return (h = cmd_handle(c)) ? print_version(c, flux_kvs_wait_version(h, NULL, version), &o)
+                               : CMD_FAIL;
 }
 
 static int simple(struct cmd *c, const char *topic, bool print)

@@ -69,7 +69,7 @@ static flux_future_t *commit(struct kvs *k)
         bench_die("out of memory");
     put(txn, k->dir, k->n % k->keys, k->n);
     k->n++;
-    f = flux_kvs_commit(k->h, txn);
+    f = flux_kvs_commit(k->h, NULL, txn);
     flux_kvs_txn_destroy(txn);
     if (!f)
         bench_die("commit: %s", strerror(errno));
@@ -118,7 +118,7 @@ static void get_block(void *arg, double *us, size_t n)
         errmsg_t err;
         double now;
         snprintf(name, sizeof(name), "%s.k%u", k->dir, k->n++ % k->keys);
-        if (!(f = flux_kvs_lookup(k->h, name, 0, NULL)))
+        if (!(f = flux_kvs_lookup(k->h, NULL, name, 0, NULL)))
             bench_die("get %s: %s", name, strerror(errno));
         flux_future_wait(f, -1.);
         if (flux_kvs_lookup_get(f, &data, &len, &err) < 0)
@@ -173,7 +173,7 @@ static void fence_block(void *arg, double *us, size_t n)
             if (!txn)
                 bench_die("out of memory");
             put(txn, "bench.fence", k, fs->n);
-            f = flux_kvs_fence(fs->h[k], name, fs->count, txn);
+            f = flux_kvs_fence(fs->h[k], NULL, name, fs->count, txn);
             flux_kvs_txn_destroy(txn);
             if (!f || flux_future_then(f, 0., fence_cb, fs) < 0)
                 bench_die("fence: %s", strerror(errno));
@@ -250,7 +250,7 @@ static void fill(flux_t *h, const char *dir, unsigned keys)
         bench_die("out of memory");
     for (unsigned i = 0; i < keys; i++)
         put(txn, dir, i, 0);
-    if (!(f = flux_kvs_commit(h, txn)))
+    if (!(f = flux_kvs_commit(h, NULL, txn)))
         bench_die("commit: %s", strerror(errno));
     flux_kvs_txn_destroy(txn);
     flux_future_wait(f, -1.);

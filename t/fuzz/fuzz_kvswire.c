@@ -91,11 +91,40 @@ static void fence(const uint8_t *data, size_t size)
     free(buf);
 }
 
+static void ns_request(const uint8_t *data, size_t size)
+{
+    struct kvs_ns_req q;
+    errmsg_t err = {""};
+
+    if (kvs_ns_req_decode(data, size, &q, &err) < 0) {
+        refused(&err);
+        return;
+    }
+    uint8_t *buf = malloc(size);
+    check(buf && kvs_ns_req_size(&q) == size);
+    kvs_ns_req_encode(&q, buf);
+    check(memcmp(buf, data, size) == 0);
+    free(buf);
+}
+
+static void stored(const uint8_t *data, size_t size)
+{
+    const uint8_t *d;
+    size_t n, dsize;
+    errmsg_t err = {""};
+
+    if (kvs_store_answer_decode(data, size, &d, &n, &dsize, &err) < 0)
+        refused(&err);
+    else
+        check(n * dsize + KVS_STORE_HEADER == size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const kinds[])(const uint8_t *, size_t) = {root, lookup, answer, fence};
+    static void (*const kinds[])(const uint8_t *, size_t) = {root,  lookup,     answer,
+                                                             fence, ns_request, stored};
 
     if (size > 0)
-        kinds[data[0] & 3](data + 1, size - 1);
+        kinds[data[0] % 6](data + 1, size - 1);
     return 0;
 }

@@ -64,7 +64,8 @@ static int fence(flux_t *h, int argc, char **argv)
         }
     }
     if (rc == 0)
-        rc = committed(flux_kvs_fence(h, argv[0], (uint32_t)strtoul(argv[1], NULL, 10), txn), true);
+        rc = committed(flux_kvs_fence(h, NULL, argv[0], (uint32_t)strtoul(argv[1], NULL, 10), txn),
+                       true);
     flux_kvs_txn_destroy(txn);
     return rc;
 }
@@ -85,7 +86,7 @@ static int fill(flux_t *h, int argc, char **argv)
             rc = fail(errno, err.text);
     }
     if (rc == 0)
-        rc = committed(flux_kvs_commit(h, txn), true);
+        rc = committed(flux_kvs_commit(h, NULL, txn), true);
     flux_kvs_txn_destroy(txn);
     return rc;
 }
@@ -113,7 +114,7 @@ static int overwrite(flux_t *h, char **argv, size_t size)
         if (flux_kvs_txn_put(txn, argv[0], value, &err) < 0)
             rc = fail(errno, err.text);
         else
-            *slot = flux_kvs_commit(h, txn);
+            *slot = flux_kvs_commit(h, NULL, txn);
         flux_kvs_txn_destroy(txn);
     }
     for (size_t i = 0; i < WINDOW; i++)

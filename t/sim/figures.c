@@ -135,7 +135,7 @@ static void enter_fence(struct state *st, uint32_t rank)
     if (!txn || flux_kvs_txn_put(txn, key, "a card of some bytes", NULL) < 0)
         sim_fail(st->s, "out of memory");
     else
-        expect(st, flux_kvs_fence(st->clients[rank]->h, "figure", st->s->cfg.size, txn));
+        expect(st, flux_kvs_fence(st->clients[rank]->h, NULL, "figure", st->s->cfg.size, txn));
     flux_kvs_txn_destroy(txn);
 }
 
@@ -207,14 +207,14 @@ static void figures_kvs(struct state *st, uint64_t sum)
     if (!txn || flux_kvs_txn_put(txn, "figure", "1", NULL) < 0)
         sim_fail(s, "out of memory");
     else
-        expect(st, flux_kvs_commit(st->clients[far]->h, txn));
+        expect(st, flux_kvs_commit(st->clients[far]->h, NULL, txn));
     flux_kvs_txn_destroy(txn);
     wait_for(st, 1, "commit");
     report(st, &(struct figure){"commit", d, d, n - 1, "depth; depth; N-1"});
-    expect(st, flux_kvs_lookup(st->clients[far]->h, "figure", 0, NULL));
+    expect(st, flux_kvs_lookup(st->clients[far]->h, NULL, "figure", 0, NULL));
     wait_for(st, 1, "look-up");
     report(st, &(struct figure){"look-up, cold", d, d, 0, "depth; depth (one object)"});
-    expect(st, flux_kvs_lookup(st->clients[far]->h, "figure", 0, NULL));
+    expect(st, flux_kvs_lookup(st->clients[far]->h, NULL, "figure", 0, NULL));
     wait_for(st, 1, "look-up");
     report(st, &(struct figure){"look-up, warm", 0, 0, 0, "0"});
     all_at_once(st, enter_fence, "fence");

@@ -162,7 +162,7 @@ static void committed_cb(flux_future_t *f, void *arg)
     w->version = version;
     flux_future_destroy(f);
     snprintf(key, sizeof(key), "w%u", w->number);
-    then(st, flux_kvs_readdir(w->client->h, key, FLUX_KVS_VALUES, NULL), read_back_cb, w);
+    then(st, flux_kvs_readdir(w->client->h, NULL, key, FLUX_KVS_VALUES, NULL), read_back_cb, w);
 }
 
 static void write_next(void *arg, void *data)
@@ -183,7 +183,7 @@ static void write_next(void *arg, void *data)
             snprintf(key, sizeof(key), "w%u.%c", w->number, 'a' + i);
             flux_kvs_txn_put(txn, key, value, NULL);
         }
-        then(st, flux_kvs_commit(w->client->h, txn), committed_cb, w);
+        then(st, flux_kvs_commit(w->client->h, NULL, txn), committed_cb, w);
         flux_kvs_txn_destroy(txn);
     }
 }
@@ -235,7 +235,7 @@ static void version_cb(flux_future_t *f, void *arg)
         r->version = version;
     flux_future_destroy(f);
     snprintf(key, sizeof(key), "w%u", r->of);
-    then(st, flux_kvs_readdir(r->client->h, key, FLUX_KVS_VALUES, NULL), read_cb, r);
+    then(st, flux_kvs_readdir(r->client->h, NULL, key, FLUX_KVS_VALUES, NULL), read_cb, r);
 }
 
 static void read_next(void *arg, void *data)
@@ -247,7 +247,7 @@ static void read_next(void *arg, void *data)
         return;
     }
     r->of = rng_below(&r->st->s->rng, WRITERS);
-    then(r->st, flux_kvs_version(r->client->h), version_cb, r);
+    then(r->st, flux_kvs_version(r->client->h, NULL), version_cb, r);
 }
 
 /* --- fences --- */
@@ -301,7 +301,7 @@ static void fenced_cb(flux_future_t *f, void *arg)
         sim_fail(st->s, "rank %u: fence %u gave version %llu, to others %llu", rank, g->number,
                  (unsigned long long)version, (unsigned long long)g->version[m->round]);
     snprintf(key, sizeof(key), "g%u", g->number);
-    then(st, flux_kvs_readdir(m->client->h, key, FLUX_KVS_VALUES, NULL), fence_read_cb, m);
+    then(st, flux_kvs_readdir(m->client->h, NULL, key, FLUX_KVS_VALUES, NULL), fence_read_cb, m);
 }
 
 static void fence_next(void *arg, void *data)
@@ -321,7 +321,7 @@ static void fence_next(void *arg, void *data)
     snprintf(name, sizeof(name), "fence-%u", g->number);
     if ((txn = flux_kvs_txn_create())) {
         flux_kvs_txn_put(txn, key, value, NULL);
-        then(g->st, flux_kvs_fence(m->client->h, name, g->size, txn), fenced_cb, m);
+        then(g->st, flux_kvs_fence(m->client->h, NULL, name, g->size, txn), fenced_cb, m);
         flux_kvs_txn_destroy(txn);
     }
 }
@@ -379,7 +379,7 @@ static void add_clients(struct store *st)
         snprintf(key, sizeof(key), "w%u.a", i);
         st->busy--; /* a watcher is never done */
         if (watcher)
-            then(st, flux_kvs_watch(watcher->h, key, 0), watch_cb, w);
+            then(st, flux_kvs_watch(watcher->h, NULL, key, 0), watch_cb, w);
         again(st, write_next, w);
     }
     for (unsigned i = 0; i < READERS && !st->s->failed; i++) {

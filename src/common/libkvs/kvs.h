@@ -1,8 +1,8 @@
 /* The key-value store, for clients.
  *
- * Keys are names with dots between them ("job.1.state"); values are bytes, at most 16 MiB.  Changes
- * are made by transactions, which take effect as a whole or not at all; each makes, together with
- * others that came at the same time, a new root of the store, with the next version.
+ * Keys are names with dots between them ("job.1.state"); values are bytes.  Changes are made by
+ * transactions, which take effect as a whole or not at all; each makes, together with others that
+ * came at the same time, a new root of the store, with the next version.
  *
  * What one client, or two that use the same broker, can rely on: who has seen version v never sees
  * an older one (monotonic reads); a client that got the answer to its commit sees it (read your
@@ -11,15 +11,20 @@
  *
  *    flux_kvs_txn_t *txn = flux_kvs_txn_create();
  *    flux_kvs_txn_put(txn, "a.b", "hello", &err);
- *    flux_future_t *f = flux_kvs_commit(h, txn);
+ *    flux_future_t *f = flux_kvs_commit(h, NULL, txn);
  *    if (flux_future_wait(f, -1) < 0 || flux_kvs_commit_get(f, &version, NULL, &err) < 0) ...
  *    flux_future_destroy(f);
  *    flux_kvs_txn_destroy(txn);
  *
+ * A session has any number of namespaces, each a store of its own: its own keys, roots and
+ * versions, and a master at a rank that is chosen when it is made.  `ns` names one (1 to 64
+ * letters, digits, '.', '_', '-'); NULL is "primary", which is always there, with its master at
+ * rank 0.
+ *
  * Every call that returns a future may also be used with flux_future_then().  NULL with ENOMEM, or
  * EINVAL or ENAMETOOLONG for a bad key or argument.  Errors of the service come from the _get
- * functions: ENOENT (no such key), ENOTDIR, EISDIR, ELOOP, EINVAL, EHOSTUNREACH (the way to the
- * master is broken), each with a sentence.
+ * functions: ENOENT (no such key or namespace), ENOTDIR, EISDIR, ELOOP, EINVAL, EPERM (a namespace
+ * of somebody else), EHOSTUNREACH (the way to the master is broken), each with a sentence.
  *
  * Thread rules: those of the handle; transactions belong to one thread.
  */
@@ -44,6 +49,10 @@ size_t flux_kvs_txn_count(const flux_kvs_txn_t *txn); /* operations in it */
 int flux_kvs_txn_put(flux_kvs_txn_t *txn, const char *key, const char *value, errmsg_t *err);
 int flux_kvs_txn_put_raw(flux_kvs_txn_t *txn, const char *key, const void *data, size_t len,
                          errmsg_t *err);
+/* Add bytes to the end of a value (of nothing, when it is not there), at a cost that does not
+ * depend on how long it is. */
+int flux_kvs_txn_append(flux_kvs_txn_t *txn, const char *key, const void *data, size_t len,
+                        errmsg_t *err);
 enum {
     FLUX_KVS_RECURSIVE = 1,  /* a directory with everything in it; else it must be empty */
     FLUX_KVS_MUST_EXIST = 2, /* else a key that is not there is no error */
@@ -52,69 +61,154 @@ int flux_kvs_txn_unlink(flux_kvs_txn_t *txn, const char *key, int flags, errmsg_
 int flux_kvs_txn_mkdir(flux_kvs_txn_t *txn, const char *key, errmsg_t *err);
 /* `target` is a key from the root; it need not exist. */
 int flux_kvs_txn_symlink(flux_kvs_txn_t *txn, const char *key, const char *target, errmsg_t *err);
+/* Copy or move what `from` is (value, link, or directory with everything below) to `to`, by
+ * reference: the cost does not depend on the size.  ENOENT at the commit when there is no `from`,
+ * EINVAL when `to` is inside of a moved directory, EISDIR when `to` is a directory. */
+int flux_kvs_txn_copy(flux_kvs_txn_t *txn, const char *from, const char *to, errmsg_t *err);
+int flux_kvs_txn_move(flux_kvs_txn_t *txn, const char *from, const char *to, errmsg_t *err);
+/* The whole commit fails with EAGAIN unless, at this place in the transaction, the key has the
+ * version that `tag` names (from a look-up with FLUX_KVS_TAG); NULL: is not there. */
+int flux_kvs_txn_guard(flux_kvs_txn_t *txn, const char *key, const char *tag, errmsg_t *err);
+/* Put a value of `size` bytes whose chunks were stored with flux_kvs_store(): `digests` are those
+ * of all its chunks, `n` times `dsize` bytes.  The commit fails with ENOENT when the store does not
+ * have a chunk (any more).  flux_kvs_writer (kvs_stream.h) does all of this. */
+int flux_kvs_txn_put_chunks(flux_kvs_txn_t *txn, const char *key, uint64_t size,
+                            const void *digests, size_t n, size_t dsize, errmsg_t *err);
 
 /* Send it to the master.  `txn` (NULL: empty) may be changed or destroyed after this. */
-flux_future_t *flux_kvs_commit(flux_t *h, const flux_kvs_txn_t *txn);
+flux_future_t *flux_kvs_commit(flux_t *h, const char *ns, const flux_kvs_txn_t *txn);
 /* The same together with others: takes effect, in one root change with theirs, when `nprocs` calls
  * with this name were made in the session; all get the same version.  Order among them is not
  * defined.  When a participant disconnects or its broker is lost before that, the fence fails for
  * all (ECONNABORTED); a call with another nprocs fails alone (EINVAL).  The name may be used again
  * once the fence is over; after one that failed, calls that would make up its number fail too for
- * two minutes, since they may be late ones, so better use another.  A name has 1 to 255 printable characters. */
-flux_future_t *flux_kvs_fence(flux_t *h, const char *name, uint32_t nprocs,
+ * two minutes, since they may be late ones, so better use another.  A name has 1 to 255 printable
+ * characters. */
+flux_future_t *flux_kvs_fence(flux_t *h, const char *ns, const char *name, uint32_t nprocs,
                               const flux_kvs_txn_t *txn);
-/* Result of both, and of version and wait_version.  `version` and `rootref` may be NULL; the
- * reference lives as long as the result. */
+/* Result of both, and of version, wait_version and snapshot.  `version` and `rootref` may be NULL;
+ * the reference lives as long as the result. */
 int flux_kvs_commit_get(flux_future_t *f, uint64_t *version, const char **rootref, errmsg_t *err);
 
 /* --- versions --- */
 
-flux_future_t *flux_kvs_version(flux_t *h);
+flux_future_t *flux_kvs_version(flux_t *h, const char *ns);
 /* Ready when the local broker has reached `version`.  Destroying the future cancels. */
-flux_future_t *flux_kvs_wait_version(flux_t *h, uint64_t version);
+flux_future_t *flux_kvs_wait_version(flux_t *h, const char *ns, uint64_t version);
+/* Keep a root: look-ups at it work until the future is destroyed (or the client or a broker on the
+ * way is gone).  `rootref` NULL: the newest; ENOENT when it is no longer kept. */
+flux_future_t *flux_kvs_snapshot(flux_t *h, const char *ns, const char *rootref);
 
 /* --- reading --- */
 
 enum flux_kvs_type { FLUX_KVS_VALUE = 1, FLUX_KVS_DIR = 4, FLUX_KVS_LINK = 5 };
 enum {
-    FLUX_KVS_READLINK =
-        1, /* lookup: a symbolic link at the end is the answer, not what it leads to */
-    FLUX_KVS_VALUES = 2, /* readdir: with values */
+    /* lookup: a symbolic link at the end is the answer, not what it leads to */
+    FLUX_KVS_READLINK = 1,
+    FLUX_KVS_VALUES = 2,        /* readdir, watch: entries with their values */
+    FLUX_KVS_TAG = 4,           /* lookup: with the key's tag */
+    FLUX_KVS_WATCH_APPEND = 32, /* watch: of a value that grows only what is new */
+    FLUX_KVS_WATCH_DIFF = 64,   /* watch: of a directory what has changed, at any depth below */
 };
 
 /* Look up a value (or, with FLUX_KVS_READLINK, a link).  `rootref`: at that root (ENOENT when it is
- * no longer kept), NULL: now. */
-flux_future_t *flux_kvs_lookup(flux_t *h, const char *key, int flags, const char *rootref);
+ * no longer kept), NULL: now.  EFBIG for a value of more than 16 MiB: look it up in ranges. */
+flux_future_t *flux_kvs_lookup(flux_t *h, const char *ns, const char *key, int flags,
+                               const char *rootref);
+/* Bytes `offset` to `offset + len` of a value, or what there is of them; len is at most 1 MiB.
+ * Several look-ups make one value only at one root: see flux_kvs_snapshot(). */
+flux_future_t *flux_kvs_lookup_range(flux_t *h, const char *ns, const char *key,
+                                     const char *rootref, uint64_t offset, uint32_t len);
 /* The value.  The bytes are followed by a NUL that does not count, and live as long as the result.
  * EISDIR for a directory. */
 int flux_kvs_lookup_get(flux_future_t *f, const char **data, size_t *len, errmsg_t *err);
-/* What it is, and at which version that was so (0: at a given root).  Either may be NULL. */
-int flux_kvs_lookup_get_type(flux_future_t *f, enum flux_kvs_type *type, uint64_t *version,
-                             errmsg_t *err);
+#define FLUX_KVS_TAG_MAX 72
+struct flux_kvs_info {
+    enum flux_kvs_type type;
+    uint64_t version;           /* at which that was so; 0: at a given root */
+    uint64_t size;              /* bytes of the whole value or link, entries of the directory */
+    char tag[FLUX_KVS_TAG_MAX]; /* "" unless asked for */
+};
+int flux_kvs_lookup_get_info(flux_future_t *f, struct flux_kvs_info *info, errmsg_t *err);
 
-/* All entries of a directory ("." is the root) in one answer. */
-flux_future_t *flux_kvs_readdir(flux_t *h, const char *key, int flags, const char *rootref);
+/* All entries of a directory ("." is the root) in one answer; EMSGSIZE when they do not fit in 128
+ * MiB: use pages. */
+flux_future_t *flux_kvs_readdir(flux_t *h, const char *ns, const char *key, int flags,
+                                const char *rootref);
+/* At most `count` entries, those after the name `after` (NULL: from the beginning), in an order
+ * that is always the same.  Pages make one directory only at one root: see flux_kvs_snapshot(). */
+flux_future_t *flux_kvs_readdir_page(flux_t *h, const char *ns, const char *key, int flags,
+                                     const char *rootref, const char *after, uint32_t count);
 struct flux_kvs_dirent {
     char name[256];
     enum flux_kvs_type type;
-    size_t size; /* value: bytes; link: bytes of its target */
-    const char
-        *data; /* the value, when asked for; a link's target; else NULL.  Not NUL-terminated. */
+    uint64_t size; /* value: bytes; link: bytes of its target */
+    /* The value, when asked for; a link's target; else NULL.  Not NUL-terminated. */
+    const char *data;
 };
 /* Go through them, in no order: set *pos to 0 and call until it returns 0.  1 with *e; -1 with an
  * error. e->data lives as long as the result. */
 int flux_kvs_readdir_next(flux_future_t *f, size_t *pos, struct flux_kvs_dirent *e, errmsg_t *err);
-/* How many there are; -1 with an error. */
+/* How many there are in this answer; -1 with an error. */
 ssize_t flux_kvs_readdir_count(flux_future_t *f, errmsg_t *err);
+/* Are there entries after this page? */
+bool flux_kvs_readdir_more(flux_future_t *f);
 
 /* Watch a key: a stream with what it is now, and again whenever that has changed (changes that come
  * close together may come as one).  Results are read with flux_kvs_lookup_get() for a value and
  * with flux_kvs_readdir_next() for a directory (its entries, not what is below); a key that is not
  * there is a result with ENOENT that does not end the stream: see flux_kvs_watch_absent().
- * flux_future_next() goes to the next one; destroying the future cancels.  flags: FLUX_KVS_VALUES
- * for directories. */
-flux_future_t *flux_kvs_watch(flux_t *h, const char *key, int flags);
+ * flux_future_next() goes to the next one; destroying the future cancels.
+ *
+ * flags: FLUX_KVS_VALUES for directories.  FLUX_KVS_WATCH_APPEND: results after the first have only
+ * the bytes that were added, unless flux_kvs_watch_whole() says that the value was replaced.
+ * FLUX_KVS_WATCH_DIFF: of a directory, results have what was added, changed and removed below it,
+ * read with flux_kvs_change_next(); the first result says that everything was added. */
+flux_future_t *flux_kvs_watch(flux_t *h, const char *ns, const char *key, int flags);
 /* Is the result at hand "not there (any more)"? */
 bool flux_kvs_watch_absent(flux_future_t *f);
+/* Is the result at hand the value from its beginning? */
+bool flux_kvs_watch_whole(flux_future_t *f);
+enum flux_kvs_change_type { FLUX_KVS_ADDED = 1, FLUX_KVS_CHANGED, FLUX_KVS_REMOVED };
+struct flux_kvs_change {
+    char key[1025]; /* from the watched directory on */
+    enum flux_kvs_change_type change;
+    enum flux_kvs_type type; /* what it is; what it was, when removed */
+    uint64_t size;
+    const char *data; /* as in flux_kvs_dirent */
+};
+int flux_kvs_change_next(flux_future_t *f, size_t *pos, struct flux_kvs_change *c, errmsg_t *err);
+
+/* --- large values --- */
+
+#define FLUX_KVS_CHUNK 32768
+#define FLUX_KVS_STORE_MAX (1024 * 1024)
+/* Bring a piece of a value to the master: 1 to FLUX_KVS_STORE_MAX bytes, of which each
+ * FLUX_KVS_CHUNK are one chunk; only the last chunk of a value may be shorter.  Chunks are kept for
+ * ten minutes, or as long as a value has them.  EAGAIN: too much waits there, try again. */
+flux_future_t *flux_kvs_store(flux_t *h, const char *ns, const void *data, size_t len);
+/* Digests of the chunks, `*n` times `*dsize` bytes, which live as long as the result. */
+int flux_kvs_store_get(flux_future_t *f, const uint8_t **digests, size_t *n, size_t *dsize,
+                       errmsg_t *err);
+
+/* --- namespaces --- */
+
+#define FLUX_KVS_OWNER_SELF 0xffffffffu
+/* Make a namespace, empty, with its master at `rank`.  Only its owner (a user id) and the owner of
+ * the session can read, change or remove it.  EEXIST, EPERM, EHOSTUNREACH. */
+flux_future_t *flux_kvs_namespace_create(flux_t *h, const char *ns, uint32_t owner, uint32_t rank);
+/* Remove one, with all that is in it; its watchers and who waits get ENOENT.  EPERM also for
+ * "primary".  Results of both: flux_rpc_get(). */
+flux_future_t *flux_kvs_namespace_remove(flux_t *h, const char *ns);
+flux_future_t *flux_kvs_namespace_list(flux_t *h);
+struct flux_kvs_namespace {
+    char name[65];
+    uint32_t owner;
+    uint32_t rank;
+    bool lost; /* the broker of its master is gone, and its contents with it */
+};
+/* Go through them: set *pos to 0 and call until it returns 0.  1 with *n; -1 with an error. */
+int flux_kvs_namespace_next(flux_future_t *f, size_t *pos, struct flux_kvs_namespace *n,
+                            errmsg_t *err);
 
 #endif

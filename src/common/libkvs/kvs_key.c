@@ -68,3 +68,18 @@ int kvs_key_check(const char *key, size_t len, errmsg_t *err)
                            key, KVS_DEPTH_MAX);
     return 0;
 }
+
+int kvs_ns_check(const char *name, size_t len, errmsg_t *err)
+{
+    if (len == 0 || len > KVS_NS_MAX)
+        return errmsg_fail(err, EINVAL, "the name of a namespace has 1 to %d characters, not %zu",
+                           KVS_NS_MAX, len);
+    for (size_t i = 0; i < len; i++) {
+        char c = name[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '.' || c == '_' || c == '-'))
+            return errmsg_fail(
+                err, EINVAL, "the name of a namespace has letters, digits, '.', '_' and '-' only");
+    }
+    return 0;
+}

@@ -15,6 +15,8 @@
 #define KVS_KEY_MAX 1024
 #define KVS_NAME_MAX 255
 #define KVS_DEPTH_MAX 64
+#define KVS_NS_MAX 64
+#define KVS_NS_PRIMARY "primary"
 
 /* 0 when key[0..len) is a key other than the root; -1 with EINVAL, or ENAMETOOLONG, and a sentence.
  */
@@ -24,5 +26,9 @@ bool kvs_key_is_root(const char *key, size_t len);
 
 /* The name at the front: its length; *rest is what follows its dot, NULL after the last. */
 size_t kvs_key_name(const char *key, size_t len, const char **rest, size_t *restlen);
+
+/* Names of namespaces have 1 to 64 letters, digits, '.', '_' and '-'.  0, or -1 with EINVAL and a
+ * sentence. */
+int kvs_ns_check(const char *name, size_t len, errmsg_t *err);
 
 #endif

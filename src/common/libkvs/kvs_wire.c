@@ -52,30 +52,94 @@ void kvs_put64(void *p, uint64_t v)
     memcpy(p, &v, sizeof(v));
 }
 
+/* Append `len` bytes at p. */
+static uint8_t *put(uint8_t *p, const void *data, size_t len)
+{
+    if (len)
+        memcpy(p, data, len);
+    return p + len;
+}
+
+static bool printable(const char *p, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (p[i] <= ' ' || p[i] > '~')
+            return false;
+    }
+    return true;
+}
+
 /* --- root --- */
 
 size_t kvs_root_encode(const struct kvs_root *r, uint8_t buf[KVS_ROOT_WIRE_MAX])
 {
-    size_t n = strlen(r->ref);
+    size_t nslen = strlen(r->ns), reflen = strlen(r->ref);
     kvs_put64(buf, r->version);
-    memcpy(buf + 8, r->ref, n);
-    return 8 + n;
+    buf[8] = (uint8_t)nslen;
+    buf[9] = (uint8_t)reflen;
+    kvs_put16(buf + 10, 0);
+    uint8_t *p = put(buf + KVS_ROOT_HEADER, r->ns, nslen);
+    return (size_t)(put(p, r->ref, reflen) - buf);
 }
 
 int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *err)
 {
-    const char *p = data;
-    if (len < 9 || len - 8 >= sizeof(r->ref))
+    const uint8_t *p = data;
+    if (len < KVS_ROOT_HEADER || len != (size_t)KVS_ROOT_HEADER + p[8] + p[9] ||
+        kvs_get16(p + 10) != 0 || p[9] == 0 || p[9] >= sizeof(r->ref))
         return errmsg_fail(err, EPROTO, "message of %zu bytes is no root of the key-value store",
                            len);
-    for (size_t i = 8; i < len; i++) {
-        if (p[i] <= ' ' || p[i] > '~')
-            return errmsg_fail(err, EPROTO,
-                               "root of the key-value store has no readable reference");
+    const char *ns = (const char *)p + KVS_ROOT_HEADER, *ref = ns + p[8];
+    if (kvs_ns_check(ns, p[8], err) < 0) {
+        errno = EPROTO;
+        return -1;
     }
+    if (!printable(ref, p[9]))
+        return errmsg_fail(err, EPROTO, "root of the key-value store has no readable reference");
     r->version = kvs_get64(p);
-    memcpy(r->ref, p + 8, len - 8);
-    r->ref[len - 8] = '\0';
+    memcpy(r->ns, ns, p[8]);
+    r->ns[p[8]] = '\0';
+    memcpy(r->ref, ref, p[9]);
+    r->ref[p[9]] = '\0';
+    return 0;
+}
+
+/* --- something for a namespace --- */
+
+size_t kvs_ns_req_size(const struct kvs_ns_req *q)
+{
+    return KVS_NS_HEADER + q->nslen + q->len;
+}
+
+void kvs_ns_req_encode(const struct kvs_ns_req *q, uint8_t *buf)
+{
+    memset(buf, 0, KVS_NS_HEADER);
+    buf[0] = (uint8_t)q->nslen;
+    put(put(buf + KVS_NS_HEADER, q->ns, q->nslen), q->body, q->len);
+}
+
+int kvs_ns_req_decode(const void *data, size_t len, struct kvs_ns_req *q, errmsg_t *err)
+{
+    const uint8_t *p = data;
+    if (len < KVS_NS_HEADER || len < (size_t)KVS_NS_HEADER + p[0] || p[1] || p[2] || p[3])
+        return errmsg_fail(err, EPROTO, "request of %zu bytes names no namespace", len);
+    q->ns = (const char *)p + KVS_NS_HEADER;
+    q->nslen = p[0];
+    q->body = p + KVS_NS_HEADER + q->nslen;
+    q->len = len - KVS_NS_HEADER - q->nslen;
+    return kvs_ns_check(q->ns, q->nslen, err);
+}
+
+int kvs_store_answer_decode(const void *data, size_t len, const uint8_t **digests, size_t *n,
+                            size_t *dsize, errmsg_t *err)
+{
+    const uint8_t *p = data;
+    if (len < KVS_STORE_HEADER || p[0] == 0 || p[0] > KVS_DIGEST_MAX || p[1] || p[2] || p[3] ||
+        (len - KVS_STORE_HEADER) % p[0] != 0)
+        return errmsg_fail(err, EPROTO, "message of %zu bytes is no list of digests", len);
+    *dsize = p[0];
+    *digests = p + KVS_STORE_HEADER;
+    *n = (len - KVS_STORE_HEADER) / p[0];
     return 0;
 }
 
@@ -83,31 +147,69 @@ int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *
 
 size_t kvs_lookup_req_size(const struct kvs_lookup_req *q)
 {
-    return 4 + q->reflen + q->keylen;
+    return KVS_REQ_HEADER + q->nslen + q->reflen + q->keylen + q->cursorlen;
 }
 
 void kvs_lookup_req_encode(const struct kvs_lookup_req *q, uint8_t *buf)
 {
-    buf[0] = (uint8_t)q->flags;
-    buf[1] = (uint8_t)q->reflen;
-    kvs_put16(buf + 2, (uint16_t)q->keylen);
-    if (q->reflen)
-        memcpy(buf + 4, q->ref, q->reflen);
-    memcpy(buf + 4 + q->reflen, q->key, q->keylen);
+    kvs_put16(buf, (uint16_t)q->flags);
+    buf[2] = (uint8_t)q->nslen;
+    buf[3] = (uint8_t)q->reflen;
+    kvs_put16(buf + 4, (uint16_t)q->keylen);
+    kvs_put16(buf + 6, (uint16_t)q->cursorlen);
+    kvs_put32(buf + 8, q->count);
+    kvs_put32(buf + 12, 0);
+    kvs_put64(buf + 16, q->offset);
+    uint8_t *p = put(buf + KVS_REQ_HEADER, q->ns, q->nslen);
+    p = put(p, q->ref, q->reflen);
+    p = put(p, q->key, q->keylen);
+    put(p, q->cursor, q->cursorlen);
+}
+
+/* Fields that flags do not ask for must be empty, and flags must go together. */
+static int check_flags(const struct kvs_lookup_req *q, errmsg_t *err)
+{
+    const unsigned all = KVS_REQ_READLINK | KVS_REQ_VALUES | KVS_REQ_TAG | KVS_REQ_RANGE |
+                         KVS_REQ_PAGE | KVS_REQ_APPEND | KVS_REQ_DIFF;
+    unsigned kind = q->flags & (KVS_REQ_RANGE | KVS_REQ_PAGE | KVS_REQ_APPEND | KVS_REQ_DIFF);
+    if (q->flags & ~all)
+        return errmsg_fail(err, EPROTO, "flags %#x of a look-up are not known", q->flags);
+    if (kind & (kind - 1))
+        return errmsg_fail(err, EPROTO, "flags %#x of a look-up exclude each other", q->flags);
+    if ((q->offset && !(kind & KVS_REQ_RANGE)) || (q->cursorlen && !(kind & KVS_REQ_PAGE)) ||
+        (q->count && !(kind & (KVS_REQ_RANGE | KVS_REQ_PAGE))))
+        return errmsg_fail(err, EPROTO, "flags %#x of a look-up do not fit its fields", q->flags);
+    if (kind & KVS_REQ_RANGE && q->count > KVS_RANGE_MAX)
+        return errmsg_fail(err, EINVAL, "a look-up of %u bytes is too long: %u are the limit",
+                           q->count, KVS_RANGE_MAX);
+    if (kind & KVS_REQ_PAGE && q->count == 0)
+        return errmsg_fail(err, EINVAL, "a page of a directory needs room for an entry");
+    return 0;
 }
 
 int kvs_lookup_req_decode(const void *data, size_t len, struct kvs_lookup_req *q, errmsg_t *err)
 {
     const uint8_t *p = data;
-    if (len < 4 || len != 4u + p[1] + kvs_get16(p + 2))
+    if (len < KVS_REQ_HEADER ||
+        len != (size_t)KVS_REQ_HEADER + p[2] + p[3] + kvs_get16(p + 4) + kvs_get16(p + 6) ||
+        kvs_get32(p + 12) != 0)
         return errmsg_fail(err, EPROTO, "request of %zu bytes is no look-up", len);
-    q->flags = p[0];
-    q->reflen = p[1];
-    q->keylen = kvs_get16(p + 2);
-    q->ref = (const char *)p + 4;
-    q->key = (const char *)p + 4 + q->reflen;
-    if (q->flags & ~(unsigned)(KVS_REQ_READLINK | KVS_REQ_VALUES))
-        return errmsg_fail(err, EPROTO, "flags %#x of a look-up are not known", q->flags);
+    q->flags = kvs_get16(p);
+    q->nslen = p[2];
+    q->reflen = p[3];
+    q->keylen = kvs_get16(p + 4);
+    q->cursorlen = kvs_get16(p + 6);
+    q->count = kvs_get32(p + 8);
+    q->offset = kvs_get64(p + 16);
+    q->ns = (const char *)p + KVS_REQ_HEADER;
+    q->ref = q->ns + q->nslen;
+    q->key = q->ref + q->reflen;
+    q->cursor = q->key + q->keylen;
+    if (check_flags(q, err) < 0 || kvs_ns_check(q->ns, q->nslen, err) < 0)
+        return -1;
+    if (q->cursorlen &&
+        (kvs_key_check(q->cursor, q->cursorlen, err) < 0 || memchr(q->cursor, '.', q->cursorlen)))
+        return errmsg_fail(err, EINVAL, "the cursor of a look-up is no name in a directory");
     if (kvs_key_is_root(q->key, q->keylen))
         return 0;
     return kvs_key_check(q->key, q->keylen, err);
@@ -117,21 +219,41 @@ void kvs_answer_encode_header(const struct kvs_answer *a, uint8_t buf[KVS_ANSWER
 {
     memset(buf, 0, KVS_ANSWER_HEADER);
     buf[0] = a->type;
+    buf[1] = a->flags;
     kvs_put32(buf + 4, a->count);
     kvs_put64(buf + 8, a->version);
+    kvs_put64(buf + 16, a->size);
 }
 
 int kvs_answer_decode(const void *data, size_t len, struct kvs_answer *a, errmsg_t *err)
 {
     const uint8_t *p = data;
-    if (len < KVS_ANSWER_HEADER || p[1] || p[2] || p[3])
+    const unsigned all = KVS_ANSWER_TAG | KVS_ANSWER_MORE | KVS_ANSWER_WHOLE | KVS_ANSWER_DIFF;
+    size_t head = KVS_ANSWER_HEADER;
+    if (len >= head && p[1] & KVS_ANSWER_TAG)
+        head += KVS_TAG_SIZE;
+    if (len < head || p[1] & ~all || kvs_get16(p + 2))
         return errmsg_fail(err, EPROTO, "message of %zu bytes is no answer to a look-up", len);
     a->type = p[0];
+    a->flags = p[1];
     a->count = kvs_get32(p + 4);
     a->version = kvs_get64(p + 8);
-    a->body = p + KVS_ANSWER_HEADER;
-    a->len = len - KVS_ANSWER_HEADER;
+    a->size = kvs_get64(p + 16);
+    a->tag = p[1] & KVS_ANSWER_TAG ? p + KVS_ANSWER_HEADER : NULL;
+    a->body = p + head;
+    a->len = len - head;
     return 0;
+}
+
+void kvs_answer_entry_encode_header(const struct kvs_answer_entry *e,
+                                    uint8_t buf[KVS_ANSWER_ENTRY_HEADER])
+{
+    memset(buf, 0, KVS_ANSWER_ENTRY_HEADER);
+    buf[0] = e->type;
+    buf[1] = e->change;
+    kvs_put16(buf + 2, e->namelen);
+    buf[4] = e->has_data;
+    kvs_put64(buf + 8, e->size);
 }
 
 int kvs_answer_next(const struct kvs_answer *a, size_t *pos, struct kvs_answer_entry *e,
@@ -143,16 +265,18 @@ int kvs_answer_next(const struct kvs_answer *a, size_t *pos, struct kvs_answer_e
     const uint8_t *p = a->body + *pos;
     if (left < KVS_ANSWER_ENTRY_HEADER)
         goto bad;
+    left -= KVS_ANSWER_ENTRY_HEADER;
     e->type = p[0];
-    e->namelen = p[1];
-    e->has_data = p[2] != 0;
-    e->size = kvs_get32(p + 4);
-    size_t size = KVS_ANSWER_ENTRY_HEADER + (size_t)e->namelen + (e->has_data ? e->size : 0);
-    if (left < size || p[2] > 1 || p[3] || e->namelen == 0)
+    e->change = p[1];
+    e->namelen = kvs_get16(p + 2);
+    e->has_data = p[4] != 0;
+    e->size = kvs_get64(p + 8);
+    if (left < e->namelen || (e->has_data && left - e->namelen < e->size) || p[4] > 1 || p[5] ||
+        p[6] || p[7] || e->change > KVS_CHANGE_REMOVED || e->namelen == 0)
         goto bad;
     e->name = (const char *)p + KVS_ANSWER_ENTRY_HEADER;
     e->data = e->has_data ? p + KVS_ANSWER_ENTRY_HEADER + e->namelen : NULL;
-    *pos += size;
+    *pos += KVS_ANSWER_ENTRY_HEADER + (size_t)e->namelen + (e->has_data ? (size_t)e->size : 0);
     return 1;
 bad:
     return errmsg_fail(err, EPROTO, "an entry of a directory listing is malformed");
@@ -162,7 +286,7 @@ bad:
 
 size_t kvs_fence_req_size(const struct kvs_fence_req *q)
 {
-    return KVS_FENCE_HEADER + q->namelen + q->txnlen;
+    return KVS_FENCE_HEADER + q->nslen + q->namelen + q->txnlen;
 }
 
 void kvs_fence_req_encode(const struct kvs_fence_req *q, uint8_t *buf)
@@ -170,40 +294,45 @@ void kvs_fence_req_encode(const struct kvs_fence_req *q, uint8_t *buf)
     kvs_put32(buf, q->nprocs);
     kvs_put32(buf + 4, q->count);
     kvs_put32(buf + 8, q->rank);
-    buf[12] = q->flags;
-    buf[13] = (uint8_t)q->namelen;
-    kvs_put16(buf + 14, 0);
-    memcpy(buf + KVS_FENCE_HEADER, q->name, q->namelen);
-    if (q->txnlen)
-        memcpy(buf + KVS_FENCE_HEADER + q->namelen, q->txn, q->txnlen);
+    kvs_put32(buf + 12, q->generation);
+    buf[16] = q->flags;
+    buf[17] = (uint8_t)q->namelen;
+    buf[18] = (uint8_t)q->nslen;
+    buf[19] = 0;
+    put(put(put(buf + KVS_FENCE_HEADER, q->ns, q->nslen), q->name, q->namelen), q->txn, q->txnlen);
 }
 
 int kvs_fence_req_decode(const void *data, size_t len, struct kvs_fence_req *q, errmsg_t *err)
 {
     const uint8_t *p = data;
-    if (len < KVS_FENCE_HEADER || len < KVS_FENCE_HEADER + (size_t)p[13] || kvs_get16(p + 14) != 0)
+    if (len < KVS_FENCE_HEADER || len < (size_t)KVS_FENCE_HEADER + p[17] + p[18] || p[19])
         return errmsg_fail(err, EPROTO, "request of %zu bytes is no fence", len);
     q->nprocs = kvs_get32(p);
     q->count = kvs_get32(p + 4);
     q->rank = kvs_get32(p + 8);
-    q->flags = p[12];
-    q->namelen = p[13];
-    q->name = (const char *)p + KVS_FENCE_HEADER;
-    q->txn = p + KVS_FENCE_HEADER + q->namelen;
-    q->txnlen = len - KVS_FENCE_HEADER - q->namelen;
-    if (q->flags & ~(KVS_FENCE_INSTANCE | KVS_FENCE_ADD) || q->flags == KVS_FENCE_ADD)
+    q->generation = kvs_get32(p + 12);
+    q->flags = p[16];
+    q->namelen = p[17];
+    q->nslen = p[18];
+    q->ns = (const char *)p + KVS_FENCE_HEADER;
+    q->name = q->ns + q->nslen;
+    q->txn = (const uint8_t *)q->name + q->namelen;
+    q->txnlen = len - KVS_FENCE_HEADER - q->namelen - q->nslen;
+    bool instance = q->flags & KVS_FENCE_INSTANCE;
+    if (q->flags & ~(KVS_FENCE_INSTANCE | KVS_FENCE_ADD | KVS_FENCE_PACKED) ||
+        (q->flags && !instance))
         return errmsg_fail(err, EPROTO, "flags %#x of a fence are not known", q->flags);
+    if (kvs_ns_check(q->ns, q->nslen, err) < 0)
+        return -1;
     if (q->namelen == 0)
         return errmsg_fail(err, EINVAL, "a fence needs a name");
-    for (size_t i = 0; i < q->namelen; i++) {
-        if (q->name[i] <= ' ' || q->name[i] > '~')
-            return errmsg_fail(err, EINVAL,
-                               "the name of a fence has a character that is not printable ASCII");
-    }
+    if (!printable(q->name, q->namelen))
+        return errmsg_fail(err, EINVAL,
+                           "the name of a fence has a character that is not printable ASCII");
     if (q->count == 0 || q->count > q->nprocs)
         return errmsg_fail(err, EINVAL, "fence of %u: %u calls cannot take part", q->nprocs,
                            q->count);
-    if (!(q->flags & KVS_FENCE_INSTANCE) && q->count != 1)
+    if (!instance && (q->count != 1 || q->generation))
         return errmsg_fail(err, EPROTO, "a client's call to a fence counts for %u", q->count);
     return 0;
 }

@@ -1,5 +1,8 @@
 /* What kvs clients and instances send each other, in bytes.  JSON is spoken where people look
- * (kvs.version, kvs.stats); here is what carries keys, values and roots.
+ * (kvs_json.h); here is what carries keys, values and roots.
+ *
+ * All numbers are little-endian, unused bytes and bits are zero, and nothing follows what a layout
+ * says: anything else is refused with EPROTO.  `ns` is the name of a namespace, always present.
  *
  * Thread rules: any thread.
  */
@@ -10,11 +13,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kvs_txn.h"
 #include "libutil/errmsg.h"
 
 #define KVS_ROOTREF_MAX 80 /* text with NUL: "sha256-..." */
 #define KVS_FENCE_NAME_MAX 255
-#define KVS_LOAD_MAX 256 /* digests in one kvs.load */
+#define KVS_LOAD_MAX 256             /* digests in one kvs.load */
+#define KVS_STORE_MAX (1024u * 1024) /* bytes in one kvs.store */
+#define KVS_RANGE_MAX (1024u * 1024) /* bytes asked for in one look-up of a range */
+#define KVS_LOOKUP_MAX (16u << 20)   /* bytes of a value that come in one answer otherwise */
 #define KVS_DIGEST_MAX 32
 
 /* Little-endian numbers at any address. */
@@ -25,41 +32,85 @@ void kvs_put16(void *p, uint16_t v);
 void kvs_put32(void *p, uint32_t v);
 void kvs_put64(void *p, uint64_t v);
 
-/* A root: answers to kvs.commit, kvs.fence, kvs.getroot; event kvs.setroot.   u64 version,
- * reference text */
+/* A root: answers to kvs.commit, kvs.fence, kvs.getroot, kvs.snapshot and kvs.follow; event
+ * kvs.setroot.   u64 version, u8 length of ns, u8 length of reference, u16 0, ns, reference text */
 struct kvs_root {
     uint64_t version;
+    char ns[KVS_NS_MAX + 1];
     char ref[KVS_ROOTREF_MAX];
 };
-#define KVS_ROOT_WIRE_MAX (8 + KVS_ROOTREF_MAX)
+#define KVS_ROOT_HEADER 12
+#define KVS_ROOT_WIRE_MAX (KVS_ROOT_HEADER + KVS_NS_MAX + KVS_ROOTREF_MAX)
 size_t kvs_root_encode(const struct kvs_root *r, uint8_t buf[KVS_ROOT_WIRE_MAX]);
 int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *err);
 
-/* kvs.lookup, kvs.readdir, kvs.watch.   u8 flags, u8 length of reference, u16 length of key,
- * reference, key */
-enum {
-    KVS_REQ_READLINK = 1,
-    KVS_REQ_VALUES = 2,
+/* Something for a namespace: kvs.commit (body: a transaction), kvs.load (body: digests), kvs.store
+ * (body: bytes of a value; each 32 KiB of it a chunk, the last may be shorter).
+ * u8 length of ns, 3 x u8 0, ns, body */
+#define KVS_NS_HEADER 4
+struct kvs_ns_req {
+    const char *ns; /* not NUL-terminated */
+    size_t nslen;
+    const uint8_t *body;
+    size_t len;
 };
+size_t kvs_ns_req_size(const struct kvs_ns_req *q);
+void kvs_ns_req_encode(const struct kvs_ns_req *q, uint8_t *buf);
+int kvs_ns_req_decode(const void *data, size_t len, struct kvs_ns_req *q, errmsg_t *err);
+
+/* Answer to kvs.store:   u8 size of a digest, 3 x u8 0, digests of the chunks in their order */
+#define KVS_STORE_HEADER 4
+int kvs_store_answer_decode(const void *data, size_t len, const uint8_t **digests, size_t *n,
+                            size_t *dsize, errmsg_t *err);
+
+/* kvs.lookup, kvs.readdir, kvs.watch.   u16 flags, u8 length of ns, u8 length of reference, u16
+ * length of key, u16 length of cursor, u32 count, u32 0, u64 offset, ns, reference, key, cursor */
+enum {
+    KVS_REQ_READLINK = 1, /* a link at the end is the answer */
+    KVS_REQ_VALUES = 2,   /* readdir, watch: entries with their values */
+    KVS_REQ_TAG = 4,      /* lookup: with the tag of the key */
+    KVS_REQ_RANGE = 8,    /* lookup: `count` bytes of the value from `offset` on */
+    KVS_REQ_PAGE = 16,    /* readdir: at most `count` entries, those after `cursor` */
+    KVS_REQ_APPEND = 32,  /* watch: what was appended */
+    KVS_REQ_DIFF = 64,    /* watch: what has changed below a directory, at any depth */
+};
+#define KVS_REQ_HEADER 24
 struct kvs_lookup_req {
     unsigned flags;
-    const char *ref; /* not NUL-terminated; reflen 0: the current root */
+    const char *ns; /* these are not NUL-terminated */
+    size_t nslen;
+    const char *ref; /* reflen 0: the current root */
     size_t reflen;
-    const char *key; /* not NUL-terminated; valid, or "." */
+    const char *key; /* valid, or "." */
     size_t keylen;
+    const char *cursor; /* a name in the directory; cursorlen 0: from the beginning */
+    size_t cursorlen;
+    uint32_t count;
+    uint64_t offset;
 };
+#define KVS_REQ_MAX (KVS_REQ_HEADER + KVS_NS_MAX + KVS_ROOTREF_MAX + KVS_KEY_MAX + KVS_NAME_MAX)
 size_t kvs_lookup_req_size(const struct kvs_lookup_req *q);
 void kvs_lookup_req_encode(const struct kvs_lookup_req *q, uint8_t *buf);
 int kvs_lookup_req_decode(const void *data, size_t len, struct kvs_lookup_req *q, errmsg_t *err);
 
-/* Answers to these.   u8 type (0: not there), 3 x u8 0, u32 number of entries, u64 version, then
- * value, target, or entries:  u8 type, u8 length of name, u8 1: data follows, u8 0, u32 size, name,
- * data */
-#define KVS_ANSWER_HEADER 16
+/* Answers to these.   u8 type (0: not there), u8 flags, u16 0, u32 number of entries, u64 version,
+ * u64 size, the tag if there is one, then value, target, or entries:
+ * u8 type, u8 change, u16 length of name, u8 1: data follows, 3 x u8 0, u64 size, name, data */
+enum {
+    KVS_ANSWER_TAG = 1,   /* a tag follows the header */
+    KVS_ANSWER_MORE = 2,  /* there are entries after the last of this page */
+    KVS_ANSWER_WHOLE = 4, /* of an append-watch: the value from its beginning */
+    KVS_ANSWER_DIFF = 8,  /* entries are changes; names are keys from the watched directory on */
+};
+enum { KVS_CHANGE_NONE = 0, KVS_CHANGE_ADDED, KVS_CHANGE_CHANGED, KVS_CHANGE_REMOVED };
+#define KVS_ANSWER_HEADER 24
 struct kvs_answer {
     uint8_t type;
+    uint8_t flags;
     uint32_t count;
     uint64_t version;
+    uint64_t size; /* of the whole value or target; entries of the whole directory */
+    const uint8_t *tag;
     const uint8_t *body;
     size_t len;
 };
@@ -67,31 +118,38 @@ void kvs_answer_encode_header(const struct kvs_answer *a, uint8_t buf[KVS_ANSWER
 int kvs_answer_decode(const void *data, size_t len, struct kvs_answer *a, errmsg_t *err);
 struct kvs_answer_entry {
     uint8_t type;
-    uint8_t namelen;
+    uint8_t change;
+    uint16_t namelen;
     bool has_data;
-    uint32_t size;
+    uint64_t size;
     const char *name;
     const uint8_t *data;
 };
-#define KVS_ANSWER_ENTRY_HEADER 8
+#define KVS_ANSWER_ENTRY_HEADER 16
+void kvs_answer_entry_encode_header(const struct kvs_answer_entry *e,
+                                    uint8_t buf[KVS_ANSWER_ENTRY_HEADER]);
 /* The entry at *pos (0: first) of a directory answer, *pos moved on.  1, 0 at the end, -1 with
  * EPROTO. */
 int kvs_answer_next(const struct kvs_answer *a, size_t *pos, struct kvs_answer_entry *e,
                     errmsg_t *err);
 
-/* kvs.fence.   u32 nprocs, u32 calls merged in this one, u32 rank, u8 flags, u8 length of name, u16
- * 0, name, transaction */
+/* kvs.fence.   u32 nprocs, u32 calls merged in this one, u32 rank, u32 generation, u8 flags, u8
+ * length of name, u8 length of ns, u8 0, ns, name, transaction */
 enum {
     KVS_FENCE_INSTANCE = 1, /* comes from an instance of the service, for several calls */
     KVS_FENCE_ADD = 2,      /* more of what it sent before: is answered at once, without a root */
+    KVS_FENCE_PACKED = 4,   /* the transaction is packed (kvs_pack.h) */
 };
-#define KVS_FENCE_HEADER 16
+#define KVS_FENCE_HEADER 20
 struct kvs_fence_req {
     uint32_t nprocs;
     uint32_t count;
     uint32_t rank;
+    uint32_t generation; /* of instances; 0 from a client */
     uint8_t flags;
-    const char *name; /* not NUL-terminated */
+    const char *ns; /* these are not NUL-terminated */
+    size_t nslen;
+    const char *name;
     size_t namelen;
     const uint8_t *txn;
     size_t txnlen;

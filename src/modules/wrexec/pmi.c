@@ -107,7 +107,7 @@ static void fence_cb(flux_future_t *f, void *arg)
     }
     flux_future_destroy(f);
     snprintf(key, sizeof(key), "job.%" PRIu64 ".pmi.%u", j->id, fe->num);
-    fe->f = flux_kvs_readdir(j->ctx->h, key, FLUX_KVS_VALUES, NULL);
+    fe->f = flux_kvs_readdir(j->ctx->h, NULL, key, FLUX_KVS_VALUES, NULL);
     if (!fe->f || flux_future_then(fe->f, -1., read_cb, fe) < 0)
         fence_failed(fe, "could not be read", strerror(errno));
 }
@@ -149,7 +149,7 @@ void job_fence(struct job *j, uint32_t num, const void *blob, size_t len, bool n
     char name[96];
 
     if (note) {
-        f = txn ? flux_kvs_commit(j->ctx->h, txn) : NULL;
+        f = txn ? flux_kvs_commit(j->ctx->h, NULL, txn) : NULL;
         if (f && flux_future_then(f, -1., note_cb, j) == 0)
             j->commits++;
         else
@@ -167,7 +167,7 @@ void job_fence(struct job *j, uint32_t num, const void *blob, size_t len, bool n
     list_append(&j->fences, &fe->node);
     snprintf(name, sizeof(name), "wrexec.%" PRIu64 ".%u", j->id, num);
     if (txn)
-        fe->f = flux_kvs_fence(j->ctx->h, name, j->nnodes, txn);
+        fe->f = flux_kvs_fence(j->ctx->h, NULL, name, j->nnodes, txn);
     flux_kvs_txn_destroy(txn);
     if (!fe->f || flux_future_then(fe->f, -1., fence_cb, fe) < 0)
         fence_failed(fe, "could not be entered", err.text);

@@ -337,7 +337,7 @@ static void ask(struct root *r)
     flux_t *h = r->ctx->h;
 
     if (r->ids_state == UNKNOWN && !r->ids_f) {
-        r->ids_f = flux_kvs_readdir(h, "job", 0, NULL);
+        r->ids_f = flux_kvs_readdir(h, NULL, "job", 0, NULL);
         if (r->ids_f && flux_future_then(r->ids_f, -1., ids_cb, r) == 0)
             r->ids_state = ASKED;
     }

@@ -83,7 +83,7 @@ static void commit_pending(struct rootjob *rj)
 
     if (rj->commit || rj->j->finished || add_output(rj) < 0 || !rj->txn)
         return;
-    f = flux_kvs_commit(rj->root->ctx->h, rj->txn);
+    f = flux_kvs_commit(rj->root->ctx->h, NULL, rj->txn);
     flux_kvs_txn_destroy(rj->txn);
     rj->txn = NULL;
     if (f && flux_future_then(f, -1., commit_cb, rj) == 0)
@@ -198,7 +198,7 @@ void root_job_finished(struct job *j)
         finish(rj);
         return;
     }
-    rj->final = flux_kvs_commit(ctx->h, rj->txn);
+    rj->final = flux_kvs_commit(ctx->h, NULL, rj->txn);
     if (!rj->final || flux_future_then(rj->final, -1., final_cb, rj) < 0)
         finish(rj);
 }

@@ -13,86 +13,204 @@
 
 START_TEST(root)
 {
-    struct kvs_root in = {.version = 0x0102030405060708, .ref = "sha1-0123"};
+    struct kvs_root in = {.version = 0x0102030405060708, .ns = "n", .ref = "sha1-0123"};
     struct kvs_root out;
     uint8_t buf[KVS_ROOT_WIRE_MAX];
     errmsg_t err = {""};
     size_t len = kvs_root_encode(&in, buf);
 
-    ck_assert_uint_eq(len, 17);
+    ck_assert_uint_eq(len, 22);
     ck_assert_uint_eq(buf[0], 8);
     ck_assert_int_eq(kvs_root_decode(buf, len, &out, &err), 0);
     ck_assert_uint_eq(out.version, in.version);
     ck_assert_str_eq(out.ref, in.ref);
-    for (size_t n = 0; n <= 8; n++) {
+    ck_assert_str_eq(out.ns, in.ns);
+    for (size_t n = 0; n < len; n++) {
         ck_assert_int_eq(kvs_root_decode(buf, n, &out, &err), -1);
         ck_assert_int_eq(errno, EPROTO);
         ck_assert_str_ne(err.text, "");
     }
-    buf[10] = ' ';
+    buf[12] = '/';
     ck_assert_int_eq(kvs_root_decode(buf, len, &out, &err), -1);
+    buf[12] = 'n';
+    buf[15] = ' ';
+    ck_assert_int_eq(kvs_root_decode(buf, len, &out, &err), -1);
+}
+END_TEST
+
+START_TEST(ns_request)
+{
+    struct kvs_ns_req in = {.ns = "ab", .nslen = 2, .body = (const uint8_t *)"xyz", .len = 3};
+    struct kvs_ns_req out;
+    uint8_t buf[16];
+    errmsg_t err = {""};
+    size_t len = kvs_ns_req_size(&in);
+
+    ck_assert_uint_eq(len, 9);
+    kvs_ns_req_encode(&in, buf);
+    ck_assert_int_eq(kvs_ns_req_decode(buf, len, &out, &err), 0);
+    ck_assert(out.nslen == 2 && memcmp(out.ns, "ab", 2) == 0);
+    ck_assert(out.len == 3 && memcmp(out.body, "xyz", 3) == 0);
+    for (size_t n = 0; n < 6; n++)
+        ck_assert_int_eq(kvs_ns_req_decode(buf, n, &out, &err), -1);
+    buf[0] = 0; /* no namespace */
+    ck_assert_int_eq(kvs_ns_req_decode(buf, len, &out, &err), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    buf[0] = 2;
+    buf[1] = 1;
+    ck_assert_int_eq(kvs_ns_req_decode(buf, len, &out, &err), -1);
+    ck_assert_int_eq(errno, EPROTO);
+}
+END_TEST
+
+START_TEST(store_answer)
+{
+    const uint8_t buf[] = {2, 0, 0, 0, 1, 2, 3, 4};
+    const uint8_t *d;
+    size_t n, dsize;
+    errmsg_t err = {""};
+
+    ck_assert_int_eq(kvs_store_answer_decode(buf, 8, &d, &n, &dsize, &err), 0);
+    ck_assert(n == 2 && dsize == 2 && d == buf + 4);
+    ck_assert_int_eq(kvs_store_answer_decode(buf, 7, &d, &n, &dsize, &err), -1);
+    ck_assert_int_eq(kvs_store_answer_decode(buf, 3, &d, &n, &dsize, &err), -1);
+    ck_assert_int_eq(kvs_store_answer_decode(buf + 1, 7, &d, &n, &dsize, &err), -1);
+    ck_assert_str_ne(err.text, "");
 }
 END_TEST
 
 START_TEST(lookup)
 {
-    struct kvs_lookup_req in = {
-        .flags = KVS_REQ_READLINK, .ref = "r-1", .reflen = 3, .key = "a.b", .keylen = 3};
+    struct kvs_lookup_req in = {.flags = KVS_REQ_PAGE,
+                                .ns = "n",
+                                .nslen = 1,
+                                .ref = "r-1",
+                                .reflen = 3,
+                                .key = "a.b",
+                                .keylen = 3,
+                                .cursor = "cc",
+                                .cursorlen = 2,
+                                .count = 7};
     struct kvs_lookup_req out;
-    uint8_t buf[32];
+    uint8_t buf[64];
     errmsg_t err = {""};
     size_t len = kvs_lookup_req_size(&in);
 
     kvs_lookup_req_encode(&in, buf);
-    ck_assert_uint_eq(len, 10);
+    ck_assert_uint_eq(len, KVS_REQ_HEADER + 9);
     ck_assert_int_eq(kvs_lookup_req_decode(buf, len, &out, &err), 0);
     ck_assert_uint_eq(out.flags, in.flags);
+    ck_assert(out.nslen == 1 && out.ns[0] == 'n' && out.count == 7 && out.offset == 0);
     ck_assert(out.keylen == 3 && memcmp(out.key, "a.b", 3) == 0);
     ck_assert(out.reflen == 3 && memcmp(out.ref, "r-1", 3) == 0);
+    ck_assert(out.cursorlen == 2 && memcmp(out.cursor, "cc", 2) == 0);
     for (size_t n = 0; n < len; n++)
         ck_assert_int_eq(kvs_lookup_req_decode(buf, n, &out, &err), -1);
     ck_assert_int_eq(kvs_lookup_req_decode(buf, len + 1, &out, &err), -1);
-    buf[0] = 4;
+    buf[1] = 1; /* a flag that is not known */
     ck_assert_int_eq(kvs_lookup_req_decode(buf, len, &out, &err), -1);
     ck_assert_int_eq(errno, EPROTO);
-    buf[0] = 0;
-    buf[8] = '\n';
+    buf[1] = 0;
+    buf[len - 1] = '.';
+    ck_assert_int_eq(kvs_lookup_req_decode(buf, len, &out, &err), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    buf[len - 1] = 'c';
+    buf[KVS_REQ_HEADER + 5] = '\n';
     ck_assert_int_eq(kvs_lookup_req_decode(buf, len, &out, &err), -1);
     ck_assert_int_eq(errno, EINVAL);
 }
 END_TEST
 
+START_TEST(lookup_flags)
+{
+    static const struct {
+        unsigned flags;
+        uint32_t count;
+        uint64_t offset;
+        int errnum;
+    } cases[] = {
+        {0, 0, 0, 0},
+        {0, 1, 0, EPROTO},
+        {0, 0, 1, EPROTO},
+        {KVS_REQ_TAG | KVS_REQ_READLINK, 0, 0, 0},
+        {KVS_REQ_RANGE, KVS_RANGE_MAX, UINT64_MAX, 0},
+        {KVS_REQ_RANGE, KVS_RANGE_MAX + 1, 0, EINVAL},
+        {KVS_REQ_PAGE, 0, 0, EINVAL},
+        {KVS_REQ_PAGE, 1, 1, EPROTO},
+        {KVS_REQ_PAGE | KVS_REQ_VALUES, 1, 0, 0},
+        {KVS_REQ_APPEND | KVS_REQ_DIFF, 0, 0, EPROTO},
+        {KVS_REQ_APPEND, 0, 0, 0},
+    };
+    errmsg_t err = {""};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct kvs_lookup_req in = {.flags = cases[i].flags,
+                                    .ns = "n",
+                                    .nslen = 1,
+                                    .key = ".",
+                                    .keylen = 1,
+                                    .count = cases[i].count,
+                                    .offset = cases[i].offset};
+        struct kvs_lookup_req out;
+        uint8_t buf[KVS_REQ_HEADER + 2];
+        kvs_lookup_req_encode(&in, buf);
+        int rc = kvs_lookup_req_decode(buf, sizeof(buf), &out, &err);
+        ck_assert_msg(cases[i].errnum ? rc < 0 && errno == cases[i].errnum : rc == 0, "case %zu",
+                      i);
+    }
+}
+END_TEST
+
 START_TEST(answer)
 {
-    static const uint8_t body[] = {1,   1, 1, 0, 2, 0, 0, 0, 'a', 'x',
-                                   'y', 4, 1, 0, 0, 0, 0, 0, 0,   'd'};
-    struct kvs_answer in = {.type = 4, .count = 2, .version = 9};
+    static const struct kvs_answer_entry entries[] = {
+        {.type = 1, .namelen = 1, .has_data = true, .size = 2},
+        {.type = 4, .change = KVS_CHANGE_REMOVED, .namelen = 1},
+    };
+    struct kvs_answer in = {
+        .type = 4, .flags = KVS_ANSWER_MORE, .count = 2, .version = 9, .size = 11};
     struct kvs_answer out;
     struct kvs_answer_entry e;
-    uint8_t buf[KVS_ANSWER_HEADER + sizeof(body)];
+    uint8_t buf[KVS_ANSWER_HEADER + 2 * KVS_ANSWER_ENTRY_HEADER + 4];
+    uint8_t *p = buf + KVS_ANSWER_HEADER;
     errmsg_t err = {""};
     size_t pos = 0;
 
     kvs_answer_encode_header(&in, buf);
-    memcpy(buf + KVS_ANSWER_HEADER, body, sizeof(body));
+    kvs_answer_entry_encode_header(&entries[0], p);
+    memcpy(p + KVS_ANSWER_ENTRY_HEADER, "axy", 3);
+    p += KVS_ANSWER_ENTRY_HEADER + 3;
+    kvs_answer_entry_encode_header(&entries[1], p);
+    p[KVS_ANSWER_ENTRY_HEADER] = 'd';
     ck_assert_int_eq(kvs_answer_decode(buf, sizeof(buf), &out, &err), 0);
-    ck_assert(out.type == 4 && out.count == 2 && out.version == 9);
+    ck_assert(out.type == 4 && out.count == 2 && out.version == 9 && out.size == 11 && !out.tag);
     ck_assert_int_eq(kvs_answer_next(&out, &pos, &e, &err), 1);
     ck_assert(e.has_data && e.size == 2 && memcmp(e.data, "xy", 2) == 0 && e.name[0] == 'a');
     ck_assert_int_eq(kvs_answer_next(&out, &pos, &e, &err), 1);
     ck_assert(!e.has_data && !e.data && e.type == 4 && e.name[0] == 'd');
+    ck_assert_uint_eq(e.change, KVS_CHANGE_REMOVED);
     ck_assert_int_eq(kvs_answer_next(&out, &pos, &e, &err), 0);
     /* Cut off anywhere but between entries. */
-    for (size_t n = 0; n < sizeof(body); n++) {
+    size_t all = out.len, first = KVS_ANSWER_ENTRY_HEADER + 3;
+    for (size_t n = 0; n < all; n++) {
         int rc;
         pos = 0;
         out.len = n;
         while ((rc = kvs_answer_next(&out, &pos, &e, &err)) == 1)
             ;
-        ck_assert_int_eq(rc, n == 0 || n == 11 ? 0 : -1);
+        ck_assert_int_eq(rc, n == 0 || n == first ? 0 : -1);
     }
-    buf[1] = 1;
+    /* A size that wraps around. */
+    out.len = all;
+    memset(buf + KVS_ANSWER_HEADER + 8, 0xff, 8);
+    pos = 0;
+    ck_assert_int_eq(kvs_answer_next(&out, &pos, &e, &err), -1);
+    buf[1] = 0x80;
     ck_assert_int_eq(kvs_answer_decode(buf, sizeof(buf), &out, &err), -1);
+    buf[1] = KVS_ANSWER_TAG;
+    ck_assert_int_eq(kvs_answer_decode(buf, KVS_ANSWER_HEADER + 32, &out, &err), -1);
+    ck_assert_int_eq(kvs_answer_decode(buf, KVS_ANSWER_HEADER + 33, &out, &err), 0);
+    ck_assert(out.tag == buf + KVS_ANSWER_HEADER && out.len == 0);
 }
 END_TEST
 
@@ -101,6 +219,8 @@ START_TEST(fence)
     struct kvs_fence_req in = {.nprocs = 3,
                                .count = 1,
                                .rank = 7,
+                               .ns = "n",
+                               .nslen = 1,
                                .name = "f",
                                .namelen = 1,
                                .txn = (const uint8_t *)"T\1\0\0\0\0\0\0",
@@ -114,7 +234,11 @@ START_TEST(fence)
     ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), 0);
     ck_assert(out.nprocs == 3 && out.count == 1 && out.rank == 7 && out.namelen == 1);
     ck_assert(out.txnlen == 8 && memcmp(out.txn, in.txn, 8) == 0);
-    in.count = 2; /* of a client */
+    in.generation = 1; /* of a client */
+    kvs_fence_req_encode(&in, buf);
+    ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), -1);
+    in.generation = 0;
+    in.count = 2;
     kvs_fence_req_encode(&in, buf);
     ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), -1);
     ck_assert_int_eq(errno, EPROTO);
@@ -152,6 +276,9 @@ START_TEST(client_transactions)
     ck_assert_int_eq(errno, EMSGSIZE);
     ck_assert_int_eq(flux_kvs_txn_unlink(txn, "a", 8, &err), -1);
     ck_assert_int_eq(flux_kvs_txn_symlink(txn, "l", "", &err), -1);
+    ck_assert_int_eq(flux_kvs_txn_guard(txn, "l", "value-", &err), -1);
+    ck_assert_int_eq(flux_kvs_txn_copy(txn, NULL, "l", &err), -1);
+    ck_assert_int_eq(flux_kvs_txn_move(txn, "a..b", "l", &err), -1);
     ck_assert_uint_eq(flux_kvs_txn_count(txn), 1);
     flux_kvs_txn_clear(txn);
     ck_assert_uint_eq(flux_kvs_txn_count(txn), 0);
@@ -178,18 +305,26 @@ START_TEST(client_requests)
 
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
-    ck_assert_ptr_null(flux_kvs_lookup(h, "a..b", 0, NULL));
+    ck_assert_ptr_null(flux_kvs_lookup(h, NULL, "a..b", 0, NULL));
     ck_assert_int_eq(errno, EINVAL);
-    ck_assert_ptr_null(flux_kvs_lookup(h, NULL, 0, NULL));
-    ck_assert_ptr_null(flux_kvs_lookup(h, "a", 0, name));
-    ck_assert_ptr_null(flux_kvs_fence(h, "", 1, NULL));
-    ck_assert_ptr_null(flux_kvs_fence(h, name, 1, NULL));
-    ck_assert_ptr_null(flux_kvs_fence(h, "f", 0, NULL));
-    ck_assert_ptr_null(flux_kvs_wait_version(h, UINT64_MAX));
+    ck_assert_ptr_null(flux_kvs_lookup(h, NULL, NULL, 0, NULL));
+    ck_assert_ptr_null(flux_kvs_lookup(h, NULL, "a", 0, name));
+    ck_assert_ptr_null(flux_kvs_fence(h, NULL, "", 1, NULL));
+    ck_assert_ptr_null(flux_kvs_fence(h, NULL, name, 1, NULL));
+    ck_assert_ptr_null(flux_kvs_fence(h, NULL, "f", 0, NULL));
+    ck_assert_ptr_null(flux_kvs_wait_version(h, NULL, UINT64_MAX));
+    ck_assert_ptr_null(flux_kvs_lookup(h, "a/b", "a", 0, NULL));
+    ck_assert_ptr_null(flux_kvs_lookup(h, NULL, "a", FLUX_KVS_WATCH_DIFF, NULL));
+    ck_assert_ptr_null(flux_kvs_lookup_range(h, NULL, "a", NULL, 0, KVS_RANGE_MAX + 1));
+    ck_assert_ptr_null(flux_kvs_readdir_page(h, NULL, "a", 0, NULL, NULL, 0));
+    ck_assert_ptr_null(flux_kvs_watch(h, NULL, "a", FLUX_KVS_WATCH_DIFF | FLUX_KVS_WATCH_APPEND));
+    ck_assert_ptr_null(flux_kvs_store(h, NULL, "a", 0));
+    ck_assert_ptr_null(flux_kvs_namespace_create(h, "x", 0, 1));
+    ck_assert_ptr_null(flux_kvs_snapshot(h, NULL, name));
     ck_assert_int_eq(sent, 0);
-    flux_future_destroy(flux_kvs_lookup(h, ".", 0, NULL));
-    flux_future_destroy(flux_kvs_fence(h, "f", 1, NULL));
-    flux_future_destroy(flux_kvs_commit(h, NULL));
+    flux_future_destroy(flux_kvs_lookup(h, NULL, ".", 0, NULL));
+    flux_future_destroy(flux_kvs_fence(h, NULL, "f", 1, NULL));
+    flux_future_destroy(flux_kvs_commit(h, NULL, NULL));
     ck_assert_int_eq(sent, 3);
     flux_close(h);
     flux_reactor_destroy(r);
@@ -201,7 +336,10 @@ int main(void)
     Suite *s = suite_create("kvs_wire");
     TCase *tc = tcase_create("core");
     tcase_add_test(tc, root);
+    tcase_add_test(tc, ns_request);
+    tcase_add_test(tc, store_answer);
     tcase_add_test(tc, lookup);
+    tcase_add_test(tc, lookup_flags);
     tcase_add_test(tc, answer);
     tcase_add_test(tc, fence);
     tcase_add_test(tc, client_transactions);

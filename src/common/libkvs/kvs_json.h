@@ -1,0 +1,61 @@
+/* What kvs clients and instances say in JSON: one description per message, for both ends.
+ *
+ *    kvs.version, kvs.getroot, kvs.follow, kvs.gc,
+ *    kvs.namespace-remove          {"namespace"}
+ *    kvs.wait-version              {"namespace","version"}
+ *    kvs.snapshot                  {"namespace","rootref"}        rootref "": the newest
+ *    answers to kvs.version and
+ *    kvs.wait-version              {"version","rootref"}
+ *    kvs.namespace-create          {"namespace","owner","rank"}   owner 0xffffffff: who asks
+ *    answer to kvs.namespace-list  {"namespaces":[{"namespace","owner","rank","lost"}, ...]}
+ *
+ * Thread rules: constants, for any thread.
+ */
+#ifndef KVS_JSON_H
+#define KVS_JSON_H
+
+#include "libflux/schema.h"
+
+struct kvs_ns_only {
+    const char *namespace;
+};
+extern const struct flux_schema kvs_ns_only_schema;
+
+struct kvs_ns_version {
+    const char *namespace;
+    uint64_t version;
+};
+extern const struct flux_schema kvs_ns_version_schema;
+
+struct kvs_ns_rootref {
+    const char *namespace;
+    const char *rootref;
+};
+extern const struct flux_schema kvs_ns_rootref_schema;
+
+struct kvs_version_answer {
+    uint64_t version;
+    const char *rootref;
+};
+extern const struct flux_schema kvs_version_answer_schema;
+
+struct kvs_ns_create {
+    const char *namespace;
+    uint32_t owner;
+    uint32_t rank;
+};
+extern const struct flux_schema kvs_ns_create_schema;
+
+struct kvs_ns_list {
+    json_t *namespaces;
+};
+extern const struct flux_schema kvs_ns_list_schema;
+struct kvs_ns_item {
+    const char *namespace;
+    uint32_t owner;
+    uint32_t rank;
+    bool lost; /* the rank of its master is gone */
+};
+extern const struct flux_schema kvs_ns_item_schema;
+
+#endif
