@@ -412,6 +412,11 @@ START_TEST(test_parent_lost)
     start_all(3, "chain", _i, true);
     ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
     ck_assert(run_until(&node[1].core.event_up[2], 1, PATIENCE));
+    /* The end of a connection is seen only once it was in use, and events have one of their own. */
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 1, 10, false), 0);
+    ck_assert_int_eq(send_from(2, CORE_TREE, 1, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+    ck_assert(run_until(&node[1].core.got[CORE_TREE], 1, PATIENCE));
     link_destroy(node[1].link);
     node[1].link = NULL;
     ck_assert(run_until(&node[2].core.lost[CORE_TREE][1], 1, PATIENCE));
