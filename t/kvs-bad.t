@@ -22,41 +22,63 @@ bad() {
 }
 key=$(printf 'ab' | od -An -tx1 | tr -d ' \n')
 
-# Transactions: 'T' 1 0 0, number of operations, operations.
+# Every request names a namespace.
+ns=$(printf 'primary' | od -An -tx1 | tr -d ' \n')
+in="07000000$ns"
 bad kvs.commit '' EPROTO "empty"
-bad kvs.commit 54 EPROTO "too short"
-bad kvs.commit 5801000000000000 EPROTO "wrong magic"
-bad kvs.commit 5402000000000000 EPROTO "wrong version"
-bad kvs.commit 5401000001000000 EPROTO "an operation too few"
-bad kvs.commit 540100000000000000 EPROTO "a byte too many"
-bad kvs.commit "54010000ffffffff" '(EPROTO|EMSGSIZE)' "a huge number of operations"
-bad kvs.commit "54010000010000000100020005000000$key" EPROTO "an operation that is cut off"
-bad kvs.commit "54010000010000006300020000000000$key" EPROTO "an unknown operation"
-bad kvs.commit "54010000010000000100020000000000612e" EINVAL "a bad key"
+bad kvs.commit "08000000$ns" EPROTO "a namespace that is cut off"
+bad kvs.commit "07000100$ns" EPROTO "unknown bits"
+bad kvs.commit "000000005401000000000000" EINVAL "no namespace"
+bad kvs.commit "02000000612f5401000000000000" EINVAL "a bad name of one"
+bad kvs.commit "0200000061615401000000000000" ENOENT "one that is not there"
 
-# Look-ups: flags, length of reference, u16 length of key, both.
+# Transactions: 'T' 1 0 0, number of operations, operations.
+bad kvs.commit "$in" EPROTO "empty"
+bad kvs.commit "${in}54" EPROTO "too short"
+bad kvs.commit "${in}5801000000000000" EPROTO "wrong magic"
+bad kvs.commit "${in}5402000000000000" EPROTO "wrong version"
+bad kvs.commit "${in}5401000001000000" EPROTO "an operation too few"
+bad kvs.commit "${in}540100000000000000" EPROTO "a byte too many"
+bad kvs.commit "${in}54010000ffffffff" '(EPROTO|EMSGSIZE)' "a huge number of operations"
+bad kvs.commit "${in}54010000010000000100020005000000$key" EPROTO "an operation that is cut off"
+bad kvs.commit "${in}54010000010000006300020000000000$key" EPROTO "an unknown operation"
+bad kvs.commit "${in}54010000010000000100020000000000612e" EINVAL "a bad key"
+
+# Look-ups: u16 flags, lengths of namespace, reference, u16 key, u16 cursor, u32 count, u32 0,
+# u64 offset, all of them.
+z4=00000000
+z8=0000000000000000
 for topic in kvs.lookup kvs.readdir kvs.watch; do
     bad "$topic" '' EPROTO "empty"
-    bad "$topic" "00000300$key" EPROTO "a key too short"
-    bad "$topic" "00000100$key" EPROTO "a key too long"
-    bad "$topic" "f0000200$key" EPROTO "unknown flags"
-    bad "$topic" "00000000" EINVAL "no key"
-    bad "$topic" "000002002e2e" EINVAL "empty names"
-    bad "$topic" "000002000a62" EINVAL "a control character"
+    bad "$topic" "0000070003000000$z4$z4$z8$ns$key" EPROTO "a key too short"
+    bad "$topic" "0000070001000000$z4$z4$z8$ns$key" EPROTO "a key too long"
+    bad "$topic" "00f0070002000000$z4$z4$z8$ns$key" EPROTO "unknown flags"
+    bad "$topic" "1800070002000000$z4$z4$z8$ns$key" EPROTO "flags that exclude each other"
+    bad "$topic" "0000070002000000${z4}01000000$z8$ns$key" EPROTO "an unused number"
+    bad "$topic" "0000070002000000$z4${z4}0100000000000000$ns$key" EPROTO "an offset not asked for"
+    bad "$topic" "0000000002000000$z4$z4$z8$key" EINVAL "no namespace"
+    bad "$topic" "0000020002000000$z4$z4${z8}6161$key" ENOENT "an unknown namespace"
+    bad "$topic" "0000070000000000$z4$z4$z8$ns" EINVAL "no key"
+    bad "$topic" "0000070002000000$z4$z4$z8${ns}2e2e" EINVAL "empty names"
+    bad "$topic" "0000070002000000$z4$z4$z8${ns}0a62" EINVAL "a control character"
 done
-bad kvs.watch "00000200$key" EPROTO "not streaming"
-bad kvs.lookup "00020200$key$key" EINVAL "a reference that is none"
+bad kvs.watch "0000070002000000$z4$z4$z8$ns$key" EPROTO "not streaming"
+bad kvs.lookup "0000070202000000$z4$z4$z8$ns$key$key" EINVAL "a reference that is none"
 
-# Fences: nprocs, count, rank, flags, length of name, 0, name, transaction.
+# Fences: nprocs, count, rank, generation, flags, lengths of name and namespace, 0, both,
+# transaction.
 txn=5401000000000000
 bad kvs.fence '' EPROTO "empty"
-bad kvs.fence "010000000100000000000000000200006162" EPROTO "no transaction"
-bad kvs.fence "0000000000000000000000000002000${key}$txn" '(EINVAL|EPROTO)' "of none"
-bad kvs.fence "02000000010000000000000000000000$txn" EINVAL "without a name"
-bad kvs.fence "02000000020000000000000000020000$key$txn" EPROTO "for two"
-bad kvs.fence "02000000010000000000000001020000$key$txn" EPERM "as an instance of the service"
-bad kvs.fence "02000000030000000000000001020000$key$txn" EINVAL "for more than all"
-bad kvs.fence "020000000100000000000000f0020000$key$txn" EPROTO "unknown flags"
+bad kvs.fence "01000000010000000000000000000000000207006162" EPROTO "no transaction"
+bad kvs.fence "00000000000000000000000000000000000207$ns$key$txn" EPROTO "cut off"
+bad kvs.fence "0000000000000000000000000000000000020700$ns$key$txn" '(EINVAL|EPROTO)' "of none"
+bad kvs.fence "0200000001000000000000000000000000000700$ns$txn" EINVAL "without a name"
+bad kvs.fence "0200000001000000000000000000000000020000$key$txn" EINVAL "without a namespace"
+bad kvs.fence "0200000002000000000000000000000000020700$ns$key$txn" EPROTO "for two"
+bad kvs.fence "0200000001000000000000000000000001020700$ns$key$txn" EPERM "as an instance of the service"
+bad kvs.fence "0200000003000000000000000000000001020700$ns$key$txn" EINVAL "for more than all"
+bad kvs.fence "02000000010000000000000000000000f0020700$ns$key$txn" EPROTO "unknown flags"
+bad kvs.fence "0200000001000000000000000100000000020700$ns$key$txn" '(EPROTO|EPERM)' "with a generation"
 
 # What only brokers may ask.
 bad kvs.load "$(printf '00%.0s' {1..32})" EPERM "by a client"

@@ -39,7 +39,7 @@
 
 struct forward {
     struct list_node node;
-    struct km *k;
+    struct km_ns *ns;
     flux_msg_t *req;
     flux_future_t *f;
 };
@@ -55,203 +55,247 @@ static void forward_free(struct forward *w)
 static void forwarded_cb(flux_future_t *f, void *arg)
 {
     struct forward *w = arg;
-    struct km *k = w->k;
+    struct km_ns *ns = w->ns;
     const void *data;
     size_t len;
     errmsg_t err;
     struct kvs_root root;
     if (flux_rpc_get_raw(f, &data, &len, &err) < 0 || kvs_root_decode(data, len, &root, &err) < 0 ||
-        km_root_heard(k, &root, &err) < 0)
-        flux_respond_error(k->h, w->req, errno, "%s", err.text);
+        km_root_heard(ns, &root, &err) < 0)
+        flux_respond_error(ns->h, w->req, errno, "%s", err.text);
     else
-        flux_respond_raw(k->h, w->req, data, len);
+        flux_respond_raw(ns->h, w->req, data, len);
     forward_free(w);
 }
 
-static void forward(struct km *k, const flux_msg_t *msg)
+static void forward(struct km_ns *ns, const flux_msg_t *msg)
 {
     size_t len;
     const void *data = flux_msg_payload(msg, &len);
     struct forward *w = calloc(1, sizeof(*w));
     if (w) {
-        w->k = k;
+        w->ns = ns;
         w->req = flux_msg_incref(msg);
         list_init(&w->node);
-        list_append(&k->forwards, &w->node);
-        w->f = km_upstream(k, "kvs.commit", data, len, false);
+        list_append(&ns->forwards, &w->node);
+        w->f = km_upstream(ns, "kvs.commit", data, len, false);
         if (w->f && flux_future_then(w->f, -1., forwarded_cb, w) == 0)
             return;
         forward_free(w);
     }
-    flux_respond_error(k->h, msg, ENOMEM, "rank %u is out of memory for a commit", flux_rank(k->h));
+    flux_respond_error(ns->h, msg, ENOMEM, "rank %u is out of memory for a commit",
+                       flux_rank(ns->h));
 }
 
 /* --- the queue of the master --- */
 
 struct commit {
-    struct list_node node;
+    struct list_node node;  /* in km_ns.commits, then in km_change.commits */
     flux_msg_t *req;        /* a commit, or */
     struct km_fence *fence; /* a complete fence */
+    const void *txn;        /* in the request */
+    size_t len;
     int errnum;
     errmsg_t err;
 };
 
-static int enqueue(struct km *k, const flux_msg_t *msg, struct km_fence *fence)
+/* A root change: what was applied together. */
+struct km_change {
+    struct list_node commits;
+    uint64_t version; /* the root it made */
+    uint8_t root[BLOBREF_DIGEST_MAX];
+    bool changed; /* false: all were refused, the root is the old one */
+};
+
+static int enqueue(struct km_ns *ns, const flux_msg_t *msg, const void *txn, size_t len,
+                   struct km_fence *fence)
 {
     struct commit *c = calloc(1, sizeof(*c));
     if (!c)
         return -1;
+    c->txn = txn;
+    c->len = len;
     c->req = msg ? flux_msg_incref(msg) : NULL;
     c->fence = fence;
     list_init(&c->node);
-    list_append(&k->commits, &c->node);
-    km_poke(k);
+    list_append(&ns->commits, &c->node);
+    km_poke(ns);
     return 0;
 }
 
-int km_commit_fence(struct km *k, struct km_fence *f)
+int km_commit_fence(struct km_ns *ns, struct km_fence *f)
 {
-    return enqueue(k, NULL, f);
+    return enqueue(ns, NULL, NULL, 0, f);
 }
 
 void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km *k = arg;
-    size_t len;
-    if (!km_ready(k, msg, km_commit_cb))
+    struct km_ns *ns;
+    struct kvs_ns_req q;
+    if (km_decode(h, msg, &q) < 0 || !(ns = km_ns_request(arg, msg, q.ns, q.nslen, km_commit_cb)))
         return;
-    k->st.commits++;
-    if (!flux_msg_payload(msg, &len) || !flux_msg_has_flag(msg, FLUX_MSGF_RAW))
-        flux_respond_error(h, msg, EPROTO, "a commit needs a transaction as its payload");
-    else if (!k->master)
-        forward(k, msg);
-    else if (enqueue(k, msg, NULL) < 0)
+    ns->st.commits++;
+    if (!ns->master)
+        forward(ns, msg);
+    else if (enqueue(ns, msg, q.body, q.len, NULL) < 0)
         flux_respond_error(h, msg, ENOMEM, "the master is out of memory for a commit");
 }
 
-static void commit_end(struct km *k, struct commit *c)
+static void commit_txn(const struct commit *c, const void **txn, size_t *len)
+{
+    *txn = c->txn;
+    *len = c->len;
+    if (c->fence)
+        km_fence_txn(c->fence, txn, len);
+}
+
+static void commit_end(struct km_ns *ns, struct commit *c)
 {
     list_remove(&c->node);
     if (c->fence)
-        km_fence_done(k, c->fence, c->errnum, c->err.text);
+        km_fence_done(ns, c->fence, c->errnum, c->err.text);
     else if (c->errnum)
-        flux_respond_error(k->h, c->req, c->errnum, "%s", c->err.text);
+        flux_respond_error(ns->h, c->req, c->errnum, "%s", c->err.text);
     else
-        km_respond_root(k, c->req, k->version, k->rootref);
+        km_respond_root(ns, c->req);
     flux_msg_destroy(c->req);
     free(c);
 }
 
-/* One root change. */
-static void change(struct km *k)
+/* --- root changes --- */
+
+/* The change will stay (errnum 0), or never was: its root becomes visible, who waits is answered,
+ * and it is announced.  Changes end in the order in which they were applied. */
+static void change_durable(struct km_ns *ns, struct km_change *ch, int errnum, const char *error)
 {
-    struct list_node batch;
+    struct list_node *n;
+    if (ch->changed && errnum == 0)
+        km_root_set(ns, ch->version, ch->root);
+    while ((n = list_first(&ch->commits))) {
+        struct commit *c = list_entry(n, struct commit, node);
+        if (errnum && c->errnum == 0) {
+            c->errnum = errnum;
+            errmsg_set(&c->err, "%s", error);
+        }
+        commit_end(ns, c);
+    }
+    free(ch);
+    km_commit_publish(ns);
+}
+
+/* The change is in the store.  The one place between "applied" and "will stay". */
+static void change_applied(struct km_ns *ns, struct km_change *ch)
+{
+    change_durable(ns, ch, 0, NULL);
+}
+
+/* One root change. */
+static void change(struct km_ns *ns)
+{
+    struct km_change *ch = calloc(1, sizeof(*ch));
     errmsg_t err;
     size_t bytes = 0;
     unsigned ops = 0;
-    int rc = kvsstore_begin(k->store);
+    if (!ch)
+        return; /* they wait; more memory may be there later */
+    list_init(&ch->commits);
+    int rc = kvsstore_begin(ns->store);
     int errnum = rc < 0 ? errno : 0;
     if (rc < 0)
         errmsg_set(&err, "the master is out of memory for a root change");
-    list_init(&batch);
     struct list_node *n;
-    while (bytes < BATCH_BYTES && ops < BATCH_OPS && (n = list_first(&k->commits))) {
+    while (bytes < BATCH_BYTES && ops < BATCH_OPS && (n = list_first(&ns->commits))) {
         struct commit *c = list_entry(n, struct commit, node);
         const void *txn;
         size_t len;
         list_remove(n);
-        list_append(&batch, n);
-        if (c->fence)
-            km_fence_txn(c->fence, &txn, &len);
-        else
-            txn = flux_msg_payload(c->req, &len);
+        list_append(&ch->commits, n);
+        commit_txn(c, &txn, &len);
         bytes += len;
         ops++;
-        if (rc == 0 && kvsstore_apply(k->store, txn, len, &c->err) < 0)
+        if (rc == 0 && kvsstore_apply(ns->store, txn, len, &c->err) < 0)
             c->errnum = errno;
     }
     if (rc == 0) {
-        rc = kvsstore_end(k->store, &err);
+        rc = kvsstore_end(ns->store, &err);
         errnum = rc < 0 ? errno : 0;
     }
+    if (rc < 0) {
+        change_durable(ns, ch, errnum, err.text);
+        return;
+    }
     if (rc == 1) {
-        k->st.root_changes++;
-        km_root_set(k, kvsstore_version(k->store), kvsstore_root(k->store));
+        ns->st.root_changes++;
+        ch->changed = true;
+        ch->version = kvsstore_version(ns->store);
+        memcpy(ch->root, kvsstore_root(ns->store), blobref_size(ns->k->blobref));
     }
-    while ((n = list_first(&batch))) {
-        struct commit *c = list_entry(n, struct commit, node);
-        if (rc < 0 && c->errnum == 0) {
-            c->errnum = errnum;
-            c->err = err;
-        }
-        commit_end(k, c);
-    }
-    km_commit_publish(k);
+    change_applied(ns, ch);
 }
 
-void km_commit_work(struct km *k)
+void km_commit_work(struct km_ns *ns)
 {
-    if (!k->store)
+    if (!ns->store)
         return;
     bool more = false;
-    if (!list_empty(&k->commits)) {
-        change(k);
-        more = kvsstore_collect(k->store, COLLECT) || !list_empty(&k->commits);
+    if (!list_empty(&ns->commits)) {
+        change(ns);
+        more = kvsstore_collect(ns->store, COLLECT) || !list_empty(&ns->commits);
     } else {
-        more = kvsstore_collect(k->store, COLLECT);
+        more = kvsstore_collect(ns->store, COLLECT);
     }
     if (more)
-        km_poke(k);
+        km_poke(ns);
 }
 
 static void published_cb(flux_future_t *f, void *arg)
 {
-    struct km *k = arg;
+    struct km_ns *ns = arg;
     bool failed = flux_future_errnum(f) != 0;
     if (failed)
-        flux_log(k->h, LOG_ERR, "root version %llu could not be announced: %s",
-                 (unsigned long long)k->published, flux_future_error(f));
-    k->publish = NULL;
+        flux_log(ns->h, LOG_ERR, "root version %llu could not be announced: %s",
+                 (unsigned long long)ns->published, flux_future_error(f));
+    ns->publish = NULL;
     flux_future_destroy(f);
     if (!failed)
-        km_commit_publish(k);
+        km_commit_publish(ns);
 }
 
-void km_commit_publish(struct km *k)
+void km_commit_publish(struct km_ns *ns)
 {
-    if (k->publish || (k->announcing && k->published >= k->version))
+    if (ns->publish || (ns->announcing && ns->published >= ns->version))
         return;
     uint8_t buf[KVS_ROOT_WIRE_MAX];
-    struct kvs_root root = {.version = k->version};
-    memcpy(root.ref, k->rootref, strlen(k->rootref) + 1);
-    k->publish = flux_event_publish_raw(k->h, "kvs.setroot", buf, kvs_root_encode(&root, buf));
-    if (!k->publish || flux_future_then(k->publish, -1., published_cb, k) < 0) {
-        flux_log(k->h, LOG_ERR, "out of memory: a root is announced late");
-        flux_future_destroy(k->publish);
-        k->publish = NULL;
+    struct kvs_root root;
+    km_root_fill(ns, &root);
+    ns->publish = flux_event_publish_raw(ns->h, "kvs.setroot", buf, kvs_root_encode(&root, buf));
+    if (!ns->publish || flux_future_then(ns->publish, -1., published_cb, ns) < 0) {
+        flux_log(ns->h, LOG_ERR, "out of memory: a root is announced late");
+        flux_future_destroy(ns->publish);
+        ns->publish = NULL;
         return;
     }
-    k->announcing = true;
-    k->published = k->version;
+    ns->announcing = true;
+    ns->published = ns->version;
 }
 
-void km_commit_fini(struct km *k)
+void km_commit_fini(struct km_ns *ns)
 {
-    LIST_FOREACH_SAFE(n, tmp, &k->forwards)
+    LIST_FOREACH_SAFE(n, tmp, &ns->forwards)
     {
         struct forward *w = list_entry(n, struct forward, node);
-        flux_respond_error(k->h, w->req, ECONNABORTED,
+        flux_respond_error(ns->h, w->req, ECONNABORTED,
                            "kvs was stopped at rank %u while a commit was on its way: look whether "
                            "it took effect",
-                           flux_rank(k->h));
+                           flux_rank(ns->h));
         forward_free(w);
     }
-    LIST_FOREACH_SAFE(n, tmp, &k->commits)
+    LIST_FOREACH_SAFE(n, tmp, &ns->commits)
     {
         struct commit *c = list_entry(n, struct commit, node);
         list_remove(n);
         flux_msg_destroy(c->req);
         free(c);
     }
-    flux_future_destroy(k->publish);
+    flux_future_destroy(ns->publish);
 }

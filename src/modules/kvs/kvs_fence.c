@@ -47,11 +47,13 @@
 
 struct part {
     struct list_node node;
+    struct km_claim claim;
+    struct km_fence *f;
     flux_msg_t *req;
 };
 
 struct km_fence {
-    struct km *k;
+    struct km_ns *ns;
     struct list_node node; /* in km_fences.busy when there is something to send */
     char *name;
     uint32_t nprocs;
@@ -83,12 +85,14 @@ struct km_fences {
 };
 
 struct abort_in {
+    const char *namespace;
     const char *name;
     uint32_t nprocs;
     bool sent; /* calls went up before this: who knows no such fence has seen its end */
     const char *reason;
 };
 static const struct flux_field abort_fields[] = {
+    FLUX_FIELD_STR(struct abort_in, namespace, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct abort_in, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct abort_in, nprocs, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct abort_in, sent, FLUX_FIELD_REQUIRED),
@@ -115,21 +119,22 @@ struct km_fences *km_fences_create(void)
     return fs;
 }
 
-size_t km_fence_count(const struct km *k)
+size_t km_fence_count(const struct km_ns *ns)
 {
-    return hmap_count(k->fences->by_name);
+    return hmap_count(ns->fences->by_name);
 }
 
 static void part_free(struct part *p)
 {
     list_remove(&p->node);
+    km_claim_drop(p->f->ns->k->senders, &p->claim);
     flux_msg_destroy(p->req);
     free(p);
 }
 
 static void fence_free(struct km_fence *f)
 {
-    (void)hmap_take(f->k->fences->by_name, f->name);
+    (void)hmap_take(f->ns->fences->by_name, f->name);
     list_remove(&f->node);
     LIST_FOREACH_SAFE(n, tmp, &f->parts)
     part_free(list_entry(n, struct part, node));
@@ -141,18 +146,18 @@ static void fence_free(struct km_fence *f)
     free(f);
 }
 
-static struct km_fence *fence_new(struct km *k, const char *name, uint32_t nprocs)
+static struct km_fence *fence_new(struct km_ns *ns, const char *name, uint32_t nprocs)
 {
     struct km_fence *f = calloc(1, sizeof(*f));
     if (!f)
         return NULL;
-    f->k = k;
+    f->ns = ns;
     f->nprocs = nprocs;
     list_init(&f->parts);
     list_init(&f->node);
     f->name = strdup(name);
     f->puts = hmap_create_str(NULL);
-    if (!f->name || !f->puts || hmap_put(k->fences->by_name, name, f) < 0) {
+    if (!f->name || !f->puts || hmap_put(ns->fences->by_name, name, f) < 0) {
         hmap_destroy(f->puts);
         free(f->name);
         free(f);
@@ -220,15 +225,15 @@ void km_fence_txn(const struct km_fence *f, const void **txn, size_t *len)
 
 /* --- the end --- */
 
-void km_fence_done(struct km *k, struct km_fence *f, int errnum, const char *error)
+void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char *error)
 {
     LIST_FOREACH(n, &f->parts)
     {
         struct part *p = list_entry(n, struct part, node);
         if (errnum)
-            flux_respond_error(k->h, p->req, errnum, "%s", error);
+            flux_respond_error(ns->h, p->req, errnum, "%s", error);
         else
-            km_respond_root(k, p->req, k->version, k->rootref);
+            km_respond_root(ns, p->req);
     }
     fence_free(f);
 }
@@ -240,11 +245,12 @@ static void grave_free(struct km_fences *fs, struct grave *g)
     free(g);
 }
 
-static void bury(struct km *k, const char *name, uint32_t nprocs, uint32_t left, const char *why)
+static void bury(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t left,
+                 const char *why)
 {
-    struct km_fences *fs = k->fences;
+    struct km_fences *fs = ns->fences;
     struct list_node *n;
-    double now = flux_now(k->h);
+    double now = flux_now(ns->h);
     while ((n = list_first(&fs->old)) &&
            (hmap_count(fs->graves) >= GRAVES_MAX || list_entry(n, struct grave, node)->until < now))
         grave_free(fs, list_entry(n, struct grave, node));
@@ -269,10 +275,11 @@ static void bury(struct km *k, const char *name, uint32_t nprocs, uint32_t left,
         list_append(&fs->old, &g->node);
 }
 
-static void send_abort(struct km *k, const char *name, uint32_t nprocs, bool sent, const char *why)
+static void send_abort(struct km_ns *ns, const char *name, uint32_t nprocs, bool sent,
+                       const char *why)
 {
-    struct abort_in out = {name, nprocs, sent, why};
-    flux_future_destroy(flux_rpc_struct(k->h, "kvs.fence-abort", &abort_schema, &out,
+    struct abort_in out = {ns->name, name, nprocs, sent, why};
+    flux_future_destroy(flux_rpc_struct(ns->h, "kvs.fence-abort", &abort_schema, &out,
                                         FLUX_NODEID_ANY,
                                         FLUX_MSGF_UPSTREAM | FLUX_MSGF_NORESPONSE));
 }
@@ -283,11 +290,11 @@ static int flush(struct km_fence *f);
  * The fence may be gone after this. */
 static void fence_abort(struct km_fence *f, const char *why)
 {
-    struct km *k = f->k;
-    if (k->master) {
+    struct km_ns *ns = f->ns;
+    if (ns->master) {
         if (!f->applying) {
-            bury(k, f->name, f->nprocs, f->nprocs - f->count, why);
-            km_fence_done(k, f, ECONNABORTED, why);
+            bury(ns, f->name, f->nprocs, f->nprocs - f->count, why);
+            km_fence_done(ns, f, ECONNABORTED, why);
         }
         return;
     }
@@ -296,9 +303,9 @@ static void fence_abort(struct km_fence *f, const char *why)
         if (flush(f) < 0)
             return;
     }
-    send_abort(k, f->name, f->nprocs, f->first != NULL, why);
+    send_abort(ns, f->name, f->nprocs, f->first != NULL, why);
     if (!f->first)
-        km_fence_done(k, f, ECONNABORTED, why);
+        km_fence_done(ns, f, ECONNABORTED, why);
 }
 
 /* --- upstream --- */
@@ -306,19 +313,19 @@ static void fence_abort(struct km_fence *f, const char *why)
 static void over_cb(flux_future_t *fut, void *arg)
 {
     struct km_fence *f = arg;
-    struct km *k = f->k;
+    struct km_ns *ns = f->ns;
     const void *data;
     size_t len;
     errmsg_t err;
     struct kvs_root root;
     if (flux_rpc_get_raw(fut, &data, &len, &err) < 0 ||
-        kvs_root_decode(data, len, &root, &err) < 0 || km_root_heard(k, &root, &err) < 0) {
-        km_fence_done(k, f, errno, err.text);
+        kvs_root_decode(data, len, &root, &err) < 0 || km_root_heard(ns, &root, &err) < 0) {
+        km_fence_done(ns, f, errno, err.text);
         return;
     }
     LIST_FOREACH(n, &f->parts)
     {
-        flux_respond_raw(k->h, list_entry(n, struct part, node)->req, data, len);
+        flux_respond_raw(ns->h, list_entry(n, struct part, node)->req, data, len);
     }
     fence_free(f);
 }
@@ -328,7 +335,7 @@ static void added_cb(flux_future_t *fut, void *arg)
     struct km_fence *f = arg;
     errmsg_t err;
     if (flux_rpc_get(fut, &err) < 0) {
-        km_fence_done(f->k, f, errno, err.text);
+        km_fence_done(f->ns, f, errno, err.text);
         return;
     }
     f->add = NULL;
@@ -339,13 +346,15 @@ static void added_cb(flux_future_t *fut, void *arg)
 /* Send what was merged, unless an earlier message waits for its answer.  -1: the fence is over. */
 static int flush(struct km_fence *f)
 {
-    struct km *k = f->k;
+    struct km_ns *ns = f->ns;
     if (f->unsent == 0 || f->add)
         return 0;
     struct kvs_fence_req q = {.nprocs = f->nprocs,
                               .count = f->unsent,
-                              .rank = flux_rank(k->h),
+                              .rank = flux_rank(ns->h),
                               .flags = KVS_FENCE_INSTANCE,
+                              .ns = ns->name,
+                              .nslen = strlen(ns->name),
                               .name = f->name,
                               .namelen = strlen(f->name)};
     const void *txn;
@@ -357,12 +366,12 @@ static int flush(struct km_fence *f)
     flux_future_t *fut = NULL;
     if (buf) {
         kvs_fence_req_encode(&q, buf);
-        fut = km_upstream(k, "kvs.fence", buf, kvs_fence_req_size(&q), false);
+        fut = km_upstream(ns, "kvs.fence", buf, kvs_fence_req_size(&q), false);
         free(buf);
     }
     if (!fut || flux_future_then(fut, -1., f->first ? added_cb : over_cb, f) < 0) {
         flux_future_destroy(fut);
-        km_fence_done(k, f, ENOMEM, "an instance of kvs is out of memory for a fence");
+        km_fence_done(ns, f, ENOMEM, "an instance of kvs is out of memory for a fence");
         return -1;
     }
     if (f->first)
@@ -376,10 +385,10 @@ static int flush(struct km_fence *f)
     return 0;
 }
 
-void km_fence_work(struct km *k)
+void km_fence_work(struct km_ns *ns)
 {
     struct list_node *n;
-    while ((n = list_first(&k->fences->busy))) {
+    while ((n = list_first(&ns->fences->busy))) {
         list_remove(n);
         (void)flush(list_entry(n, struct km_fence, node));
     }
@@ -388,35 +397,50 @@ void km_fence_work(struct km *k)
 /* --- requests --- */
 
 /* A call for a fence that is over by an abort: true when it was answered. */
-static bool is_late(struct km *k, const flux_msg_t *msg, const char *name,
+static bool is_late(struct km_ns *ns, const flux_msg_t *msg, const char *name,
                     const struct kvs_fence_req *q)
 {
-    struct grave *g = hmap_get(k->fences->graves, name);
+    struct grave *g = hmap_get(ns->fences->graves, name);
     if (!g)
         return false;
-    if (g->nprocs != q->nprocs || g->until < flux_now(k->h)) {
-        grave_free(k->fences, g);
+    if (g->nprocs != q->nprocs || g->until < flux_now(ns->h)) {
+        grave_free(ns->fences, g);
         return false;
     }
-    flux_respond_error(k->h, msg, ECONNABORTED, "%s", g->why.text);
+    flux_respond_error(ns->h, msg, ECONNABORTED, "%s", g->why.text);
     if (g->left <= q->count)
-        grave_free(k->fences, g);
+        grave_free(ns->fences, g);
     else
         g->left -= q->count;
     return true;
 }
 
-static void join(struct km *k, const flux_msg_t *msg, struct km_fence *f,
+static void part_gone(struct km_claim *c, bool cancelled)
+{
+    struct part *p = list_entry(c, struct part, claim);
+    struct km_fence *f = p->f;
+    errmsg_t why;
+    if (cancelled)
+        return; /* no stream: the call was made */
+    part_free(p);
+    errmsg_set(&why, "fence '%.128s' was aborted: a participant at rank %u disconnected", f->name,
+               flux_rank(f->ns->h));
+    fence_abort(f, why.text);
+}
+
+static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
                  const struct kvs_fence_req *q)
 {
     errmsg_t err;
     bool add = q->flags & KVS_FENCE_ADD;
     struct part *p = add ? NULL : calloc(1, sizeof(*p));
-    if (!add && !p) {
-        flux_respond_error(k->h, msg, ENOMEM, "out of memory for a fence");
+    if (!add && (!p || km_claim(ns->k->senders, &p->claim, msg, part_gone) < 0)) {
+        free(p);
+        flux_respond_error(ns->h, msg, ENOMEM, "out of memory for a fence");
         return;
     }
     if (p) {
+        p->f = f;
         p->req = flux_msg_incref(msg);
         list_init(&p->node);
         list_append(&f->parts, &p->node);
@@ -426,55 +450,55 @@ static void join(struct km *k, const flux_msg_t *msg, struct km_fence *f,
     if (merge(f, q, &err) < 0) {
         /* Half merged: it can only end, and must not be complete without this one. */
         if (add)
-            flux_respond_error(k->h, msg, errno, "%s", err.text);
+            flux_respond_error(ns->h, msg, errno, "%s", err.text);
         f->count -= q->count;
         f->unsent -= q->count;
         fence_abort(f, err.text);
         return;
     }
     if (add)
-        flux_respond_raw(k->h, msg, NULL, 0);
-    if (!k->master) {
+        flux_respond_raw(ns->h, msg, NULL, 0);
+    if (!ns->master) {
         if (list_empty(&f->node))
-            list_append(&k->fences->busy, &f->node);
-        km_poke(k);
+            list_append(&ns->fences->busy, &f->node);
+        km_poke(ns);
     } else if (f->count == f->nprocs) {
         f->applying = true;
-        if (km_commit_fence(k, f) < 0)
-            km_fence_done(k, f, ENOMEM, "the master is out of memory for a fence");
+        if (km_commit_fence(ns, f) < 0)
+            km_fence_done(ns, f, ENOMEM, "the master is out of memory for a fence");
     }
 }
 
 void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km *k = arg;
+    struct km_ns *ns;
     struct kvs_fence_req q;
     errmsg_t err;
     size_t len;
     const void *data = flux_msg_payload(msg, &len);
     char name[KVS_FENCE_NAME_MAX + 1];
-    if (!km_ready(k, msg, km_fence_cb))
-        return;
     if (kvs_fence_req_decode(data, len, &q, &err) < 0 || check_txn(&q, &err) < 0) {
         flux_respond_error(h, msg, errno, "%s", err.text);
         return;
     }
+    if (!(ns = km_ns_request(arg, msg, q.ns, q.nslen, km_fence_cb)))
+        return;
     memcpy(name, q.name, q.namelen);
     name[q.namelen] = '\0';
     if (q.flags && !(flux_msg_rolemask(msg) & FLUX_ROLE_BROKER)) {
         flux_respond_error(h, msg, EPERM, "only an instance of kvs may call a fence for others");
         return;
     }
-    struct km_fence *f = hmap_get(k->fences->by_name, name);
+    struct km_fence *f = hmap_get(ns->fences->by_name, name);
     if (!f) {
-        if (is_late(k, msg, name, &q))
+        if (is_late(ns, msg, name, &q))
             return;
         if (q.flags & KVS_FENCE_ADD) {
             flux_respond_error(h, msg, ECONNABORTED, "fence '%s' is over", name);
             return;
         }
-        k->st.fences++;
-        if (!(f = fence_new(k, name, q.nprocs))) {
+        ns->st.fences++;
+        if (!(f = fence_new(ns, name, q.nprocs))) {
             flux_respond_error(h, msg, ENOMEM, "out of memory for a fence");
             return;
         }
@@ -486,67 +510,45 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         flux_respond_error(h, msg, EINVAL, "fence '%s' of %u has been called more often than that",
                            name, f->nprocs);
     else
-        join(k, msg, f, &q);
+        join(ns, msg, f, &q);
 }
 
 void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km *k = arg;
+    struct km_ns *ns;
     struct abort_in in;
     json_t *owner;
-    if (!km_ready(k, msg, km_fence_abort_cb) ||
-        flux_request_decode(h, msg, &abort_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, msg, &abort_schema, &in, &owner) < 0)
         return;
-    struct km_fence *f = hmap_get(k->fences->by_name, in.name);
+    if (!(ns = km_ns_request(arg, msg, in.namespace, strlen(in.namespace), km_fence_abort_cb))) {
+        json_decref(owner);
+        return;
+    }
+    struct km_fence *f = hmap_get(ns->fences->by_name, in.name);
     if (f && f->nprocs == in.nprocs)
         fence_abort(f, in.reason);
-    else if (!f && !k->master)
-        send_abort(k, in.name, in.nprocs, in.sent, in.reason);
+    else if (!f && !ns->master)
+        send_abort(ns, in.name, in.nprocs, in.sent, in.reason);
     else if (!f && !in.sent)
-        bury(k, in.name, in.nprocs, in.nprocs, in.reason);
+        bury(ns, in.name, in.nprocs, in.nprocs, in.reason);
     json_decref(owner);
 }
 
-void km_fence_disconnect(struct km *k, const char *sender)
+void km_fences_destroy(struct km_ns *ns)
 {
-    char buf[FLUX_SENDER_MAX];
-    size_t pos = 0;
-    void *val;
-    while (hmap_next(k->fences->by_name, &pos, NULL, NULL, &val)) {
-        struct km_fence *f = val;
-        bool found = false;
-        LIST_FOREACH_SAFE(n, tmp, &f->parts)
-        {
-            struct part *p = list_entry(n, struct part, node);
-            if (strcmp(flux_msg_sender(p->req, buf, sizeof(buf)), sender) == 0) {
-                part_free(p);
-                found = true;
-            }
-        }
-        if (found) {
-            errmsg_t why;
-            errmsg_set(&why, "fence '%.128s' was aborted: a participant at rank %u disconnected",
-                       f->name, flux_rank(k->h));
-            fence_abort(f, why.text);
-        }
-    }
-}
-
-void km_fences_destroy(struct km *k)
-{
-    struct km_fences *fs = k->fences;
+    struct km_fences *fs = ns->fences;
     errmsg_t why;
     size_t pos = 0;
     void *val;
     if (!fs)
         return;
     /* The next instance could not go on: it does not know what was sent on and what was not. */
-    errmsg_set(&why, "the fence was aborted: kvs was stopped at rank %u", flux_rank(k->h));
+    errmsg_set(&why, "the fence was aborted: kvs was stopped at rank %u", flux_rank(ns->h));
     while (hmap_next(fs->by_name, &pos, NULL, NULL, &val)) {
         struct km_fence *f = val;
         if (f->first)
-            send_abort(k, f->name, f->nprocs, true, why.text);
-        km_fence_done(k, f, ECONNABORTED, why.text);
+            send_abort(ns, f->name, f->nprocs, true, why.text);
+        km_fence_done(ns, f, ECONNABORTED, why.text);
     }
     LIST_FOREACH_SAFE(n, tmp, &fs->old)
     grave_free(fs, list_entry(n, struct grave, node));

@@ -1,6 +1,6 @@
 /* kvs_load.c - objects from upstream, and for downstream.
  *
- *    kvs.load request: digests, one after the other (at most 256)
+ *    kvs.load request: namespace (kvs_wire.h), digests, one after the other (at most 256)
  *    response: per digest  u32 length, bytes;   length 0xffffffff: there is no such object,
  *              0xfffffffe: it did not fit in this answer, ask again
  *
@@ -40,10 +40,10 @@ struct km_wait_item {
     uint8_t digest[BLOBREF_DIGEST_MAX];
 };
 
-void km_wait_init(struct km_wait *w, struct km *k, km_wait_f done)
+void km_wait_init(struct km_wait *w, struct km_ns *ns, km_wait_f done)
 {
     memset(w, 0, sizeof(*w));
-    w->k = k;
+    w->ns = ns;
     w->done = done;
     list_init(&w->items);
 }
@@ -54,9 +54,9 @@ static void item_came(struct content_waiter *cw, int errnum, const char *error)
     struct km_wait *w = it->owner;
     it->owner = NULL;
     if (errnum == 0) {
-        it->held = content_get(w->k->content, it->digest);
+        it->held = content_get(w->ns->content, it->digest);
         if (it->held)
-            content_hold(w->k->content, it->held);
+            content_hold(w->ns->content, it->held);
     } else if (w->errnum == 0) {
         w->errnum = errnum;
         snprintf(w->error, sizeof(w->error), "%s", error);
@@ -65,25 +65,25 @@ static void item_came(struct content_waiter *cw, int errnum, const char *error)
         w->done(w);
 }
 
-static int want(struct km *k, const uint8_t *digest)
+static int want(struct km_ns *ns, const uint8_t *digest)
 {
-    if (k->nwanted == k->wanted_cap) {
-        size_t cap = k->wanted_cap ? k->wanted_cap * 2 : 64;
-        void *p = realloc(k->wanted, cap * sizeof(*k->wanted));
+    if (ns->nwanted == ns->wanted_cap) {
+        size_t cap = ns->wanted_cap ? ns->wanted_cap * 2 : 64;
+        void *p = realloc(ns->wanted, cap * sizeof(*ns->wanted));
         if (!p)
             return -1;
-        k->wanted = p;
-        k->wanted_cap = cap;
+        ns->wanted = p;
+        ns->wanted_cap = cap;
     }
-    memcpy(k->wanted[k->nwanted++], digest, BLOBREF_DIGEST_MAX);
-    km_poke(k);
+    memcpy(ns->wanted[ns->nwanted++], digest, BLOBREF_DIGEST_MAX);
+    km_poke(ns);
     return 0;
 }
 
 int km_wait_for(struct km_wait *w, const struct kvsmiss *miss)
 {
-    struct km *k = w->k;
-    if (k->master) {
+    struct km_ns *ns = w->ns;
+    if (ns->master) {
         errno = ENOENT;
         return -1;
     }
@@ -94,7 +94,7 @@ int km_wait_for(struct km_wait *w, const struct kvsmiss *miss)
             return -1;
         it->owner = w;
         memcpy(it->digest, miss->digest[i], BLOBREF_DIGEST_MAX);
-        int rc = content_wait(k->content, it->digest, &it->waiter, item_came);
+        int rc = content_wait(ns->content, it->digest, &it->waiter, item_came);
         if (rc < 0) {
             free(it);
             return -1;
@@ -102,11 +102,11 @@ int km_wait_for(struct km_wait *w, const struct kvsmiss *miss)
         list_init(&it->node);
         list_append(&w->items, &it->node);
         w->waiting++;
-        if (rc == 1 && want(k, it->digest) < 0) {
+        if (rc == 1 && want(ns, it->digest) < 0) {
             content_waiter_cancel(&it->waiter);
             it->owner = NULL;
             w->waiting--;
-            content_deny(k->content, it->digest, ENOMEM, "out of memory");
+            content_deny(ns->content, it->digest, ENOMEM, "out of memory");
             errno = ENOMEM;
             return -1;
         }
@@ -119,7 +119,7 @@ int km_wait_hold(struct km_wait *w, struct content_obj *o)
     struct km_wait_item *it = calloc(1, sizeof(*it));
     if (!it)
         return -1;
-    content_hold(w->k->content, o);
+    content_hold(w->ns->content, o);
     it->held = o;
     list_init(&it->node);
     list_append(&w->items, &it->node);
@@ -134,7 +134,7 @@ void km_wait_clear(struct km_wait *w)
         if (it->owner)
             content_waiter_cancel(&it->waiter);
         if (it->held)
-            content_release(w->k->content, it->held);
+            content_release(w->ns->content, it->held);
         list_remove(n);
         free(it);
     }
@@ -145,7 +145,7 @@ void km_wait_clear(struct km_wait *w)
 
 struct load {
     struct list_node node;
-    struct km *k;
+    struct km_ns *ns;
     flux_future_t *f;
     size_t n;
     uint8_t digest[KVS_LOAD_MAX][BLOBREF_DIGEST_MAX];
@@ -161,39 +161,39 @@ static void load_free(struct load *l)
 static void deny(struct load *l, size_t from, int errnum, const char *error)
 {
     for (size_t i = from; i < l->n; i++)
-        content_deny(l->k->content, l->digest[i], errnum, error);
+        content_deny(l->ns->content, l->digest[i], errnum, error);
 }
 
 /* One object of an answer; how many bytes it took, or -1 when the answer ends here. */
 static ssize_t take(struct load *l, size_t i, const uint8_t *p, size_t left)
 {
-    struct km *k = l->k;
+    struct km_ns *ns = l->ns;
     if (left < 4)
         return -1;
     uint32_t len = kvs_get32(p);
     if (len == ABSENT) {
-        content_deny(k->content, l->digest[i], ENOENT, "the store has no such object any more");
+        content_deny(ns->content, l->digest[i], ENOENT, "the store has no such object any more");
         return 4;
     }
     if (len == LATER) {
-        if (want(k, l->digest[i]) < 0)
-            content_deny(k->content, l->digest[i], ENOMEM, "out of memory");
+        if (want(ns, l->digest[i]) < 0)
+            content_deny(ns->content, l->digest[i], ENOMEM, "out of memory");
         return 4;
     }
     if (len > left - 4)
         return -1;
     errmsg_t err;
-    if (treeobj_check(p + 4, len, blobref_size(k->blobref), &err) < 0)
-        content_deny(k->content, l->digest[i], EPROTO, err.text);
+    if (treeobj_check(p + 4, len, blobref_size(ns->k->blobref), &err) < 0)
+        content_deny(ns->content, l->digest[i], EPROTO, err.text);
     else
-        (void)content_supply(k->content, l->digest[i], p + 4, len); /* waiters are told */
+        (void)content_supply(ns->content, l->digest[i], p + 4, len); /* waiters are told */
     return 4 + (ssize_t)len;
 }
 
 static void loaded_cb(flux_future_t *f, void *arg)
 {
     struct load *l = arg;
-    struct km *k = l->k;
+    struct km_ns *ns = l->ns;
     const void *data;
     size_t len, pos = 0, i = 0;
     errmsg_t err;
@@ -209,31 +209,36 @@ static void loaded_cb(flux_future_t *f, void *arg)
         deny(l, i, EPROTO, "an answer with objects was cut off");
     }
     load_free(l);
-    content_trim(k->content);
+    content_trim(ns->content);
 }
 
-void km_load_work(struct km *k)
+void km_load_work(struct km_ns *ns)
 {
-    size_t dsize = k->blobref ? blobref_size(k->blobref) : 0;
-    while (k->nwanted > 0) {
+    size_t dsize = ns->k->blobref ? blobref_size(ns->k->blobref) : 0;
+    while (ns->nwanted > 0) {
         struct load *l = calloc(1, sizeof(*l));
         if (!l) {
-            content_deny_all(k->content, ENOMEM, "out of memory");
-            k->nwanted = 0;
+            content_deny_all(ns->content, ENOMEM, "out of memory");
+            ns->nwanted = 0;
             return;
         }
-        uint8_t *buf = malloc(KVS_LOAD_MAX * dsize);
-        l->k = k;
-        l->n = k->nwanted < KVS_LOAD_MAX ? k->nwanted : KVS_LOAD_MAX;
+        size_t nslen = strlen(ns->name);
+        struct kvs_ns_req q = {.ns = ns->name, .nslen = nslen};
+        uint8_t *buf = malloc(KVS_NS_HEADER + nslen + KVS_LOAD_MAX * dsize);
+        l->ns = ns;
+        l->n = ns->nwanted < KVS_LOAD_MAX ? ns->nwanted : KVS_LOAD_MAX;
         list_init(&l->node);
-        list_append(&k->loads, &l->node);
-        memcpy(l->digest, k->wanted, l->n * sizeof(l->digest[0]));
-        k->nwanted -= l->n;
-        memmove(k->wanted, k->wanted + l->n, k->nwanted * sizeof(*k->wanted));
+        list_append(&ns->loads, &l->node);
+        memcpy(l->digest, ns->wanted, l->n * sizeof(l->digest[0]));
+        ns->nwanted -= l->n;
+        memmove(ns->wanted, ns->wanted + l->n, ns->nwanted * sizeof(*ns->wanted));
+        if (buf)
+            kvs_ns_req_encode(&q, buf);
+        size_t head = kvs_ns_req_size(&q);
         for (size_t i = 0; buf && i < l->n; i++)
-            memcpy(buf + i * dsize, l->digest[i], dsize);
-        k->st.loads += l->n;
-        if (!buf || !(l->f = km_upstream(k, "kvs.load", buf, l->n * dsize, false)) ||
+            memcpy(buf + head + i * dsize, l->digest[i], dsize);
+        ns->st.loads += l->n;
+        if (!buf || !(l->f = km_upstream(ns, "kvs.load", buf, head + l->n * dsize, false)) ||
             flux_future_then(l->f, -1., loaded_cb, l) < 0) {
             deny(l, 0, ENOMEM, "out of memory");
             load_free(l);
@@ -246,9 +251,10 @@ void km_load_work(struct km *k)
 
 struct serve {
     struct list_node node;
-    struct km *k;
+    struct km_ns *ns;
     struct km_wait wait;
     flux_msg_t *req;
+    const uint8_t *digests; /* in the request */
     size_t n;
 };
 
@@ -262,51 +268,51 @@ static void serve_free(struct serve *s)
 
 static void serve_answer(struct serve *s)
 {
-    struct km *k = s->k;
-    size_t dsize = blobref_size(k->blobref), len;
-    const uint8_t *d = flux_msg_payload(s->req, &len);
+    struct km_ns *ns = s->ns;
+    size_t dsize = blobref_size(ns->k->blobref);
+    const uint8_t *d = s->digests;
     size_t size = 0;
     for (size_t i = 0; i < s->n; i++) {
-        struct content_obj *o = content_get(k->content, d + i * dsize);
+        struct content_obj *o = content_get(ns->content, d + i * dsize);
         size += 4 + (o ? o->len : 0);
     }
     size_t room = size < ANSWER_MAX ? size : ANSWER_MAX + CONTENT_OBJECT_MAX;
     uint8_t *buf = malloc((room < size ? room : size) + 1), *p = buf;
     if (!buf) {
-        flux_respond_error(k->h, s->req, ENOMEM, "rank %u is out of memory for objects",
-                           flux_rank(k->h));
+        flux_respond_error(ns->h, s->req, ENOMEM, "rank %u is out of memory for objects",
+                           flux_rank(ns->h));
         return;
     }
     size_t left = s->n * 4; /* for the lengths still to come */
     for (size_t i = 0; i < s->n; i++, left -= 4) {
-        struct content_obj *o = content_get(k->content, d + i * dsize);
+        struct content_obj *o = content_get(ns->content, d + i * dsize);
         bool fits = !o || p == buf || (size_t)(p - buf) + o->len + left <= ANSWER_MAX;
         kvs_put32(p, !o ? ABSENT : fits ? o->len : LATER);
         p += 4;
         if (o && fits) {
             memcpy(p, o->data, o->len);
             p += o->len;
-            k->st.served++;
+            ns->st.served++;
         }
     }
     flux_msg_t *resp = flux_msg_response_create(s->req, 0);
     if (!resp) {
         free(buf);
-        flux_respond_error(k->h, s->req, ENOMEM, "rank %u is out of memory for objects",
-                           flux_rank(k->h));
+        flux_respond_error(ns->h, s->req, ENOMEM, "rank %u is out of memory for objects",
+                           flux_rank(ns->h));
         return;
     }
     if (flux_msg_take_raw(resp, buf, (size_t)(p - buf)) < 0)
         flux_msg_destroy(resp);
     else
-        (void)flux_send(k->h, resp); /* the broker ends the request when it cannot */
+        (void)flux_send(ns->h, resp); /* the broker ends the request when it cannot */
 }
 
 static void serve_done(struct km_wait *w)
 {
     struct serve *s = list_entry(w, struct serve, wait);
     if (w->errnum && w->errnum != ENOENT)
-        flux_respond_error(s->k->h, s->req, w->errnum, "%s", w->error);
+        flux_respond_error(s->ns->h, s->req, w->errnum, "%s", w->error);
     else
         serve_answer(s);
     serve_free(s);
@@ -314,15 +320,14 @@ static void serve_done(struct km_wait *w)
 
 void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km *k = arg;
-    size_t len;
-    const uint8_t *d = flux_msg_payload(msg, &len);
-    if (!km_ready(k, msg, km_load_cb))
+    struct km_ns *ns;
+    struct kvs_ns_req q;
+    if (km_decode(h, msg, &q) < 0 || !(ns = km_ns_request(arg, msg, q.ns, q.nslen, km_load_cb)))
         return;
-    size_t dsize = blobref_size(k->blobref);
-    if (!flux_msg_has_flag(msg, FLUX_MSGF_RAW) || len == 0 || len % dsize ||
-        len / dsize > KVS_LOAD_MAX) {
-        flux_respond_error(h, msg, EPROTO, "request of %zu bytes is no list of objects", len);
+    const uint8_t *d = q.body;
+    size_t dsize = blobref_size(ns->k->blobref);
+    if (q.len == 0 || q.len % dsize || q.len / dsize > KVS_LOAD_MAX) {
+        flux_respond_error(h, msg, EPROTO, "request of %zu bytes is no list of objects", q.len);
         return;
     }
     struct serve *s = calloc(1, sizeof(*s));
@@ -330,26 +335,27 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         flux_respond_error(h, msg, ENOMEM, "out of memory");
         return;
     }
-    s->k = k;
+    s->ns = ns;
     s->req = flux_msg_incref(msg);
-    s->n = len / dsize;
+    s->digests = d;
+    s->n = q.len / dsize;
     list_init(&s->node);
-    list_append(&k->serves, &s->node);
-    km_wait_init(&s->wait, k, serve_done);
-    k->miss.n = 0;
+    list_append(&ns->serves, &s->node);
+    km_wait_init(&s->wait, ns, serve_done);
+    ns->miss.n = 0;
     int rc = 0;
-    for (size_t i = 0; i < s->n && !k->master && rc == 0; i++) {
+    for (size_t i = 0; i < s->n && !ns->master && rc == 0; i++) {
         /* What is here must not be dropped while the rest is on its way. */
-        struct content_obj *o = content_get(k->content, d + i * dsize);
+        struct content_obj *o = content_get(ns->content, d + i * dsize);
         if (o)
             rc = km_wait_hold(&s->wait, o);
         else
-            memcpy(k->miss.digest[k->miss.n++], d + i * dsize, dsize);
+            memcpy(ns->miss.digest[ns->miss.n++], d + i * dsize, dsize);
     }
     if (rc < 0) {
         flux_respond_error(h, msg, ENOMEM, "out of memory");
-    } else if (k->miss.n > 0) {
-        if (km_wait_for(&s->wait, &k->miss) == 0)
+    } else if (ns->miss.n > 0) {
+        if (km_wait_for(&s->wait, &ns->miss) == 0)
             return;
         flux_respond_error(h, msg, ENOMEM, "out of memory");
     } else {
@@ -358,11 +364,11 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     serve_free(s);
 }
 
-void km_load_fini(struct km *k)
+void km_load_fini(struct km_ns *ns)
 {
-    LIST_FOREACH_SAFE(n, tmp, &k->serves)
+    LIST_FOREACH_SAFE(n, tmp, &ns->serves)
     serve_free(list_entry(n, struct serve, node));
-    LIST_FOREACH_SAFE(n, tmp, &k->loads)
+    LIST_FOREACH_SAFE(n, tmp, &ns->loads)
     load_free(list_entry(n, struct load, node));
-    free(k->wanted);
+    free(ns->wanted);
 }

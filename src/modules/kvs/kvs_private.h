@@ -1,191 +1,58 @@
-/* What the files of the kvs module share.  See kvs_module.c for how they work together. */
+/* What the files of the kvs module share: the instance, and what its files do for each other.  See
+ * kvs_module.c for how they work together, and kvs_ns.h for what belongs to one namespace. */
 #ifndef KVS_MODULE_PRIVATE_H
 #define KVS_MODULE_PRIVATE_H
 
-#include "libcontent/content.h"
+#include "kvs_ns.h"
+#include "kvs_sender.h"
 #include "libflux/module.h"
-#include "libkvs/kvs_key.h"
-#include "libkvs/kvs_txn.h"
-#include "libkvs/kvs_wire.h"
-#include "libkvs/kvsstore.h"
-#include "libkvs/kvswalk.h"
-#include "libutil/hmap.h"
-#include "libutil/list.h"
-
-struct km_watches;
-struct km_fences;
 
 struct km {
     flux_t *h;
     flux_handlers_t *handlers;
     flux_watcher_t *defer; /* what is to be done when all that came in was looked at */
-    bool master;
-    bool started; /* the attributes are here */
+    bool first;            /* rank 0: the master of the primary namespace */
+    bool started;          /* the attributes are here */
     char hash[16];
+    blobref_t *blobref; /* NULL until the hash is known */
     uint64_t cache_limit;
-
-    /* NULL until the hash is known. */
-    blobref_t *blobref;
-    content_t *content;
-    kvsstore_t *store; /* master */
-
-    /* The root, once it is known. */
-    bool ready;
-    uint64_t version;
-    uint8_t root[BLOBREF_DIGEST_MAX];
-    char rootref[BLOBREF_TEXT_MAX];
-    struct list_node early; /* requests that came before */
-    size_t nearly;
+    hmap_t *spaces;        /* name -> struct km_ns */
+    struct list_node busy; /* namespaces that have work for the deferral */
+    struct km_ns *primary; /* always there */
+    struct km_senders *senders;
     flux_future_t *starting; /* attributes */
     flux_future_t *subscribing;
-    flux_future_t *getroot;
-    bool asked_master; /* of whom, and at which version known here, getroot was asked */
-    uint64_t asked_at;
-    bool suspicious;             /* the store may have begun anew: ask the master */
-    struct list_node vwaits;     /* kvs.wait-version, lowest version first */
-    struct list_node refreshers; /* reads that need a newer root than this */
-
-    /* commit */
-    struct list_node forwards; /* sent upstream */
-    struct list_node commits;  /* master: waiting to be applied */
-    flux_future_t *publish;    /* master: the setroot event being numbered */
-    bool announcing;           /* master: there was one already */
-    uint64_t published;        /* version it carries */
-
-    /* objects from upstream */
-    struct list_node loads;  /* requests sent */
-    struct list_node serves; /* kvs.load being answered */
-    uint8_t (*wanted)[BLOBREF_DIGEST_MAX];
-    size_t nwanted, wanted_cap;
-
-    struct list_node reads;
-    struct km_fences *fences;
-    struct km_watches *watches;
-    struct kvsmiss miss; /* scratch */
-
-    struct {
-        uint64_t lookups, readdirs, commits, root_changes, fences, loads, served, watch_sent,
-            watch_looked;
-    } st;
 };
 
-/* --- kvs_module.c --- */
+/* The namespace that a request is for, once it is ready; NULL when the request was answered with an
+ * error, or put by until then: `cb` gets it again. */
+struct km_ns *km_ns_request(struct km *k, const flux_msg_t *msg, const char *name, size_t len,
+                            flux_handler_f cb);
+/* The raw payload of a request that is something for a namespace.  -1 after answering. */
+int km_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q);
+/* Learn the hash of the session from the text of a reference.  -1 with EPROTO or ENOMEM. */
+int km_learn_hash(struct km *k, const char *ref, errmsg_t *err);
 
-/* Have the work done soon that may be put together. */
-void km_poke(struct km *k);
-/* A request that needs a root: false after putting it by when there is none yet; `cb` gets it
- * again. */
-bool km_ready(struct km *k, const flux_msg_t *msg, flux_handler_f cb);
-/* A root was heard of: take it when it is newer.  -1 with EPROTO and a sentence. */
-int km_root_heard(struct km *k, const struct kvs_root *r, errmsg_t *err);
-void km_root_set(struct km *k, uint64_t version, const uint8_t *digest);
-/* Ask upstream (the master when `newest`) for the root; who waits is in `early` and `refreshers`.
- */
-void km_root_fetch(struct km *k, bool newest);
-void km_respond_root(struct km *k, const flux_msg_t *req, uint64_t version, const char *rootref);
-/* A request to the next instance upstream, or to the master. */
-flux_future_t *km_upstream(struct km *k, const char *topic, const void *data, size_t len,
-                           bool master);
+/* --- kvs_version.c --- */
 
-/* --- kvs_commit.c --- */
+void km_version_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_wait_version_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_getroot_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg);
+
+/* --- kvs_stats.c --- */
+
+void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_dropcache_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+
+/* --- kvs_commit.c, kvs_fence.c, kvs_load.c, kvs_read.c, kvs_watch.c --- */
 
 void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-struct km_fence;
-/* Master: a fence is complete; it is told by km_fence_done(). */
-int km_commit_fence(struct km *k, struct km_fence *f);
-void km_commit_work(struct km *k);
-void km_commit_publish(struct km *k);
-void km_commit_fini(struct km *k);
-
-/* --- kvs_fence.c --- */
-
-struct km_fences *km_fences_create(void);
-void km_fences_destroy(struct km *k);
 void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-void km_fence_disconnect(struct km *k, const char *sender);
-void km_fence_work(struct km *k);
-void km_fence_txn(const struct km_fence *f, const void **txn, size_t *len);
-/* Applied (errnum 0, the root is the new one) or refused; the fence is gone after this. */
-void km_fence_done(struct km *k, struct km_fence *f, int errnum, const char *error);
-size_t km_fence_count(const struct km *k);
-
-/* --- kvs_load.c --- */
-
-/* Wait for objects.  Those that came are held until km_wait_clear(). */
-struct km_wait;
-struct km_wait_item;
-typedef void (*km_wait_f)(struct km_wait *w);
-struct km_wait {
-    struct km *k;
-    km_wait_f done; /* all came, or errnum != 0: the first error */
-    unsigned waiting;
-    int errnum;
-    char error[128];
-    struct list_node items;
-};
-void km_wait_init(struct km_wait *w, struct km *k, km_wait_f done);
-/* Wait for digests in `miss`; done() is called later, never from here.  -1 with ENOMEM, or ENOENT
- * at the master, which has all there is. */
-int km_wait_for(struct km_wait *w, const struct kvsmiss *miss);
-void km_wait_clear(struct km_wait *w);
-/* Hold an object that is here until then.  -1 with ENOMEM. */
-int km_wait_hold(struct km_wait *w, struct content_obj *o);
-
 void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-void km_load_work(struct km *k);
-void km_load_fini(struct km *k);
-
-/* --- kvs_read.c --- */
-
-/* One read, for a request or a watcher. */
-struct km_read;
-typedef void (*km_read_f)(struct km_read *r, void *arg);
-struct km_read {
-    struct list_node node; /* in km.reads; free for others once it is over */
-    struct km *k;
-    struct km_wait wait;
-    /* what is read: key lives with the owner */
-    const char *key;
-    size_t keylen;
-    unsigned flags;
-    bool list;  /* entries, when it is a directory */
-    bool fixed; /* at a root that was given */
-    bool in_step;
-    uint8_t root[BLOBREF_DIGEST_MAX];
-    uint64_t version;
-    unsigned refreshed;
-    struct list_node refresh_node;
-    km_read_f done;
-    void *arg;
-    /* the result: valid in done() */
-    int errnum;
-    errmsg_t err;
-    bool linked;
-    struct treeobj_entry entry;
-    uint8_t *answer; /* malloc'd (one byte more than len), taken over by who sets it to NULL */
-    size_t len;
-};
-/* Start; done() may be called before this returns. */
-void km_read_start(struct km_read *r);
-void km_read_cancel(struct km_read *r); /* harmless when it is over */
-void km_read_again(
-    struct km_read *r); /* with a newer root (errnum 0), or the error it could not be had for */
-
 void km_lookup_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_readdir_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-void km_read_fini(struct km *k);
-/* Send r->answer as response to `req`. */
-void km_read_respond(struct km_read *r, const flux_msg_t *req, bool more);
-
-/* --- kvs_watch.c --- */
-
-struct km_watches *km_watches_create(void);
-void km_watches_destroy(struct km *k);
 void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-void km_watch_work(struct km *k);
-void km_watch_disconnect(struct km *k, const char *sender);
-void km_watch_cancel(struct km *k, const char *sender, uint32_t matchtag);
-size_t km_watch_count(const struct km *k);
 
 #endif

@@ -56,7 +56,7 @@ static int list_entry_cb(const struct treeobj_entry *e, void *arg)
     bool has = e->type == TREEOBJ_LINK ||
                (r->flags & KVS_REQ_VALUES && (e->type == TREEOBJ_VALUE || e->type == TREEOBJ_REF));
     if (has && e->type == TREEOBJ_REF) {
-        if (kvswalk_value(r->k->content, e, &data, &len, &r->k->miss, &r->err) < 0) {
+        if (kvswalk_value(r->ns->content, e, &data, &len, &r->ns->miss, &r->err) < 0) {
             if (errno != EAGAIN)
                 return -1;
             l->missing = true;
@@ -79,11 +79,11 @@ static int list_entry_cb(const struct treeobj_entry *e, void *arg)
         l->cap = cap;
     }
     uint8_t *p = l->buf + l->len;
-    p[0] = e->type == TREEOBJ_REF ? TREEOBJ_VALUE : e->type;
-    p[1] = e->namelen;
-    p[2] = has;
-    p[3] = 0;
-    kvs_put32(p + 4, e->type == TREEOBJ_DIR ? 0 : e->len);
+    struct kvs_answer_entry w = {.type = e->type == TREEOBJ_REF ? TREEOBJ_VALUE : e->type,
+                                 .namelen = e->namelen,
+                                 .has_data = has,
+                                 .size = e->type == TREEOBJ_DIR ? 0 : e->len};
+    kvs_answer_entry_encode_header(&w, p);
     memcpy(p + KVS_ANSWER_ENTRY_HEADER, e->name, e->namelen);
     if (has && datalen)
         memcpy(p + KVS_ANSWER_ENTRY_HEADER + e->namelen, data, datalen);
@@ -97,7 +97,7 @@ static int make_listing(struct km_read *r)
     struct listing l = {.r = r, .len = KVS_ANSWER_HEADER, .cap = 1024};
     if (!(l.buf = malloc(l.cap)))
         return errmsg_fail(&r->err, ENOMEM, "out of memory for a directory listing");
-    int rc = kvswalk_dir(r->k->content, r->entry.digest, list_entry_cb, &l, &r->k->miss, &r->err);
+    int rc = kvswalk_dir(r->ns->content, r->entry.digest, list_entry_cb, &l, &r->ns->miss, &r->err);
     if (rc == 0 && l.missing) {
         errno = EAGAIN;
         rc = -1;
@@ -108,7 +108,8 @@ static int make_listing(struct km_read *r)
         errno = saved;
         return -1;
     }
-    struct kvs_answer a = {.type = TREEOBJ_DIR, .count = l.count, .version = r->version};
+    struct kvs_answer a = {
+        .type = TREEOBJ_DIR, .count = l.count, .version = r->version, .size = l.count};
     kvs_answer_encode_header(&a, l.buf);
     r->answer = l.buf;
     r->len = l.len;
@@ -125,9 +126,10 @@ static int make_value(struct km_read *r)
         len = r->entry.len;
     } else if (r->entry.type != TREEOBJ_DIR) {
         a.type = TREEOBJ_VALUE;
-        if (kvswalk_value(r->k->content, &r->entry, &data, &len, &r->k->miss, &r->err) < 0)
+        if (kvswalk_value(r->ns->content, &r->entry, &data, &len, &r->ns->miss, &r->err) < 0)
             return -1;
     }
+    a.size = len;
     r->len = KVS_ANSWER_HEADER + len;
     if (!(r->answer = malloc(r->len + 1)))
         return errmsg_fail(&r->err, ENOMEM, "out of memory for a value");
@@ -141,10 +143,10 @@ static int make_value(struct km_read *r)
 
 static int read_once(struct km_read *r)
 {
-    struct km *k = r->k;
+    struct km_ns *ns = r->ns;
     unsigned flags = r->flags & KVS_REQ_READLINK ? KVSWALK_NOFOLLOW : 0;
-    if (kvswalk_find(k->content, r->root, r->key, r->keylen, flags, &r->entry, &r->linked, &k->miss,
-                     &r->err) < 0)
+    if (kvswalk_find(ns->content, r->root, r->key, r->keylen, flags, &r->entry, &r->linked,
+                     &ns->miss, &r->err) < 0)
         return -1;
     if (r->list && r->entry.type == TREEOBJ_DIR)
         return make_listing(r);
@@ -154,33 +156,33 @@ static int read_once(struct km_read *r)
 /* An object is gone: is there a newer root to look below? */
 static void gone(struct km_read *r)
 {
-    struct km *k = r->k;
+    struct km_ns *ns = r->ns;
     if (r->fixed) {
         errmsg_set(&r->err, "that root is no longer kept (or never was): only recent ones are");
         finish(r, ENOENT);
-    } else if (k->master) {
+    } else if (ns->master) {
         errmsg_set(&r->err, "an object of the store is missing at its master");
         finish(r, EIO);
     } else if (++r->refreshed > REFRESH_MAX) {
         errmsg_set(&r->err, "the store changes faster than it can be read from rank %u: try again",
-                   flux_rank(k->h));
+                   flux_rank(ns->h));
         finish(r, EAGAIN);
     } else {
         list_remove(&r->refresh_node);
-        list_append(&k->refreshers, &r->refresh_node);
-        km_root_fetch(k, true);
+        list_append(&ns->refreshers, &r->refresh_node);
+        km_root_fetch(ns, true);
     }
 }
 
 static void step(struct km_read *r)
 {
-    struct km *k = r->k;
-    k->miss.n = 0;
+    struct km_ns *ns = r->ns;
+    ns->miss.n = 0;
     if (read_once(r) == 0) {
         finish(r, 0);
     } else if (errno != EAGAIN) {
         finish(r, errno);
-    } else if (km_wait_for(&r->wait, &k->miss) < 0) {
+    } else if (km_wait_for(&r->wait, &ns->miss) < 0) {
         if (errno == ENOENT) {
             gone(r);
         } else {
@@ -211,23 +213,23 @@ void km_read_again(struct km_read *r)
         finish(r, r->errnum);
         return;
     }
-    memcpy(r->root, r->k->root, sizeof(r->root));
-    r->version = r->k->version;
+    memcpy(r->root, r->ns->root, sizeof(r->root));
+    r->version = r->ns->version;
     step(r);
 }
 
 void km_read_start(struct km_read *r)
 {
     list_init(&r->node);
-    list_append(&r->k->reads, &r->node);
+    list_append(&r->ns->reads, &r->node);
     list_init(&r->refresh_node);
-    km_wait_init(&r->wait, r->k, objects_came);
+    km_wait_init(&r->wait, r->ns, objects_came);
     r->answer = NULL;
     r->errnum = 0;
     r->refreshed = 0;
     if (!r->fixed) {
-        memcpy(r->root, r->k->root, sizeof(r->root));
-        r->version = r->k->version;
+        memcpy(r->root, r->ns->root, sizeof(r->root));
+        r->version = r->ns->version;
     }
     step(r);
 }
@@ -256,7 +258,7 @@ static void reqread_free(struct reqread *q)
 
 void km_read_respond(struct km_read *r, const flux_msg_t *req, bool more)
 {
-    flux_t *h = r->k->h;
+    flux_t *h = r->ns->h;
     flux_msg_t *resp = flux_msg_response_create(req, 0);
     if (!resp || flux_msg_take_raw(resp, r->answer, r->len) < 0) {
         if (!resp)
@@ -277,19 +279,20 @@ static void request_done(struct km_read *r, void *arg)
     if (r->errnum == 0 && r->list && r->entry.type != TREEOBJ_DIR) {
         free(r->answer);
         r->answer = NULL;
-        flux_respond_error(r->k->h, q->req, ENOTDIR, "'%.*s' is not a directory",
+        flux_respond_error(r->ns->h, q->req, ENOTDIR, "'%.*s' is not a directory",
                            r->keylen > 120 ? 120 : (int)r->keylen, r->key);
     } else if (r->errnum) {
-        flux_respond_error(r->k->h, q->req, r->errnum, "%s", r->err.text);
+        flux_respond_error(r->ns->h, q->req, r->errnum, "%s", r->err.text);
     } else {
         km_read_respond(r, q->req, false);
     }
     reqread_free(q);
 }
 
-static void request(struct km *k, const flux_msg_t *msg, bool list)
+static void request(struct km *k, const flux_msg_t *msg, bool list, flux_handler_f cb)
 {
     struct kvs_lookup_req in;
+    struct km_ns *ns;
     errmsg_t err;
     size_t len;
     const void *data = flux_msg_payload(msg, &len);
@@ -297,13 +300,19 @@ static void request(struct km *k, const flux_msg_t *msg, bool list)
         flux_respond_error(k->h, msg, errno, "%s", err.text);
         return;
     }
+    if (!(ns = km_ns_request(k, msg, in.ns, in.nslen, cb)))
+        return;
+    if (list)
+        ns->st.readdirs++;
+    else
+        ns->st.lookups++;
     struct reqread *q = calloc(1, sizeof(*q));
     if (!q) {
-        flux_respond_error(k->h, msg, ENOMEM, "out of memory for a request");
+        flux_respond_error(ns->h, msg, ENOMEM, "out of memory for a request");
         return;
     }
     struct km_read *r = &q->read;
-    r->k = k;
+    r->ns = ns;
     r->key = in.key; /* in the payload, which the message keeps */
     r->keylen = in.keylen;
     r->flags = in.flags;
@@ -312,8 +321,8 @@ static void request(struct km *k, const flux_msg_t *msg, bool list)
     r->arg = q;
     if (in.reflen) {
         r->fixed = true;
-        if (blobref_parse(k->blobref, in.ref, in.reflen, r->root, &err) < 0) {
-            flux_respond_error(k->h, msg, errno, "%s", err.text);
+        if (blobref_parse(ns->k->blobref, in.ref, in.reflen, r->root, &err) < 0) {
+            flux_respond_error(ns->h, msg, errno, "%s", err.text);
             free(q);
             return;
         }
@@ -324,25 +333,17 @@ static void request(struct km *k, const flux_msg_t *msg, bool list)
 
 void km_lookup_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km *k = arg;
-    if (km_ready(k, msg, km_lookup_cb)) {
-        k->st.lookups++;
-        request(k, msg, false);
-    }
+    request(arg, msg, false, km_lookup_cb);
 }
 
 void km_readdir_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km *k = arg;
-    if (km_ready(k, msg, km_readdir_cb)) {
-        k->st.readdirs++;
-        request(k, msg, true);
-    }
+    request(arg, msg, true, km_readdir_cb);
 }
 
-void km_read_fini(struct km *k)
+void km_read_fini(struct km_ns *ns)
 {
-    LIST_FOREACH_SAFE(n, tmp, &k->reads)
+    LIST_FOREACH_SAFE(n, tmp, &ns->reads)
     {
         struct km_read *r = list_entry(n, struct km_read, node);
         if (r->done == request_done) {

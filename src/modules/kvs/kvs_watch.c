@@ -55,6 +55,7 @@ struct watcher {
     bool reading;
     bool sent_any;
     struct mark sent;
+    struct km_claim claim;
     flux_msg_t *req;
 };
 
@@ -182,17 +183,17 @@ static struct spot *spot_get(struct spot *top, const char *key, size_t len)
     struct spot *s = top;
     if (kvs_key_is_root(key, len))
         return s;
-    for (const char *k = key; k;) {
+    for (const char *p = key; p;) {
         const char *rest;
         size_t restlen;
-        size_t n = kvs_key_name(k, len, &rest, &restlen);
-        struct spot *c = spot_child(s, k, n);
+        size_t n = kvs_key_name(p, len, &rest, &restlen);
+        struct spot *c = spot_child(s, p, n);
         if (!c) {
             spot_prune(s);
             return NULL;
         }
         s = c;
-        k = rest;
+        p = rest;
         len = restlen;
     }
     return s;
@@ -200,20 +201,20 @@ static struct spot *spot_get(struct spot *top, const char *key, size_t len)
 
 /* --- watchers --- */
 
-static void watcher_dirty(struct km *k, struct watcher *w)
+static void watcher_dirty(struct km_ns *ns, struct watcher *w)
 {
     if (list_empty(&w->dirty_node))
-        list_append(&k->watches->dirty, &w->dirty_node);
-    km_poke(k);
+        list_append(&ns->watches->dirty, &w->dirty_node);
+    km_poke(ns);
 }
 
-static void spot_dirty(struct km *k, struct spot *s)
+static void spot_dirty(struct km_ns *ns, struct spot *s)
 {
     LIST_FOREACH(n, &s->watchers)
-    watcher_dirty(k, list_entry(n, struct watcher, node));
+    watcher_dirty(ns, list_entry(n, struct watcher, node));
 }
 
-static void watcher_free(struct km *k, struct watcher *w)
+static void watcher_free(struct km_ns *ns, struct watcher *w)
 {
     if (w->reading)
         km_read_cancel(&w->read);
@@ -224,41 +225,51 @@ static void watcher_free(struct km *k, struct watcher *w)
     list_remove(&w->early_node);
     spot_prune(w->spot);
     mark_clear(&w->sent);
+    km_claim_drop(ns->k->senders, &w->claim);
     flux_msg_destroy(w->req);
     free(w);
-    k->watches->count--;
+    ns->watches->count--;
 }
 
-static void send_absent(struct km *k, struct watcher *w)
+static void watcher_gone(struct km_claim *c, bool cancelled)
+{
+    struct watcher *w = list_entry(c, struct watcher, claim);
+    struct km_ns *ns = w->read.ns;
+    if (cancelled)
+        flux_respond_error(ns->h, w->req, ENODATA, "the watch was cancelled");
+    watcher_free(ns, w);
+}
+
+static void send_absent(struct km_ns *ns, struct watcher *w)
 {
     uint8_t buf[KVS_ANSWER_HEADER];
     struct kvs_answer a = {.type = 0, .version = w->read.version};
     kvs_answer_encode_header(&a, buf);
-    flux_respond_more_raw(k->h, w->req, buf, sizeof(buf));
+    flux_respond_more_raw(ns->h, w->req, buf, sizeof(buf));
 }
 
 static void looked(struct km_read *r, void *arg)
 {
     struct watcher *w = arg;
-    struct km *k = r->k;
-    struct km_watches *ws = k->watches;
+    struct km_ns *ns = r->ns;
+    struct km_watches *ws = ns->watches;
     bool absent = r->errnum == ENOENT || r->errnum == ENOTDIR;
     uint8_t bytes[MARK_MAX];
     w->reading = false;
     if (r->errnum && !absent) {
-        flux_respond_error(k->h, w->req, r->errnum, "%s", r->err.text);
-        watcher_free(k, w);
+        flux_respond_error(ns->h, w->req, r->errnum, "%s", r->err.text);
+        watcher_free(ns, w);
         return;
     }
     list_remove(&w->linked_node);
     if (r->linked)
         list_append(&ws->linked, &w->linked_node);
-    if (list_empty(&w->early_node) && memcmp(ws->done, r->root, blobref_size(k->blobref)) != 0)
+    if (list_empty(&w->early_node) && memcmp(ws->done, r->root, blobref_size(ns->k->blobref)) != 0)
         list_append(&ws->early, &w->early_node);
     /* What made it dirty while it was reading is to be seen now: nothing else may ever call. */
     if (!list_empty(&w->dirty_node) || !list_empty(&w->early_node))
-        km_poke(k);
-    size_t len = mark_bytes(absent ? NULL : &r->entry, blobref_size(k->blobref), bytes);
+        km_poke(ns);
+    size_t len = mark_bytes(absent ? NULL : &r->entry, blobref_size(ns->k->blobref), bytes);
     if (w->sent_any && mark_is(&w->sent, bytes, len)) {
         free(r->answer);
         r->answer = NULL;
@@ -266,27 +277,27 @@ static void looked(struct km_read *r, void *arg)
     }
     mark_set(&w->sent, bytes, len);
     w->sent_any = true;
-    k->st.watch_sent++;
+    ns->st.watch_sent++;
     if (absent)
-        send_absent(k, w);
+        send_absent(ns, w);
     else
         km_read_respond(r, w->req, true);
 }
 
-static void look(struct km *k, struct watcher *w)
+static void look(struct km_ns *ns, struct watcher *w)
 {
     if (w->reading)
         return; /* stays dirty; comes again when this look-up is over */
     list_remove(&w->dirty_node);
     w->reading = true;
-    k->st.watch_looked++;
+    ns->st.watch_looked++;
     km_read_start(&w->read);
 }
 
 /* --- the walk --- */
 
 struct walk {
-    struct km *k;
+    struct km_ns *ns;
     size_t dsize;
     struct kvsmiss *miss;
     bool failed; /* for a reason other than a missing object */
@@ -295,23 +306,23 @@ struct walk {
 static bool walk_dir(struct walk *x, struct spot *s, const uint8_t *old, const uint8_t *new);
 
 /* All that is watched below is elsewhere, or is here again: everybody looks. */
-static void spot_dirty_below(struct km *k, struct spot *s)
+static void spot_dirty_below(struct km_ns *ns, struct spot *s)
 {
     for (uint32_t i = 0; i < s->n; i++) {
-        spot_dirty(k, s->child[i]);
-        spot_dirty_below(k, s->child[i]);
+        spot_dirty(ns, s->child[i]);
+        spot_dirty_below(ns, s->child[i]);
     }
 }
 
 /* The entry of a spot is another one: look, unless that is what was sent (as after the first walk
  * over a new spot). */
-static void spot_changed(struct km *k, struct spot *s, const uint8_t *bytes, size_t len)
+static void spot_changed(struct km_ns *ns, struct spot *s, const uint8_t *bytes, size_t len)
 {
     LIST_FOREACH(n, &s->watchers)
     {
         struct watcher *w = list_entry(n, struct watcher, node);
         if (w->reading || !w->sent_any || !mark_is(&w->sent, bytes, len))
-            watcher_dirty(k, w);
+            watcher_dirty(ns, w);
     }
 }
 
@@ -322,13 +333,13 @@ static bool walk_spot(struct walk *x, struct spot *s, const struct treeobj_entry
     size_t len = mark_bytes(e, x->dsize, bytes);
     if (mark_is(&s->mark, bytes, len))
         return true;
-    spot_changed(x->k, s, bytes, len);
+    spot_changed(x->ns, s, bytes, len);
     const uint8_t *old = s->mark.data && s->mark.data[0] == TREEOBJ_DIR ? s->mark.data + 1 : NULL;
     const uint8_t *new = e && e->type == TREEOBJ_DIR ? e->digest : NULL;
     if (s->n > 0 && !walk_dir(x, s, old, new))
         return false;
     if (e && e->type == TREEOBJ_LINK)
-        spot_dirty_below(x->k, s);
+        spot_dirty_below(x->ns, s);
     mark_set(&s->mark, bytes, len);
     return true;
 }
@@ -341,7 +352,7 @@ static bool walk_each(struct walk *x, struct spot *s, uint32_t lo, uint32_t hi, 
         struct spot *c = s->child[i];
         struct treeobj_entry e;
         int rc =
-            new ? kvswalk_entry(x->k->content, new, c->name, c->namelen, &e, x->miss, NULL) : 0;
+            new ? kvswalk_entry(x->ns->content, new, c->name, c->namelen, &e, x->miss, NULL) : 0;
         if (rc < 0) {
             x->failed |= errno != EAGAIN;
             ok = false;
@@ -362,12 +373,12 @@ static bool walk_node(struct walk *x, struct spot *s, uint32_t lo, uint32_t hi, 
         return walk_each(x, s, lo, hi, NULL);
     if (!old || hi - lo == 1)
         return walk_each(x, s, lo, hi, top);
-    const void *n = kvswalk_node(x->k->content, new, (int)depth, x->miss, NULL);
+    const void *n = kvswalk_node(x->ns->content, new, (int)depth, x->miss, NULL);
     if (!n) {
         x->failed |= errno != EAGAIN;
         return false;
     }
-    struct content_obj *oo = content_get(x->k->content, old);
+    struct content_obj *oo = content_get(x->ns->content, old);
     if (!oo || treeobj_kind(n) != TREEOBJ_BRANCH || treeobj_kind(oo->data) != TREEOBJ_BRANCH)
         return walk_each(x, s, lo, hi, top);
     bool ok = true;
@@ -396,68 +407,68 @@ static bool walk_dir(struct walk *x, struct spot *s, const uint8_t *old, const u
     return walk_node(x, s, 0, s->n, new, old, new, 0);
 }
 
-static void walk(struct km *k);
+static void walk(struct km_ns *ns);
 
 static void walk_objects_came(struct km_wait *w)
 {
-    struct km *k = w->k;
-    struct km_watches *ws = k->watches;
+    struct km_ns *ns = w->ns;
+    struct km_watches *ws = ns->watches;
     ws->waiting = false;
     if (w->errnum && ++ws->tries > 3) {
         /* The old and the new root lie too far apart: everybody looks for himself. */
         LIST_FOREACH(n, &ws->all)
-        watcher_dirty(k, list_entry(n, struct watcher, all_node));
+        watcher_dirty(ns, list_entry(n, struct watcher, all_node));
         memcpy(ws->done, ws->target, sizeof(ws->done));
         ws->tries = 0;
         km_wait_clear(w);
     }
-    km_poke(k); /* what came is held until the walk is over */
+    km_poke(ns); /* what came is held until the walk is over */
 }
 
-static void walk(struct km *k)
+static void walk(struct km_ns *ns)
 {
-    struct km_watches *ws = k->watches;
+    struct km_watches *ws = ns->watches;
     if (ws->waiting)
         return;
     if (ws->count == 0 || !ws->known) {
-        memcpy(ws->done, k->root, sizeof(ws->done));
+        memcpy(ws->done, ns->root, sizeof(ws->done));
         ws->known = true;
         return;
     }
-    size_t dsize = blobref_size(k->blobref);
-    if (memcmp(ws->done, k->root, dsize) != 0) {
-        struct walk x = {.k = k, .dsize = dsize, .miss = &k->miss};
-        k->miss.n = 0;
-        memcpy(ws->target, k->root, sizeof(ws->target));
-        bool ok = walk_dir(&x, ws->top, ws->done, k->root);
-        if (!ok && k->miss.n > 0 && km_wait_for(&ws->wait, &k->miss) == 0) {
+    size_t dsize = blobref_size(ns->k->blobref);
+    if (memcmp(ws->done, ns->root, dsize) != 0) {
+        struct walk x = {.ns = ns, .dsize = dsize, .miss = &ns->miss};
+        ns->miss.n = 0;
+        memcpy(ws->target, ns->root, sizeof(ws->target));
+        bool ok = walk_dir(&x, ws->top, ws->done, ns->root);
+        if (!ok && ns->miss.n > 0 && km_wait_for(&ws->wait, &ns->miss) == 0) {
             ws->waiting = true;
             return;
         }
         if (!ok) {
             LIST_FOREACH(n, &ws->all)
-            watcher_dirty(k, list_entry(n, struct watcher, all_node));
+            watcher_dirty(ns, list_entry(n, struct watcher, all_node));
         }
         km_wait_clear(&ws->wait);
         ws->tries = 0;
         memcpy(ws->done, ws->target, sizeof(ws->done));
-        spot_dirty(k, ws->top);
+        spot_dirty(ns, ws->top);
         LIST_FOREACH(n, &ws->linked)
-        watcher_dirty(k, list_entry(n, struct watcher, linked_node));
+        watcher_dirty(ns, list_entry(n, struct watcher, linked_node));
     }
     struct list_node *n;
     while ((n = list_first(&ws->early))) {
         list_remove(n);
-        watcher_dirty(k, list_entry(n, struct watcher, early_node));
+        watcher_dirty(ns, list_entry(n, struct watcher, early_node));
     }
 }
 
-void km_watch_work(struct km *k)
+void km_watch_work(struct km_ns *ns)
 {
-    struct km_watches *ws = k->watches;
-    if (!k->ready)
+    struct km_watches *ws = ns->watches;
+    if (!ns->ready)
         return;
-    walk(k);
+    walk(ns);
     struct list_node now, *n;
     list_init(&now);
     while ((n = list_first(&ws->dirty))) {
@@ -470,7 +481,7 @@ void km_watch_work(struct km *k)
         if (w->reading)
             list_append(&ws->dirty, n);
         else
-            look(k, w);
+            look(ns, w);
     }
 }
 
@@ -492,34 +503,36 @@ struct km_watches *km_watches_create(void)
 
 void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km *k = arg;
-    struct km_watches *ws = k->watches;
+    struct km_ns *ns;
     struct kvs_lookup_req q;
     errmsg_t err;
     size_t len;
     const void *data = flux_msg_payload(msg, &len);
-    if (!km_ready(k, msg, km_watch_cb))
-        return;
     if (kvs_lookup_req_decode(data, len, &q, &err) < 0) {
         flux_respond_error(h, msg, errno, "%s", err.text);
         return;
     }
+    if (!(ns = km_ns_request(arg, msg, q.ns, q.nslen, km_watch_cb)))
+        return;
+    struct km_watches *ws = ns->watches;
     if (!flux_msg_has_flag(msg, FLUX_MSGF_STREAMING) || q.reflen) {
         flux_respond_error(h, msg, EPROTO, "a watch must be a streaming request without a root");
         return;
     }
     struct watcher *w = calloc(1, sizeof(*w));
     struct spot *s = w ? spot_get(ws->top, q.key, q.keylen) : NULL;
-    if (!s) {
+    if (!s || km_claim(ns->k->senders, &w->claim, msg, watcher_gone) < 0) {
+        if (s)
+            spot_prune(s);
         free(w);
         flux_respond_error(h, msg, ENOMEM, "out of memory for a watch");
         return;
     }
     if (!ws->wait.done)
-        km_wait_init(&ws->wait, k, walk_objects_came);
+        km_wait_init(&ws->wait, ns, walk_objects_came);
     /* Nobody watched: what changed until now is of no concern. */
     if (ws->count == 0 && !ws->waiting)
-        walk(k);
+        walk(ns);
     ws->count++;
     w->spot = s;
     w->req = flux_msg_incref(msg);
@@ -530,55 +543,30 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     list_init(&w->early_node);
     list_append(&s->watchers, &w->node);
     list_append(&ws->all, &w->all_node);
-    w->read.k = k;
+    w->read.ns = ns;
     w->read.key = q.key; /* in the payload, which the message keeps */
     w->read.keylen = q.keylen;
     w->read.flags = q.flags;
     w->read.list = true;
     w->read.done = looked;
     w->read.arg = w;
-    look(k, w);
+    look(ns, w);
 }
 
-void km_watch_disconnect(struct km *k, const char *sender)
+size_t km_watch_count(const struct km_ns *ns)
 {
-    char buf[FLUX_SENDER_MAX];
-    LIST_FOREACH_SAFE(n, tmp, &k->watches->all)
-    {
-        struct watcher *w = list_entry(n, struct watcher, all_node);
-        if (strcmp(flux_msg_sender(w->req, buf, sizeof(buf)), sender) == 0)
-            watcher_free(k, w);
-    }
+    return ns->watches->count;
 }
 
-void km_watch_cancel(struct km *k, const char *sender, uint32_t matchtag)
+void km_watches_destroy(struct km_ns *ns)
 {
-    char buf[FLUX_SENDER_MAX];
-    LIST_FOREACH_SAFE(n, tmp, &k->watches->all)
-    {
-        struct watcher *w = list_entry(n, struct watcher, all_node);
-        if (flux_msg_matchtag(w->req) == matchtag &&
-            strcmp(flux_msg_sender(w->req, buf, sizeof(buf)), sender) == 0) {
-            flux_respond_error(k->h, w->req, ENODATA, "the watch was cancelled");
-            watcher_free(k, w);
-        }
-    }
-}
-
-size_t km_watch_count(const struct km *k)
-{
-    return k->watches->count;
-}
-
-void km_watches_destroy(struct km *k)
-{
-    struct km_watches *ws = k->watches;
+    struct km_watches *ws = ns->watches;
     if (!ws)
         return;
     if (ws->wait.done)
         km_wait_clear(&ws->wait);
     LIST_FOREACH_SAFE(n, tmp, &ws->all)
-    watcher_free(k, list_entry(n, struct watcher, all_node));
+    watcher_free(ns, list_entry(n, struct watcher, all_node));
     mark_clear(&ws->top->mark);
     free(ws->top->child);
     free(ws->top);

@@ -1,0 +1,200 @@
+/* One namespace at one instance: its root, its objects, and all that waits for either.
+ *
+ * Thread rules: those of the handle.
+ */
+#ifndef KVS_NS_H
+#define KVS_NS_H
+
+#include "kvs_sender.h"
+#include "libcontent/content.h"
+#include "libflux/module.h"
+#include "libkvs/kvs_json.h"
+#include "libkvs/kvs_key.h"
+#include "libkvs/kvs_txn.h"
+#include "libkvs/kvs_wire.h"
+#include "libkvs/kvsstore.h"
+#include "libkvs/kvswalk.h"
+#include "libutil/hmap.h"
+#include "libutil/list.h"
+
+struct km;
+struct km_watches;
+struct km_fences;
+
+struct km_ns {
+    struct km *k;
+    flux_t *h;
+    struct list_node work_node; /* in km.busy */
+    char *name;
+    uint32_t rank; /* of the master */
+    bool master;   /* it is here */
+
+    content_t *content; /* NULL until the hash of the session is known */
+    kvsstore_t *store;  /* master */
+
+    /* The root, once it is known. */
+    bool ready;
+    uint64_t version;
+    uint8_t root[BLOBREF_DIGEST_MAX];
+    char rootref[BLOBREF_TEXT_MAX];
+    struct list_node early; /* requests that came before */
+    size_t nearly;
+    flux_future_t *getroot;
+    bool asked_master; /* of whom, and at which version known here, getroot was asked */
+    uint64_t asked_at;
+    bool suspicious;             /* the store may have begun anew: ask the master */
+    struct list_node vwaits;     /* kvs.wait-version, lowest version first */
+    struct list_node refreshers; /* reads that need a newer root than this */
+
+    /* commit */
+    struct list_node forwards; /* sent upstream */
+    struct list_node commits;  /* master: waiting to be applied */
+    flux_future_t *publish;    /* master: the setroot event being numbered */
+    bool announcing;           /* master: there was one already */
+    uint64_t published;        /* version it carries */
+
+    /* objects from upstream */
+    struct list_node loads;  /* requests sent */
+    struct list_node serves; /* kvs.load being answered */
+    uint8_t (*wanted)[BLOBREF_DIGEST_MAX];
+    size_t nwanted, wanted_cap;
+
+    struct list_node reads;
+    struct km_fences *fences;
+    struct km_watches *watches;
+    struct kvsmiss miss; /* scratch */
+
+    struct {
+        uint64_t lookups, readdirs, commits, root_changes, fences, loads, served, watch_sent,
+            watch_looked;
+    } st;
+};
+
+/* --- kvs_ns.c --- */
+
+/* A namespace in the table of the instance.  NULL with ENOMEM. */
+struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank);
+/* NULL-safe.  Who waits is not answered: the host does that, or hands it to the next instance. */
+void km_ns_destroy(struct km_ns *ns);
+/* It is the master: make its store, empty.  -1 with ENOMEM or EIO. */
+int km_ns_open(struct km_ns *ns);
+/* The instance has started: have the root. */
+void km_ns_begin(struct km_ns *ns);
+/* Do the work that may be put together. */
+void km_ns_work(struct km_ns *ns);
+/* Have that done soon. */
+void km_poke(struct km_ns *ns);
+/* false after putting the request by: `cb` gets it again when there is a root. */
+bool km_ns_ready(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
+
+/* A root was heard of: take it when it is newer.  -1 with EPROTO and a sentence. */
+int km_root_heard(struct km_ns *ns, const struct kvs_root *r, errmsg_t *err);
+void km_root_set(struct km_ns *ns, uint64_t version, const uint8_t *digest);
+/* Ask upstream (the master when `newest`) for the root; who waits is in `early` and `refreshers`.
+ */
+void km_root_fetch(struct km_ns *ns, bool newest);
+void km_root_fill(const struct km_ns *ns, struct kvs_root *r);
+void km_respond_root(struct km_ns *ns, const flux_msg_t *req);
+/* A request to the next instance towards the master, or to the master: raw, or in JSON. */
+flux_future_t *km_upstream(struct km_ns *ns, const char *topic, const void *data, size_t len,
+                           bool master);
+flux_future_t *km_upstream_struct(struct km_ns *ns, const char *topic,
+                                  const struct flux_schema *desc, const void *in, bool master,
+                                  unsigned flags);
+
+/* --- kvs_version.c --- */
+
+/* Answer who waits for this version or an older one. */
+void km_vwaits_serve(struct km_ns *ns);
+void km_vwaits_fini(struct km_ns *ns);
+
+/* --- kvs_commit.c --- */
+
+struct km_fence;
+/* Master: a fence is complete; it is told by km_fence_done(). */
+int km_commit_fence(struct km_ns *ns, struct km_fence *f);
+void km_commit_work(struct km_ns *ns);
+void km_commit_publish(struct km_ns *ns);
+void km_commit_fini(struct km_ns *ns);
+
+/* --- kvs_fence.c --- */
+
+struct km_fences *km_fences_create(void);
+void km_fences_destroy(struct km_ns *ns);
+void km_fence_work(struct km_ns *ns);
+void km_fence_txn(const struct km_fence *f, const void **txn, size_t *len);
+/* Applied (errnum 0, the root is the new one) or refused; the fence is gone after this. */
+void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char *error);
+size_t km_fence_count(const struct km_ns *ns);
+
+/* --- kvs_load.c --- */
+
+/* Wait for objects.  Those that came are held until km_wait_clear(). */
+struct km_wait;
+struct km_wait_item;
+typedef void (*km_wait_f)(struct km_wait *w);
+struct km_wait {
+    struct km_ns *ns;
+    km_wait_f done; /* all came, or errnum != 0: the first error */
+    unsigned waiting;
+    int errnum;
+    char error[128];
+    struct list_node items;
+};
+void km_wait_init(struct km_wait *w, struct km_ns *ns, km_wait_f done);
+/* Wait for digests in `miss`; done() is called later, never from here.  -1 with ENOMEM, or ENOENT
+ * at the master, which has all there is. */
+int km_wait_for(struct km_wait *w, const struct kvsmiss *miss);
+void km_wait_clear(struct km_wait *w);
+/* Hold an object that is here until then.  -1 with ENOMEM. */
+int km_wait_hold(struct km_wait *w, struct content_obj *o);
+
+void km_load_work(struct km_ns *ns);
+void km_load_fini(struct km_ns *ns);
+
+/* --- kvs_read.c --- */
+
+/* One read, for a request or a watcher. */
+struct km_read;
+typedef void (*km_read_f)(struct km_read *r, void *arg);
+struct km_read {
+    struct list_node node; /* in km_ns.reads; free for others once it is over */
+    struct km_ns *ns;
+    struct km_wait wait;
+    /* what is read: key lives with the owner */
+    const char *key;
+    size_t keylen;
+    unsigned flags;
+    bool list;  /* entries, when it is a directory */
+    bool fixed; /* at a root that was given */
+    uint8_t root[BLOBREF_DIGEST_MAX];
+    uint64_t version;
+    unsigned refreshed;
+    struct list_node refresh_node;
+    km_read_f done;
+    void *arg;
+    /* the result: valid in done() */
+    int errnum;
+    errmsg_t err;
+    bool linked;
+    struct treeobj_entry entry;
+    uint8_t *answer; /* malloc'd (one byte more than len), taken over by who sets it to NULL */
+    size_t len;
+};
+/* Start; done() may be called before this returns. */
+void km_read_start(struct km_read *r);
+void km_read_cancel(struct km_read *r); /* harmless when it is over */
+void km_read_again(
+    struct km_read *r); /* with a newer root (errnum 0), or the error it could not be had for */
+void km_read_fini(struct km_ns *ns);
+/* Send r->answer as response to `req`. */
+void km_read_respond(struct km_read *r, const flux_msg_t *req, bool more);
+
+/* --- kvs_watch.c --- */
+
+struct km_watches *km_watches_create(void);
+void km_watches_destroy(struct km_ns *ns);
+void km_watch_work(struct km_ns *ns);
+size_t km_watch_count(const struct km_ns *ns);
+
+#endif

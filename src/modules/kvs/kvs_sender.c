@@ -1,0 +1,179 @@
+/* kvs_sender.c - who has what here.
+ *
+ * A sender (flux_msg_sender()) gets an entry with its first claim and loses it with its last.  Each
+ * has a number; (number, match tag) finds the claim that a cancel is for.
+ *
+ * Invariants:
+ *  1. A claim is in the list of exactly one sender, or has none.
+ *  2. A sender without claims is not kept: clients that come and go leave nothing behind.
+ *  3. A claim is dropped before gone() is called, so whoever it belongs to may free it.
+ *
+ * Failure: two requests of one sender with one match tag are its own mistake: a cancel finds the
+ * later one only; a disconnect finds both.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvs_sender.h"
+#include "libutil/hmap.h"
+
+struct km_sender {
+    struct list_node claims;
+    uint32_t number;
+    char name[];
+};
+
+struct km_senders {
+    hmap_t *by_name;
+    hmap_t *by_tag;
+    uint32_t last;
+};
+
+struct km_senders *km_senders_create(void)
+{
+    struct km_senders *ss = calloc(1, sizeof(*ss));
+
+    if (!ss)
+        return NULL;
+    ss->by_name = hmap_create_str(NULL);
+    ss->by_tag = hmap_create_u64(NULL);
+    if (!ss->by_name || !ss->by_tag) {
+        km_senders_destroy(ss);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return ss;
+}
+
+static uint64_t tag_key(const struct km_sender *s, uint32_t matchtag)
+{
+    return (uint64_t)s->number << 32 | matchtag;
+}
+
+void km_senders_destroy(struct km_senders *ss)
+{
+    int saved = errno;
+    size_t pos = 0;
+    void *val;
+
+    if (!ss)
+        return;
+    while (ss->by_name && hmap_next(ss->by_name, &pos, NULL, NULL, &val)) {
+        struct km_sender *s = val;
+        LIST_FOREACH_SAFE(n, tmp, &s->claims)
+        {
+            list_remove(n);
+            list_entry(n, struct km_claim, node)->s = NULL;
+        }
+        free(s);
+    }
+    hmap_destroy(ss->by_name);
+    hmap_destroy(ss->by_tag);
+    free(ss);
+    errno = saved;
+}
+
+static struct km_sender *sender_new(struct km_senders *ss, const char *name)
+{
+    size_t len = strlen(name);
+    struct km_sender *s = malloc(sizeof(*s) + len + 1);
+
+    if (!s)
+        return NULL;
+    list_init(&s->claims);
+    s->number = ++ss->last;
+    memcpy(s->name, name, len + 1);
+    if (hmap_put(ss->by_name, name, s) < 0) {
+        free(s);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return s;
+}
+
+static void sender_settle(struct km_senders *ss, struct km_sender *s)
+{
+    if (!list_empty(&s->claims))
+        return;
+    (void)hmap_take(ss->by_name, s->name);
+    free(s);
+}
+
+int km_claim(struct km_senders *ss, struct km_claim *c, const flux_msg_t *req,
+             void (*gone)(struct km_claim *c, bool cancelled))
+{
+    char name[FLUX_SENDER_MAX];
+    struct km_sender *s;
+
+    flux_msg_sender(req, name, sizeof(name));
+    c->s = NULL;
+    list_init(&c->node);
+    if (!(s = hmap_get(ss->by_name, name)) && !(s = sender_new(ss, name)))
+        return -1;
+    c->matchtag = flux_msg_matchtag(req);
+    if (hmap_put_u64(ss->by_tag, tag_key(s, c->matchtag), c) < 0) {
+        sender_settle(ss, s);
+        errno = ENOMEM;
+        return -1;
+    }
+    c->s = s;
+    c->gone = gone;
+    list_append(&s->claims, &c->node);
+    return 0;
+}
+
+static void unlink_claim(struct km_senders *ss, struct km_claim *c)
+{
+    uint64_t key = tag_key(c->s, c->matchtag);
+
+    if (hmap_get_u64(ss->by_tag, key) == c)
+        (void)hmap_take_u64(ss->by_tag, key);
+    list_remove(&c->node);
+    c->s = NULL;
+}
+
+void km_claim_drop(struct km_senders *ss, struct km_claim *c)
+{
+    struct km_sender *s = c->s;
+
+    if (!s)
+        return;
+    unlink_claim(ss, c);
+    sender_settle(ss, s);
+}
+
+void km_senders_disconnect(struct km_senders *ss, const flux_msg_t *msg)
+{
+    char name[FLUX_SENDER_MAX];
+    struct km_sender *s;
+    struct list_node *n;
+
+    flux_msg_sender(msg, name, sizeof(name));
+    /* Each end may end other claims of the same sender: look it up anew. */
+    while ((s = hmap_get(ss->by_name, name)) && (n = list_first(&s->claims))) {
+        struct km_claim *c = list_entry(n, struct km_claim, node);
+        km_claim_drop(ss, c);
+        c->gone(c, false);
+    }
+}
+
+void km_senders_cancel(struct km_senders *ss, const flux_msg_t *msg, uint32_t matchtag)
+{
+    char name[FLUX_SENDER_MAX];
+    struct km_sender *s;
+    struct km_claim *c;
+
+    flux_msg_sender(msg, name, sizeof(name));
+    if (!(s = hmap_get(ss->by_name, name)) ||
+        !(c = hmap_get_u64(ss->by_tag, tag_key(s, matchtag))) || c->s != s)
+        return;
+    km_claim_drop(ss, c);
+    c->gone(c, true);
+}
+
+size_t km_senders_count(const struct km_senders *ss)
+{
+    return hmap_count(ss->by_name);
+}

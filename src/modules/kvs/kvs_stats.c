@@ -1,0 +1,93 @@
+/* kvs_stats.c - looking at an instance: counters, and dropping what it can load again.
+ *
+ *    kvs.stats      (any payload)  -> counters
+ *    kvs.dropcache  (any payload)  -> {"dropped"}: objects that can be loaded again
+ *
+ * Failure: none of its own.
+ */
+#include "config.h"
+#include <stdio.h>
+#include <string.h>
+
+#include "kvs_private.h"
+
+struct stats {
+    bool master;
+    const char *hash;
+    uint64_t version, objects, bytes, cached_objects, cached_bytes, cache_limit, hits, misses,
+        dropped, lookups, readdirs, commits, root_changes, fences, fences_open, loads, served,
+        watchers, watch_sent, watch_looked;
+};
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_BOOL(struct stats, master, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stats, hash, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, version, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, objects, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, cached_objects, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, cached_bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, cache_limit, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, hits, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, misses, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, lookups, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, readdirs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, commits, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, root_changes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, fences, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, fences_open, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, loads, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, served, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, watchers, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, watch_sent, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, watch_looked, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
+
+void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_ns *ns = km_ns_request(arg, msg, KVS_NS_PRIMARY, strlen(KVS_NS_PRIMARY), km_stats_cb);
+    struct content_stats cs = {0};
+
+    if (!ns)
+        return;
+    content_get_stats(ns->content, &cs);
+    struct stats s = {
+        .master = ns->master,
+        .hash = ns->k->hash,
+        .version = ns->version,
+        .objects = cs.objects,
+        .bytes = cs.bytes,
+        .cached_objects = cs.free_objects,
+        .cached_bytes = cs.free_bytes,
+        .cache_limit = ns->k->cache_limit,
+        .hits = cs.hits,
+        .misses = cs.misses,
+        .dropped = cs.dropped,
+        .lookups = ns->st.lookups,
+        .readdirs = ns->st.readdirs,
+        .commits = ns->st.commits,
+        .root_changes = ns->st.root_changes,
+        .fences = ns->st.fences,
+        .fences_open = km_fence_count(ns),
+        .loads = ns->st.loads,
+        .served = ns->st.served,
+        .watchers = km_watch_count(ns),
+        .watch_sent = ns->st.watch_sent,
+        .watch_looked = ns->st.watch_looked,
+    };
+    flux_respond_struct(h, msg, &stats_schema, &s);
+}
+
+void km_dropcache_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_ns *ns =
+        km_ns_request(arg, msg, KVS_NS_PRIMARY, strlen(KVS_NS_PRIMARY), km_dropcache_cb);
+    char json[48];
+
+    if (!ns)
+        return;
+    snprintf(json, sizeof(json), "{\"dropped\":%zu}", content_drop(ns->content));
+    flux_respond(h, msg, json);
+}

@@ -1,0 +1,164 @@
+/* kvs_version.c - versions: what the root is now, and waiting for one that is to come.
+ *
+ *    kvs.version       {"namespace"}            -> {"version","rootref"}
+ *    kvs.wait-version  {"namespace","version"}  -> the same, when that version is here; streaming
+ *    kvs.getroot       {"namespace"}            -> root (kvs_wire.h), between instances
+ *    event kvs.setroot                root
+ *
+ * Invariants:
+ *  1. vwaits is sorted by version, so a new root touches only those that it answers.
+ *  2. A wait is answered once, or its sender is gone.
+ *
+ * Failure: an announced root that is malformed is logged and left alone.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvs_private.h"
+
+struct vwait {
+    struct list_node node;
+    struct km_claim claim;
+    struct km_ns *ns;
+    flux_msg_t *msg;
+    uint64_t version;
+};
+
+static void respond_version(struct km_ns *ns, const flux_msg_t *req)
+{
+    struct kvs_version_answer v = {ns->version, ns->rootref};
+
+    flux_respond_struct(ns->h, req, &kvs_version_answer_schema, &v);
+}
+
+static void vwait_free(struct vwait *v)
+{
+    list_remove(&v->node);
+    km_claim_drop(v->ns->k->senders, &v->claim);
+    flux_msg_destroy(v->msg);
+    free(v);
+}
+
+static void vwait_gone(struct km_claim *c, bool cancelled)
+{
+    struct vwait *v = list_entry(c, struct vwait, claim);
+
+    if (cancelled)
+        flux_respond_error(v->ns->h, v->msg, ENODATA, "the wait was cancelled");
+    vwait_free(v);
+}
+
+void km_vwaits_serve(struct km_ns *ns)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&ns->vwaits))) {
+        struct vwait *v = list_entry(n, struct vwait, node);
+        if (v->version > ns->version)
+            break;
+        respond_version(ns, v->msg);
+        vwait_free(v);
+    }
+}
+
+void km_vwaits_fini(struct km_ns *ns)
+{
+    LIST_FOREACH_SAFE(n, tmp, &ns->vwaits)
+    vwait_free(list_entry(n, struct vwait, node));
+}
+
+void km_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    struct km *k = arg;
+    struct km_ns *ns;
+    struct kvs_root root;
+    size_t len;
+    const void *data = flux_msg_payload(event, &len);
+    errmsg_t err;
+
+    if (!data || kvs_root_decode(data, len, &root, &err) < 0) {
+        flux_log(h, LOG_ERR, "an announced root is bad: %s", data ? err.text : "it is empty");
+        return;
+    }
+    if (!(ns = hmap_get(k->spaces, root.ns)))
+        return;
+    /* Announcements rise, unless the master was loaded anew. */
+    if (root.version == 0 && ns->version > 0) {
+        /* A master has begun.  Is this old news, or has what we know become so? */
+        ns->suspicious = true;
+        km_root_fetch(ns, true);
+    } else if (km_root_heard(ns, &root, &err) < 0) {
+        flux_log(h, LOG_ERR, "an announced root is bad: %s", err.text);
+    }
+}
+
+/* A request that names a namespace and no more.  NULL when it was answered or put by. */
+static struct km_ns *plain_request(struct km *k, const flux_msg_t *msg, flux_handler_f cb)
+{
+    struct kvs_ns_only in;
+    struct km_ns *ns;
+    json_t *owner;
+
+    if (flux_request_decode(k->h, msg, &kvs_ns_only_schema, &in, &owner) < 0)
+        return NULL;
+    ns = km_ns_request(k, msg, in.namespace, strlen(in.namespace), cb);
+    json_decref(owner);
+    return ns;
+}
+
+void km_getroot_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_ns *ns = plain_request(arg, msg, km_getroot_cb);
+
+    if (ns)
+        km_respond_root(ns, msg);
+}
+
+void km_version_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_ns *ns = plain_request(arg, msg, km_version_cb);
+
+    if (ns)
+        respond_version(ns, msg);
+}
+
+static void wait_for(struct km_ns *ns, const flux_msg_t *msg, uint64_t version)
+{
+    struct vwait *v = calloc(1, sizeof(*v));
+    struct list_node *after;
+
+    if (!v || km_claim(ns->k->senders, &v->claim, msg, vwait_gone) < 0) {
+        flux_respond_error(ns->h, msg, ENOMEM, "the store is out of memory");
+        free(v);
+        return;
+    }
+    v->ns = ns;
+    v->msg = flux_msg_incref(msg);
+    v->version = version;
+    list_init(&v->node);
+    /* Mostly for the highest version: look from the end. */
+    after = ns->vwaits.prev;
+    while (after != &ns->vwaits && list_entry(after, struct vwait, node)->version > v->version)
+        after = after->prev;
+    list_push(after, &v->node);
+}
+
+void km_wait_version_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct kvs_ns_version in;
+    struct km_ns *ns;
+    json_t *owner;
+
+    if (flux_request_decode(h, msg, &kvs_ns_version_schema, &in, &owner) < 0)
+        return;
+    ns = km_ns_request(arg, msg, in.namespace, strlen(in.namespace), km_wait_version_cb);
+    json_decref(owner);
+    if (!ns)
+        return;
+    if (in.version <= ns->version)
+        respond_version(ns, msg);
+    else
+        wait_for(ns, msg, in.version);
+}
