@@ -1,58 +1,11 @@
 #!/bin/bash
 # Debian's Open MPI, unmodified, over brokers.
-# shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
 . "$(dirname "$0")/lib.sh"
 need_flux start wreckrun
 need mpicc.openmpi
-SESSION_LIMIT=200
+export SESSION_LIMIT=200
 # Its libpmi.so has no sanitizer; a program without one cannot load ours that has.
 [ -z "${FLUX_TEST_SANITIZERS:-}" ] || skip_all "MPI programs cannot load a libpmi.so with sanitizers"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-
-for prog in mpi_ring mpi_fail; do
-    mpicc.openmpi -O1 -o $prog "$SRCDIR/t/mpi/$prog.c" >cc.log 2>&1 || skip_all "mpicc.openmpi does not work"
-done
-leftovers() {
-    find /dev/shm -maxdepth 1 -user "$(id -u)" -newer mpi_fail ! -path /dev/shm | sort
-}
-right() {
-    is "$status/$(grep -c ': right$' <<<"$out")" "0/$1" "$2"
-}
-
-for size in 1 4; do
-    hold $size
-    for n in 1 4 16; do
-        nodes=$((n < size ? n : size))
-        run "$FLUX" wreckrun -N$nodes -n$n ./mpi_ring $n
-        right $n "$n ranks on $nodes of $size brokers"
-    done
-    run "$FLUX" wreckrun -N1 -n4 ./mpi_ring 4
-    right 4 "4 ranks on one of $size brokers"
-    release
-done
-
-hold 4
-for where in "-N1 -n4" "-N4 -n4" "-N2 -n5"; do
-    # shellcheck disable=SC2086 # two words are meant
-    exits 42 "MPI_Abort (42) with $where" run_with_timeout 30 "$FLUX" wreckrun $where ./mpi_fail abort 42
-    like "$out" "size [45]" "... all had started"
-    like "$err" "aborted the job" "... and a sentence says so"
-    # shellcheck disable=SC2086
-    exits 7 "a rank that leaves without MPI_Finalize, $where" run_with_timeout 30 \
-        "$FLUX" wreckrun $where ./mpi_fail exit 7
-    like "$err" "left without MPI_Finalize \(exit code 7\)" "... and a sentence says so"
-    # shellcheck disable=SC2086
-    exits 139 "a rank that crashes, $where" run_with_timeout 30 "$FLUX" wreckrun $where ./mpi_fail crash
-    like "$err" "signal 11" "... and a sentence says so"
-done
-run "$FLUX" wreckrun -N4 -n8 ./mpi_ring 8
-right 8 "the next job finds a clean place"
-"$FLUX" wreckrun -N4 -n4 ./mpi_ring 4 >one.out &
-pid=$!
-run "$FLUX" wreckrun -N4 -n8 ./mpi_ring 8
-right 8 "two jobs at a time: this one"
-wait $pid
-is "$?/$(grep -c ': right$' one.out)" 0/4 "... and that one"
-release
-is "$(leftovers)" "" "nothing is left in /dev/shm"
-finish
+. "$SRCDIR/t/mpi/mpi_jobs.sh"
+mpi_jobs mpicc.openmpi

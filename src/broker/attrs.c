@@ -18,6 +18,7 @@
 
 #include "attrs.h"
 #include "libflux/dispatch.h"
+#include "libflux/proto_attr.h"
 #include "libutil/hmap.h"
 #include "libutil/strutil.h"
 
@@ -32,22 +33,6 @@ struct attrs {
     hmap_t *map;
     flux_handlers_t *handlers;
 };
-
-struct request {
-    const char *name;
-    const char *value;
-};
-static const struct flux_field name_fields[] = {
-    FLUX_FIELD_STR(struct request, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema name_schema = FLUX_SCHEMA(struct request, name_fields);
-static const struct flux_field pair_fields[] = {
-    FLUX_FIELD_STR(struct request, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct request, value, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema pair_schema = FLUX_SCHEMA(struct request, pair_fields);
 
 static void attr_free(void *val)
 {
@@ -142,27 +127,27 @@ const char *attrs_get(const attrs_t *attrs, const char *name)
 static void get_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     attrs_t *attrs = arg;
-    struct request in;
+    struct attr_pair in;
     json_t *owner;
 
-    if (flux_request_decode(h, req, &name_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, req, &attr_name_schema, &in, &owner) < 0)
         return;
     if (!(in.value = attrs_get(attrs, in.name)))
         flux_respond_error(h, req, ENOENT, "rank %u has no attribute '%.64s': see 'flux lsattr'",
                            flux_rank(h), in.name);
     else
-        flux_respond_struct(h, req, &pair_schema, &in);
+        flux_respond_struct(h, req, &attr_pair_schema, &in);
     json_decref(owner);
 }
 
 static void set_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     attrs_t *attrs = arg;
-    struct request in;
+    struct attr_pair in;
     json_t *owner;
     struct attr *a;
 
-    if (flux_request_decode(h, req, &pair_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, req, &attr_pair_schema, &in, &owner) < 0)
         return;
     a = hmap_get(attrs->map, in.name);
     if (a && a->fixed)

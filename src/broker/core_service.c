@@ -18,25 +18,8 @@
 #include <string.h>
 
 #include "core_private.h"
-#include "libflux/schema.h"
-
-struct published {
-    uint64_t seq;
-};
-static const struct flux_field published_fields[] = {
-    FLUX_FIELD_U64(struct published, seq, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema published_schema = FLUX_SCHEMA(struct published, published_fields);
-
-struct prefix {
-    const char *prefix;
-};
-static const struct flux_field prefix_fields[] = {
-    FLUX_FIELD_STR(struct prefix, prefix, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema prefix_schema = FLUX_SCHEMA(struct prefix, prefix_fields);
+#include "libflux/proto_event.h"
+#include "libflux/proto_overlay.h"
 
 struct shutdown {
     int rc;
@@ -48,38 +31,6 @@ static const struct flux_field shutdown_fields[] = {
     FLUX_FIELD_END,
 };
 static const struct flux_schema shutdown_schema = FLUX_SCHEMA(struct shutdown, shutdown_fields);
-
-struct status {
-    uint32_t rank;
-    uint32_t size;
-    const char *state;
-    const char *up;
-    const char *lost;
-    const char *topology;
-};
-static const struct flux_field status_fields[] = {
-    FLUX_FIELD_U32(struct status, rank, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct status, size, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct status, state, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct status, up, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct status, lost, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct status, topology, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema status_schema = FLUX_SCHEMA(struct status, status_fields);
-
-struct shape {
-    const char *topology;
-    uint32_t size;
-    const char *file;
-};
-static const struct flux_field shape_fields[] = {
-    FLUX_FIELD_STR(struct shape, topology, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct shape, size, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct shape, file, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema shape_schema = FLUX_SCHEMA(struct shape, shape_fields);
 
 static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct core_stats, tree_up, 0),
@@ -106,7 +57,7 @@ static bool reserved(const char *topic)
 static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     core_t *c = arg;
-    struct published p;
+    struct event_published p;
     size_t len;
     const void *data = flux_msg_payload(req, &len);
     size_t nroutes = flux_msg_route_count(req);
@@ -142,7 +93,7 @@ static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (event_publish_root(c, ev, &p.seq) < 0)
         flux_respond_error(h, req, errno, "the event was not published: %s", strerror(errno));
     else
-        flux_respond_struct(h, req, &published_schema, &p);
+        flux_respond_struct(h, req, &event_published_schema, &p);
 }
 
 /* Subscriptions are for local endpoints only: the route has just them. */
@@ -163,10 +114,10 @@ static endpoint_t *subscriber(core_t *c, flux_t *h, const flux_msg_t *req)
 static void subscribe_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     endpoint_t *ep = subscriber(arg, h, req);
-    struct prefix in;
+    struct event_prefix in;
     json_t *owner;
 
-    if (!ep || flux_request_decode(h, req, &prefix_schema, &in, &owner) < 0)
+    if (!ep || flux_request_decode(h, req, &event_prefix_schema, &in, &owner) < 0)
         return;
     if (event_subscribe(ep, in.prefix) < 0)
         flux_respond_error(h, req, errno, "cannot subscribe to '%.64s': %s", in.prefix,
@@ -179,10 +130,10 @@ static void subscribe_cb(flux_t *h, const flux_msg_t *req, void *arg)
 static void unsubscribe_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     endpoint_t *ep = subscriber(arg, h, req);
-    struct prefix in;
+    struct event_prefix in;
     json_t *owner;
 
-    if (!ep || flux_request_decode(h, req, &prefix_schema, &in, &owner) < 0)
+    if (!ep || flux_request_decode(h, req, &event_prefix_schema, &in, &owner) < 0)
         return;
     if (event_unsubscribe(ep, in.prefix) < 0)
         flux_respond_error(h, req, errno, "there is no subscription to '%.64s'", in.prefix);
@@ -196,10 +147,10 @@ static void status_cb(flux_t *h, const flux_msg_t *req, void *arg)
     core_t *c = arg;
     char *up = idset_format(c->up, 0);
     char *lost = idset_format(c->lost, 0);
-    struct status s = {c->cfg.rank, c->cfg.size, core_state_name(c->state),
-                       up,          lost,        topology_spec(c->topo)};
+    struct overlay_status s = {c->cfg.rank, c->cfg.size, core_state_name(c->state),
+                               up,          lost,        topology_spec(c->topo)};
 
-    flux_respond_struct(h, req, &status_schema, &s);
+    flux_respond_struct(h, req, &overlay_status_schema, &s);
     free(up);
     free(lost);
 }
@@ -208,9 +159,9 @@ static void topology_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     core_t *c = arg;
     char *file = topology_format_file(c->topo);
-    struct shape s = {topology_spec(c->topo), c->cfg.size, file};
+    struct overlay_shape s = {topology_spec(c->topo), c->cfg.size, file};
 
-    flux_respond_struct(h, req, &shape_schema, &s);
+    flux_respond_struct(h, req, &overlay_shape_schema, &s);
     free(file);
 }
 

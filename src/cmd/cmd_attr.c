@@ -5,34 +5,9 @@
 #include <string.h>
 
 #include "cmd_all.h"
-#include "libflux/schema.h"
+#include "libflux/proto_attr.h"
 
 #define TIMEOUT 60.
-
-struct attr {
-    const char *name;
-    const char *value;
-};
-static const struct flux_field name_fields[] = {
-    FLUX_FIELD_STR(struct attr, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema name_schema = FLUX_SCHEMA(struct attr, name_fields);
-static const struct flux_field attr_fields[] = {
-    FLUX_FIELD_STR(struct attr, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct attr, value, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema attr_schema = FLUX_SCHEMA(struct attr, attr_fields);
-
-struct list {
-    json_t *attrs;
-};
-static const struct flux_field list_fields[] = {
-    FLUX_FIELD_OBJECT(struct list, attrs, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema list_schema = FLUX_SCHEMA(struct list, list_fields);
 
 static const struct cmd_opt opts[] = {
     {'r', "rank", "RANK", "of the broker of that rank (default: the local one)"},
@@ -78,15 +53,14 @@ static uint32_t target(flux_t *h, const struct options *o)
     return o->rank == FLUX_NODEID_ANY ? flux_rank(h) : o->rank;
 }
 
-int cmd_getattr(struct cmd *c, int argc, char **argv)
+/* Both commands: one request, of the name alone or of name and value. */
+static int ask(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, bool set)
 {
-    static const struct cmd_usage usage = {
-        "[OPTION...] NAME", "Print the value of an attribute of the broker.", opts, NULL, 0,
-    };
+    const char *topic = set ? "attr.set" : "attr.get";
+    struct attr_pair a = {0};
     struct options o;
-    int rc = parse(c, &usage, argc, argv, 1, &o);
+    int rc = parse(c, u, argc, argv, set ? 2 : 1, &o);
     flux_future_t *f;
-    struct attr a;
     flux_t *h;
 
     if (rc)
@@ -94,14 +68,25 @@ int cmd_getattr(struct cmd *c, int argc, char **argv)
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
     a.name = argv[c->optind];
-    f = flux_rpc_struct(h, "attr.get", &name_schema, &a, target(h, &o), 0);
+    if (set)
+        a.value = argv[c->optind + 1];
+    f = flux_rpc_struct(h, topic, set ? &attr_pair_schema : &attr_name_schema, &a, target(h, &o),
+                        0);
     rc = CMD_FAIL;
-    if (cmd_wait_struct(c, f, TIMEOUT, "attr.get", &attr_schema, &a) == 0) {
-        puts(a.value);
-        rc = CMD_OK;
-    }
+    if (set)
+        rc = cmd_wait(c, f, TIMEOUT, topic) < 0 ? CMD_FAIL : CMD_OK;
+    else if (cmd_wait_struct(c, f, TIMEOUT, topic, &attr_pair_schema, &a) == 0)
+        rc = puts(a.value) < 0 ? CMD_FAIL : CMD_OK;
     flux_future_destroy(f);
     return rc;
+}
+
+int cmd_getattr(struct cmd *c, int argc, char **argv)
+{
+    static const struct cmd_usage usage = {
+        "[OPTION...] NAME", "Print the value of an attribute of the broker.", opts, NULL, 0,
+    };
+    return ask(c, &usage, argc, argv, false);
 }
 
 int cmd_setattr(struct cmd *c, int argc, char **argv)
@@ -109,22 +94,7 @@ int cmd_setattr(struct cmd *c, int argc, char **argv)
     static const struct cmd_usage usage = {
         "[OPTION...] NAME VALUE", "Set an attribute of the broker that may be set.", opts, NULL, 0,
     };
-    struct options o;
-    int rc = parse(c, &usage, argc, argv, 2, &o);
-    flux_future_t *f;
-    struct attr a;
-    flux_t *h;
-
-    if (rc)
-        return rc - 1;
-    if (!(h = cmd_handle(c)))
-        return CMD_FAIL;
-    a.name = argv[c->optind];
-    a.value = argv[c->optind + 1];
-    f = flux_rpc_struct(h, "attr.set", &attr_schema, &a, target(h, &o), 0);
-    rc = cmd_wait(c, f, TIMEOUT, "attr.set") < 0 ? CMD_FAIL : CMD_OK;
-    flux_future_destroy(f);
-    return rc;
+    return ask(c, &usage, argc, argv, true);
 }
 
 static int compare(const void *a, const void *b)
@@ -169,7 +139,7 @@ int cmd_lsattr(struct cmd *c, int argc, char **argv)
     struct options o;
     int rc = parse(c, &usage, argc, argv, 0, &o);
     flux_future_t *f;
-    struct list l;
+    struct attr_all l;
     flux_t *h;
 
     if (rc)
@@ -178,7 +148,7 @@ int cmd_lsattr(struct cmd *c, int argc, char **argv)
         return CMD_FAIL;
     f = flux_rpc(h, "attr.list", NULL, target(h, &o), 0);
     rc = CMD_FAIL;
-    if (cmd_wait_struct(c, f, TIMEOUT, "attr.list", &list_schema, &l) == 0)
+    if (cmd_wait_struct(c, f, TIMEOUT, "attr.list", &attr_all_schema, &l) == 0)
         rc = o.json ? cmd_print_json(c, json_incref(l.attrs)) : print_list(c, l.attrs);
     flux_future_destroy(f);
     return rc;

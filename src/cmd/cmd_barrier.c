@@ -4,18 +4,7 @@
 #include <string.h>
 
 #include "cmd_all.h"
-#include "libflux/schema.h"
-
-struct enter {
-    const char *name;
-    uint32_t nprocs;
-};
-static const struct flux_field enter_fields[] = {
-    FLUX_FIELD_STR(struct enter, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct enter, nprocs, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema enter_schema = FLUX_SCHEMA(struct enter, enter_fields);
+#include "libflux/proto_barrier.h"
 
 static const struct cmd_opt opts[] = {
     {'n', "nprocs", "N", "as many processes enter (default: one a broker)"},
@@ -34,7 +23,7 @@ static const struct cmd_usage usage = {
 
 int cmd_barrier(struct cmd *c, int argc, char **argv)
 {
-    struct enter e = {NULL, 0};
+    struct barrier_enter e = {NULL, 0};
     double timeout = 0.;
     const char *val;
     char what[96];
@@ -66,7 +55,7 @@ int cmd_barrier(struct cmd *c, int argc, char **argv)
     if (e.nprocs == 0)
         e.nprocs = flux_size(h);
     snprintf(what, sizeof(what), "barrier '%.32s' of %u processes", e.name, e.nprocs);
-    f = flux_rpc_struct(h, "barrier.enter", &enter_schema, &e, FLUX_NODEID_ANY, 0);
+    f = flux_rpc_struct(h, "barrier.enter", &barrier_enter_schema, &e, FLUX_NODEID_ANY, 0);
     rc = cmd_wait(c, f, timeout, what) < 0 ? CMD_FAIL : CMD_OK;
     flux_future_destroy(f);
     return rc;

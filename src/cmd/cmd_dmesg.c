@@ -8,62 +8,9 @@
 
 #include "cmd_all.h"
 #include "libflux/log.h"
-#include "libflux/schema.h"
+#include "libflux/proto_log.h"
 
 #define TIMEOUT 60.
-
-struct query {
-    int level;
-    const char *rank;
-    const char *source;
-    uint32_t count;
-};
-static const struct flux_field query_fields[] = {
-    FLUX_FIELD_INT(struct query, level, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct query, rank, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_STR(struct query, source, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema query_schema = FLUX_SCHEMA(struct query, query_fields);
-/* The same with a count: one that is absent means all. */
-static const struct flux_field query_count_fields[] = {
-    FLUX_FIELD_INT(struct query, level, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct query, rank, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_STR(struct query, source, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_U32(struct query, count, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema query_count_schema = FLUX_SCHEMA(struct query, query_count_fields);
-
-struct entries {
-    json_t *entries;
-    uint64_t dropped;
-};
-static const struct flux_field entries_fields[] = {
-    FLUX_FIELD_ARRAY(struct entries, entries, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct entries, dropped, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema entries_schema = FLUX_SCHEMA(struct entries, entries_fields);
-
-struct entry {
-    uint64_t seq;
-    double time;
-    int level;
-    uint32_t rank;
-    const char *source;
-    const char *text;
-};
-static const struct flux_field entry_fields[] = {
-    FLUX_FIELD_U64(struct entry, seq, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_DOUBLE(struct entry, time, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_INT(struct entry, level, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct entry, rank, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct entry, source, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct entry, text, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema entry_schema = FLUX_SCHEMA(struct entry, entry_fields);
 
 static const struct cmd_opt opts[] = {
     {'f', "follow", NULL, "go on printing what is added"},
@@ -82,7 +29,7 @@ static const struct cmd_usage usage = {
     "[OPTION...]", "Print the lines that the log of the session holds.", opts, NULL, 0,
 };
 
-static void print_entry(const struct entry *e)
+static void print_entry(const struct log_entry *e)
 {
     time_t sec = (time_t)e->time;
     int usec = (int)((e->time - (double)sec) * 1e6);
@@ -102,10 +49,10 @@ static int print_entries(struct cmd *c, const json_t *entries, bool json_lines)
 
     json_array_foreach(entries, i, val)
     {
-        struct entry e;
+        struct log_entry e;
         errmsg_t err;
 
-        if (flux_schema_decode_json(&entry_schema, val, &e, &err) < 0)
+        if (flux_schema_decode_json(&log_entry_schema, val, &e, &err) < 0)
             return cmd_error(c, "the log holds an entry that is bad: %s", err.text);
         if (!json_lines)
             print_entry(&e);
@@ -119,13 +66,13 @@ static int print_entries(struct cmd *c, const json_t *entries, bool json_lines)
 
 static int follow(struct cmd *c, flux_future_t *f, bool json)
 {
-    struct entries r;
+    struct log_entries r;
     errmsg_t err;
 
     for (;;) {
         if (flux_future_wait(f, 0.) < 0)
             return cmd_error(c, "the connection to the broker was lost");
-        if (flux_rpc_get_struct(f, &entries_schema, &r, &err) < 0)
+        if (flux_rpc_get_struct(f, &log_entries_schema, &r, &err) < 0)
             return errno == ENODATA ? CMD_OK : cmd_error(c, "%s", err.text);
         if (print_entries(c, r.entries, json) != CMD_OK)
             return CMD_FAIL;
@@ -135,20 +82,19 @@ static int follow(struct cmd *c, flux_future_t *f, bool json)
 
 static int dump(struct cmd *c, flux_future_t *f, bool json)
 {
-    struct entries r;
+    struct log_entries r;
 
-    if (cmd_wait_struct(c, f, TIMEOUT, "log.dump", &entries_schema, &r) < 0)
+    if (cmd_wait_struct(c, f, TIMEOUT, "log.dump", &log_entries_schema, &r) < 0)
         return CMD_FAIL;
     return json ? cmd_print_json(c, json_incref(r.entries)) : print_entries(c, r.entries, false);
 }
 
 int cmd_dmesg(struct cmd *c, int argc, char **argv)
 {
-    struct query q = {.level = LOG_DEBUG};
+    struct log_query q = {.level = LOG_DEBUG};
     uint32_t broker = 0;
     bool following = false;
     bool clear = false;
-    bool counted = false;
     bool json = false;
     const char *val;
     flux_future_t *f;
@@ -174,7 +120,6 @@ int cmd_dmesg(struct cmd *c, int argc, char **argv)
         case 'n':
             if (cmd_parse_u32(c, "--count", val, &q.count) < 0)
                 return CMD_USAGE;
-            counted = true;
             break;
         case 'b':
             if (cmd_parse_u32(c, "--broker", val, &broker) < 0)
@@ -198,8 +143,7 @@ int cmd_dmesg(struct cmd *c, int argc, char **argv)
         f = flux_rpc(h, "log.clear", "{}", broker, 0);
         rc = cmd_wait(c, f, TIMEOUT, "log.clear") < 0 ? CMD_FAIL : CMD_OK;
     } else {
-        f = flux_rpc_struct(h, following ? "log.follow" : "log.dump",
-                            counted ? &query_count_schema : &query_schema, &q, broker,
+        f = flux_rpc_struct(h, following ? "log.follow" : "log.dump", &log_query_schema, &q, broker,
                             following ? FLUX_MSGF_STREAMING : 0);
         if (!f)
             return cmd_error(c, "cannot ask for the log: %s", strerror(errno));

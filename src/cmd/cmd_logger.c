@@ -10,24 +10,11 @@
 
 #include "cmd_all.h"
 #include "libflux/log.h"
-#include "libflux/schema.h"
+#include "libflux/proto_log.h"
 #include "libutil/strbuf.h"
 
 #define SYNC 256
 #define TIMEOUT 60.
-
-struct line {
-    int level;
-    const char *source;
-    const char *text;
-};
-static const struct flux_field line_fields[] = {
-    FLUX_FIELD_INT(struct line, level, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct line, source, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct line, text, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema line_schema = FLUX_SCHEMA(struct line, line_fields);
 
 static const struct cmd_opt opts[] = {
     {'l', "level", "LEVEL",
@@ -44,9 +31,9 @@ static const struct cmd_usage usage = {
 };
 
 /* `wait`: for the answer of the log. */
-static int append(struct cmd *c, flux_t *h, const struct line *line, bool wait)
+static int append(struct cmd *c, flux_t *h, const struct log_line *line, bool wait)
 {
-    flux_future_t *f = flux_rpc_struct(h, "log.append", &line_schema, line, FLUX_NODEID_ANY,
+    flux_future_t *f = flux_rpc_struct(h, "log.append", &log_line_schema, line, FLUX_NODEID_ANY,
                                        wait ? 0 : FLUX_MSGF_NORESPONSE);
     int rc;
 
@@ -57,7 +44,7 @@ static int append(struct cmd *c, flux_t *h, const struct line *line, bool wait)
     return rc;
 }
 
-static int append_words(struct cmd *c, flux_t *h, struct line *line, char **words)
+static int append_words(struct cmd *c, flux_t *h, struct log_line *line, char **words)
 {
     strbuf_t *sb = strbuf_create(0);
     char *text;
@@ -76,7 +63,7 @@ static int append_words(struct cmd *c, flux_t *h, struct line *line, char **word
     return rc;
 }
 
-static int append_input(struct cmd *c, flux_t *h, struct line *line)
+static int append_input(struct cmd *c, flux_t *h, struct log_line *line)
 {
     char *next = NULL;
     char *text = NULL;
@@ -104,7 +91,7 @@ static int append_input(struct cmd *c, flux_t *h, struct line *line)
 
 int cmd_logger(struct cmd *c, int argc, char **argv)
 {
-    struct line line = {LOG_NOTICE, "logger", NULL};
+    struct log_line line = {.level = LOG_NOTICE, .source = "logger"};
     const char *val;
     flux_t *h;
     int key;

@@ -5,50 +5,18 @@
 #include <string.h>
 
 #include "cmd_session.h"
-#include "libflux/schema.h"
+#include "libflux/proto_overlay.h"
 
 #define TIMEOUT 60.
-
-struct status {
-    uint32_t rank;
-    uint32_t size;
-    const char *state;
-    const char *up;
-    const char *lost;
-    const char *topology;
-};
-static const struct flux_field status_fields[] = {
-    FLUX_FIELD_U32(struct status, rank, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct status, size, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct status, state, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct status, up, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct status, lost, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct status, topology, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema status_schema = FLUX_SCHEMA(struct status, status_fields);
-
-struct shape {
-    const char *topology;
-    uint32_t size;
-    const char *file;
-};
-static const struct flux_field shape_fields[] = {
-    FLUX_FIELD_STR(struct shape, topology, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct shape, size, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct shape, file, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema shape_schema = FLUX_SCHEMA(struct shape, shape_fields);
 
 topology_t *session_topology(struct cmd *c, flux_t *h, char **spec)
 {
     flux_future_t *f = flux_rpc(h, "overlay.topology", NULL, flux_rank(h), 0);
     topology_t *t = NULL;
-    struct shape s;
+    struct overlay_shape s;
     errmsg_t err;
 
-    if (cmd_wait_struct(c, f, TIMEOUT, "overlay.topology", &shape_schema, &s) == 0 &&
+    if (cmd_wait_struct(c, f, TIMEOUT, "overlay.topology", &overlay_shape_schema, &s) == 0 &&
         !(t = topology_create_text(s.file, strlen(s.file), s.topology, s.size, &err)))
         cmd_error(c, "the broker describes its tree badly: %s", err.text);
     if (t && spec && !(*spec = strdup(s.topology))) {
@@ -64,7 +32,7 @@ int session_query(struct cmd *c, struct session *s, bool topology)
 {
     flux_t *h = cmd_handle(c);
     flux_future_t *f;
-    struct status st;
+    struct overlay_status st;
     errmsg_t err = {"out of memory"};
     int rc = -1;
 
@@ -72,7 +40,7 @@ int session_query(struct cmd *c, struct session *s, bool topology)
     if (!h || (topology && !(s->topo = session_topology(c, h, &s->spec))))
         return -1;
     f = flux_rpc(h, "overlay.status", NULL, 0, 0);
-    if (cmd_wait_struct(c, f, TIMEOUT, "overlay.status", &status_schema, &st) == 0) {
+    if (cmd_wait_struct(c, f, TIMEOUT, "overlay.status", &overlay_status_schema, &st) == 0) {
         s->size = st.size;
         if (!(s->state = strdup(st.state)) || !(s->up = idset_parse(st.up, &err)) ||
             !(s->lost = idset_parse(st.lost, &err)))

@@ -34,6 +34,7 @@
 #include "libutil/buf.h"
 #include "libutil/fdutil.h"
 #include "libutil/hmap.h"
+#include "libutil/le.h"
 #include "libutil/strutil.h"
 
 #define SECOND_INTERRUPT 2.0
@@ -83,8 +84,8 @@ static void pay_back(struct runclient *rc)
 
     if (rc->owed < WREXEC_CLIENT_WINDOW / 4 || waiting > WREXEC_CLIENT_WINDOW / 4 || rc->finished)
         return;
-    wrexec_put_u64(buf, rc->id);
-    wrexec_put_u32(buf + 8, (uint32_t)rc->owed);
+    le_put64(buf, rc->id);
+    le_put32(buf + 8, (uint32_t)rc->owed);
     flux_future_destroy(
         flux_rpc_raw(rc->h, "wrexec.credit", buf, sizeof(buf), 0, FLUX_MSGF_NORESPONSE));
     rc->owed = 0;
@@ -283,7 +284,7 @@ static void send_stdin(struct runclient *rc, const void *data, size_t len)
 
     if (!p)
         return;
-    wrexec_put_u64(p, rc->id);
+    le_put64(p, rc->id);
     if (len)
         memcpy(p + WREXEC_STDIN_HEAD, data, len);
     flux_future_destroy(

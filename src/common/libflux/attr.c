@@ -8,38 +8,23 @@
 #include <string.h>
 
 #include "attr.h"
+#include "proto_attr.h"
 
 #define TIMEOUT 60.
-
-struct attr {
-    const char *name;
-    const char *value;
-};
-static const struct flux_field name_fields[] = {
-    FLUX_FIELD_STR(struct attr, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema name_schema = FLUX_SCHEMA(struct attr, name_fields);
-static const struct flux_field attr_fields[] = {
-    FLUX_FIELD_STR(struct attr, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct attr, value, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema attr_schema = FLUX_SCHEMA(struct attr, attr_fields);
 
 /* Attributes are those of the sender's own broker, so requests name its rank. */
 flux_future_t *flux_attr_get_async(flux_t *h, const char *name)
 {
-    struct attr a = {.name = name};
+    struct attr_pair a = {.name = name};
 
-    return flux_rpc_struct(h, "attr.get", &name_schema, &a, flux_rank(h), 0);
+    return flux_rpc_struct(h, "attr.get", &attr_name_schema, &a, flux_rank(h), 0);
 }
 
 int flux_attr_future_get(flux_future_t *f, const char **value, errmsg_t *err)
 {
-    struct attr a;
+    struct attr_pair a;
 
-    if (flux_rpc_get_struct(f, &attr_schema, &a, err) < 0)
+    if (flux_rpc_get_struct(f, &attr_pair_schema, &a, err) < 0)
         return -1;
     *value = a.value;
     return 0;
@@ -49,11 +34,11 @@ char *flux_attr_get(flux_t *h, const char *name, errmsg_t *err)
 {
     flux_future_t *f = flux_attr_get_async(h, name);
     char *value = NULL;
-    struct attr a;
+    struct attr_pair a;
 
     if (!f)
         errmsg_set(err, "cannot ask for attribute '%.64s': %s", name, strerror(errno));
-    else if (flux_rpc_wait_struct(f, TIMEOUT, &attr_schema, &a, err) == 0 &&
+    else if (flux_rpc_wait_struct(f, TIMEOUT, &attr_pair_schema, &a, err) == 0 &&
              !(value = strdup(a.value)))
         errmsg_set(err, "out of memory");
     flux_future_destroy(f);
@@ -62,8 +47,8 @@ char *flux_attr_get(flux_t *h, const char *name, errmsg_t *err)
 
 int flux_attr_set(flux_t *h, const char *name, const char *value, errmsg_t *err)
 {
-    struct attr a = {name, value};
-    flux_future_t *f = flux_rpc_struct(h, "attr.set", &attr_schema, &a, flux_rank(h), 0);
+    struct attr_pair a = {name, value};
+    flux_future_t *f = flux_rpc_struct(h, "attr.set", &attr_pair_schema, &a, flux_rank(h), 0);
     int rc;
 
     if (!f)

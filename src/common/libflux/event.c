@@ -13,24 +13,7 @@
 #include <string.h>
 
 #include "event.h"
-
-struct published {
-    uint64_t seq;
-};
-static const struct flux_field published_fields[] = {
-    FLUX_FIELD_U64(struct published, seq, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema published_schema = FLUX_SCHEMA(struct published, published_fields);
-
-struct subscribe {
-    const char *prefix;
-};
-static const struct flux_field subscribe_fields[] = {
-    FLUX_FIELD_STR(struct subscribe, prefix, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema subscribe_schema = FLUX_SCHEMA(struct subscribe, subscribe_fields);
+#include "proto_event.h"
 
 /* The "event.publish" request around event `ev`, which is freed. */
 static flux_msg_t *wrap(flux_t *h, flux_msg_t *ev, unsigned flags)
@@ -90,9 +73,9 @@ flux_future_t *flux_event_publish_raw(flux_t *h, const char *topic, const void *
 
 int flux_event_get_seq(flux_future_t *f, uint64_t *seq, errmsg_t *err)
 {
-    struct published p;
+    struct event_published p;
 
-    if (flux_rpc_get_struct(f, &published_schema, &p, err) < 0)
+    if (flux_rpc_get_struct(f, &event_published_schema, &p, err) < 0)
         return -1;
     *seq = p.seq;
     return 0;
@@ -115,14 +98,14 @@ int flux_event_send_raw(flux_t *h, const char *topic, const void *data, size_t l
 /* Subscriptions concern the sender's own broker, so they name its rank. */
 flux_future_t *flux_event_subscribe(flux_t *h, const char *prefix)
 {
-    struct subscribe s = {prefix};
+    struct event_prefix s = {prefix};
 
-    return flux_rpc_struct(h, "event.subscribe", &subscribe_schema, &s, flux_rank(h), 0);
+    return flux_rpc_struct(h, "event.subscribe", &event_prefix_schema, &s, flux_rank(h), 0);
 }
 
 flux_future_t *flux_event_unsubscribe(flux_t *h, const char *prefix)
 {
-    struct subscribe s = {prefix};
+    struct event_prefix s = {prefix};
 
-    return flux_rpc_struct(h, "event.unsubscribe", &subscribe_schema, &s, flux_rank(h), 0);
+    return flux_rpc_struct(h, "event.unsubscribe", &event_prefix_schema, &s, flux_rank(h), 0);
 }

@@ -14,24 +14,11 @@
 
 #include "libutil/strutil.h"
 #include "log.h"
-#include "schema.h"
+#include "proto_log.h"
 
 #define AUX_SOURCE "flux::log_source"
 #define SOURCE_MAX 31
 #define LINE_MAX_BYTES 1024
-
-struct line {
-    int level;
-    const char *source;
-    const char *text;
-};
-static const struct flux_field line_fields[] = {
-    FLUX_FIELD_INT(struct line, level, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct line, source, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct line, text, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema line_schema = FLUX_SCHEMA(struct line, line_fields);
 
 static const char *const level_names[] = {
     "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
@@ -73,7 +60,7 @@ void flux_log(flux_t *h, int level, const char *fmt, ...)
     int saved = errno;
     char text[LINE_MAX_BYTES];
     const char *source = flux_aux_get(h, AUX_SOURCE);
-    struct line line = {
+    struct log_line line = {
         .level = level < 0         ? 0
                  : level >= LEVELS ? LEVELS - 1
                                    : level,
@@ -88,7 +75,7 @@ void flux_log(flux_t *h, int level, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     clean(text);
-    if ((json = flux_schema_encode(&line_schema, &line)) &&
+    if ((json = flux_schema_encode(&log_line_schema, &line)) &&
         (msg = flux_msg_create(FLUX_MSG_REQUEST, "log.append"))) {
         flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
         if (flux_msg_set_json(msg, json) < 0)

@@ -41,6 +41,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libutil/le.h"
 #include "msg.h"
 
 #define MSG_MAGIC 0xf1
@@ -67,28 +68,6 @@ struct flux_msg {
     uint32_t routes_inline[ROUTES_INLINE];
     char topic[]; /* topic, NUL, and for a decoded message the payload and its NUL */
 };
-
-static void put16(uint8_t *p, uint16_t v)
-{
-    p[0] = v;
-    p[1] = v >> 8;
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-    put16(p, v);
-    put16(p + 2, v >> 16);
-}
-
-static uint16_t get16(const uint8_t *p)
-{
-    return (uint16_t)(p[0] | p[1] << 8);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-    return get16(p) | (uint32_t)get16(p + 2) << 16;
-}
 
 static bool topic_valid(const char *topic, size_t len)
 {
@@ -455,19 +434,18 @@ void flux_msg_encode(const flux_msg_t *msg, void *buf)
     p[1] = MSG_VERSION;
     p[2] = msg->type;
     p[3] = msg->flags;
-    put32(p + 4, msg->userid);
-    put32(p + 8, msg->rolemask);
-    put32(p + 12, msg->nodeid);
-    put32(p + 16, msg->matchtag);
-    put32(p + 20, (uint32_t)msg->errnum);
-    put32(p + 24, (uint32_t)msg->seq);
-    put32(p + 28, (uint32_t)(msg->seq >> 32));
-    put16(p + 32, msg->topic_len);
-    put16(p + 34, msg->nroutes);
-    put32(p + 36, (uint32_t)msg->payload_len);
+    le_put32(p + 4, msg->userid);
+    le_put32(p + 8, msg->rolemask);
+    le_put32(p + 12, msg->nodeid);
+    le_put32(p + 16, msg->matchtag);
+    le_put32(p + 20, (uint32_t)msg->errnum);
+    le_put64(p + 24, msg->seq);
+    le_put16(p + 32, msg->topic_len);
+    le_put16(p + 34, msg->nroutes);
+    le_put32(p + 36, (uint32_t)msg->payload_len);
     p += FLUX_MSG_HEADER_SIZE;
     for (size_t i = 0; i < msg->nroutes; i++, p += 4)
-        put32(p, msg->routes[i]);
+        le_put32(p, msg->routes[i]);
     memcpy(p, msg->topic, msg->topic_len);
     if (msg->payload_len > 0)
         memcpy(p + msg->topic_len, msg->payload, msg->payload_len);
@@ -476,9 +454,9 @@ void flux_msg_encode(const flux_msg_t *msg, void *buf)
 /* Check everything that the header alone can tell, and compute the frame's size. */
 static ssize_t check_header(const uint8_t *p, errmsg_t *err)
 {
-    uint32_t nroutes = get16(p + 34);
-    uint32_t topic_len = get16(p + 32);
-    uint32_t payload_len = get32(p + 36);
+    uint32_t nroutes = le_get16(p + 34);
+    uint32_t topic_len = le_get16(p + 32);
+    uint32_t payload_len = le_get32(p + 36);
     unsigned type = p[2];
 
     if (!type_valid(type))
@@ -494,9 +472,10 @@ static ssize_t check_header(const uint8_t *p, errmsg_t *err)
     if (payload_len > FLUX_MSG_PAYLOAD_MAX)
         return errmsg_fail(err, EPROTO, "payload of %u bytes is over the limit of %u", payload_len,
                            FLUX_MSG_PAYLOAD_MAX);
-    if (get32(p + 20) > FLUX_MSG_ERRNUM_MAX || (type != FLUX_MSG_RESPONSE && get32(p + 20) != 0))
-        return errmsg_fail(err, EPROTO, "error number %u is not allowed here", get32(p + 20));
-    if (type != FLUX_MSG_EVENT && (get32(p + 24) != 0 || get32(p + 28) != 0))
+    if (le_get32(p + 20) > FLUX_MSG_ERRNUM_MAX ||
+        (type != FLUX_MSG_RESPONSE && le_get32(p + 20) != 0))
+        return errmsg_fail(err, EPROTO, "error number %u is not allowed here", le_get32(p + 20));
+    if (type != FLUX_MSG_EVENT && le_get64(p + 24) != 0)
         return errmsg_fail(err, EPROTO, "only an event has a sequence number");
     return FLUX_MSG_HEADER_SIZE + 4 * (ssize_t)nroutes + topic_len + payload_len;
 }
@@ -530,9 +509,9 @@ flux_msg_t *flux_msg_decode(const void *buf, size_t len, errmsg_t *err)
         errmsg_fail(err, EPROTO, "message of %zu bytes is cut or has bytes to spare", len);
         return NULL;
     }
-    topic_len = get16(p + 32);
-    nroutes = get16(p + 34);
-    payload_len = get32(p + 36);
+    topic_len = le_get16(p + 32);
+    nroutes = le_get16(p + 34);
+    payload_len = le_get32(p + 36);
     topic = (const char *)p + FLUX_MSG_HEADER_SIZE + 4 * nroutes;
     if (!topic_valid(topic, topic_len)) {
         errmsg_fail(err, EPROTO, "topic holds blanks or unprintable bytes");
@@ -547,12 +526,12 @@ flux_msg_t *flux_msg_decode(const void *buf, size_t len, errmsg_t *err)
         return NULL;
     }
     msg->flags = p[3];
-    msg->userid = get32(p + 4);
-    msg->rolemask = get32(p + 8);
-    msg->nodeid = get32(p + 12);
-    msg->matchtag = get32(p + 16);
-    msg->errnum = (int32_t)get32(p + 20);
-    msg->seq = get32(p + 24) | (uint64_t)get32(p + 28) << 32;
+    msg->userid = le_get32(p + 4);
+    msg->rolemask = le_get32(p + 8);
+    msg->nodeid = le_get32(p + 12);
+    msg->matchtag = le_get32(p + 16);
+    msg->errnum = (int32_t)le_get32(p + 20);
+    msg->seq = le_get64(p + 24);
     if (nroutes > ROUTES_INLINE) {
         if (!(msg->routes = malloc(nroutes * sizeof(*msg->routes)))) {
             msg->routes = msg->routes_inline;
@@ -564,7 +543,7 @@ flux_msg_t *flux_msg_decode(const void *buf, size_t len, errmsg_t *err)
         msg->routes_cap = nroutes;
     }
     for (size_t i = 0; i < nroutes; i++)
-        msg->routes[i] = get32(p + FLUX_MSG_HEADER_SIZE + 4 * i);
+        msg->routes[i] = le_get32(p + FLUX_MSG_HEADER_SIZE + 4 * i);
     msg->nroutes = nroutes;
     if (payload_len > 0) {
         msg->payload = msg->topic + topic_len + 1;

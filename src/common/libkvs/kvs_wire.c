@@ -6,51 +6,12 @@
  * Failure: EPROTO, or the key's error, with a sentence.
  */
 #include "config.h"
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
 #include "kvs_key.h"
 #include "kvs_wire.h"
-
-uint16_t kvs_get16(const void *p)
-{
-    uint16_t v;
-    memcpy(&v, p, sizeof(v));
-    return le16toh(v);
-}
-
-uint32_t kvs_get32(const void *p)
-{
-    uint32_t v;
-    memcpy(&v, p, sizeof(v));
-    return le32toh(v);
-}
-
-uint64_t kvs_get64(const void *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof(v));
-    return le64toh(v);
-}
-
-void kvs_put16(void *p, uint16_t v)
-{
-    v = htole16(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-void kvs_put32(void *p, uint32_t v)
-{
-    v = htole32(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-void kvs_put64(void *p, uint64_t v)
-{
-    v = htole64(v);
-    memcpy(p, &v, sizeof(v));
-}
+#include "libutil/le.h"
 
 /* Append `len` bytes at p. */
 static uint8_t *put(uint8_t *p, const void *data, size_t len)
@@ -74,10 +35,10 @@ static bool printable(const char *p, size_t len)
 size_t kvs_root_encode(const struct kvs_root *r, uint8_t buf[KVS_ROOT_WIRE_MAX])
 {
     size_t nslen = strlen(r->ns), reflen = strlen(r->ref);
-    kvs_put64(buf, r->version);
+    le_put64(buf, r->version);
     buf[8] = (uint8_t)nslen;
     buf[9] = (uint8_t)reflen;
-    kvs_put16(buf + 10, 0);
+    le_put16(buf + 10, 0);
     uint8_t *p = put(buf + KVS_ROOT_HEADER, r->ns, nslen);
     return (size_t)(put(p, r->ref, reflen) - buf);
 }
@@ -86,7 +47,7 @@ int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *
 {
     const uint8_t *p = data;
     if (len < KVS_ROOT_HEADER || len != (size_t)KVS_ROOT_HEADER + p[8] + p[9] ||
-        kvs_get16(p + 10) != 0 || p[9] == 0 || p[9] >= sizeof(r->ref))
+        le_get16(p + 10) != 0 || p[9] == 0 || p[9] >= sizeof(r->ref))
         return errmsg_fail(err, EPROTO, "message of %zu bytes is no root of the key-value store",
                            len);
     const char *ns = (const char *)p + KVS_ROOT_HEADER, *ref = ns + p[8];
@@ -96,7 +57,7 @@ int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *
     }
     if (!printable(ref, p[9]))
         return errmsg_fail(err, EPROTO, "root of the key-value store has no readable reference");
-    r->version = kvs_get64(p);
+    r->version = le_get64(p);
     memcpy(r->ns, ns, p[8]);
     r->ns[p[8]] = '\0';
     memcpy(r->ref, ref, p[9]);
@@ -152,14 +113,14 @@ size_t kvs_lookup_req_size(const struct kvs_lookup_req *q)
 
 void kvs_lookup_req_encode(const struct kvs_lookup_req *q, uint8_t *buf)
 {
-    kvs_put16(buf, (uint16_t)q->flags);
+    le_put16(buf, (uint16_t)q->flags);
     buf[2] = (uint8_t)q->nslen;
     buf[3] = (uint8_t)q->reflen;
-    kvs_put16(buf + 4, (uint16_t)q->keylen);
-    kvs_put16(buf + 6, (uint16_t)q->cursorlen);
-    kvs_put32(buf + 8, q->count);
-    kvs_put32(buf + 12, 0);
-    kvs_put64(buf + 16, q->offset);
+    le_put16(buf + 4, (uint16_t)q->keylen);
+    le_put16(buf + 6, (uint16_t)q->cursorlen);
+    le_put32(buf + 8, q->count);
+    le_put32(buf + 12, 0);
+    le_put64(buf + 16, q->offset);
     uint8_t *p = put(buf + KVS_REQ_HEADER, q->ns, q->nslen);
     p = put(p, q->ref, q->reflen);
     p = put(p, q->key, q->keylen);
@@ -191,16 +152,16 @@ int kvs_lookup_req_decode(const void *data, size_t len, struct kvs_lookup_req *q
 {
     const uint8_t *p = data;
     if (len < KVS_REQ_HEADER ||
-        len != (size_t)KVS_REQ_HEADER + p[2] + p[3] + kvs_get16(p + 4) + kvs_get16(p + 6) ||
-        kvs_get32(p + 12) != 0)
+        len != (size_t)KVS_REQ_HEADER + p[2] + p[3] + le_get16(p + 4) + le_get16(p + 6) ||
+        le_get32(p + 12) != 0)
         return errmsg_fail(err, EPROTO, "request of %zu bytes is no look-up", len);
-    q->flags = kvs_get16(p);
+    q->flags = le_get16(p);
     q->nslen = p[2];
     q->reflen = p[3];
-    q->keylen = kvs_get16(p + 4);
-    q->cursorlen = kvs_get16(p + 6);
-    q->count = kvs_get32(p + 8);
-    q->offset = kvs_get64(p + 16);
+    q->keylen = le_get16(p + 4);
+    q->cursorlen = le_get16(p + 6);
+    q->count = le_get32(p + 8);
+    q->offset = le_get64(p + 16);
     q->ns = (const char *)p + KVS_REQ_HEADER;
     q->ref = q->ns + q->nslen;
     q->key = q->ref + q->reflen;
@@ -220,9 +181,9 @@ void kvs_answer_encode_header(const struct kvs_answer *a, uint8_t buf[KVS_ANSWER
     memset(buf, 0, KVS_ANSWER_HEADER);
     buf[0] = a->type;
     buf[1] = a->flags;
-    kvs_put32(buf + 4, a->count);
-    kvs_put64(buf + 8, a->version);
-    kvs_put64(buf + 16, a->size);
+    le_put32(buf + 4, a->count);
+    le_put64(buf + 8, a->version);
+    le_put64(buf + 16, a->size);
 }
 
 int kvs_answer_decode(const void *data, size_t len, struct kvs_answer *a, errmsg_t *err)
@@ -232,13 +193,13 @@ int kvs_answer_decode(const void *data, size_t len, struct kvs_answer *a, errmsg
     size_t head = KVS_ANSWER_HEADER;
     if (len >= head && p[1] & KVS_ANSWER_TAG)
         head += KVS_TAG_SIZE;
-    if (len < head || p[1] & ~all || kvs_get16(p + 2))
+    if (len < head || p[1] & ~all || le_get16(p + 2))
         return errmsg_fail(err, EPROTO, "message of %zu bytes is no answer to a look-up", len);
     a->type = p[0];
     a->flags = p[1];
-    a->count = kvs_get32(p + 4);
-    a->version = kvs_get64(p + 8);
-    a->size = kvs_get64(p + 16);
+    a->count = le_get32(p + 4);
+    a->version = le_get64(p + 8);
+    a->size = le_get64(p + 16);
     a->tag = p[1] & KVS_ANSWER_TAG ? p + KVS_ANSWER_HEADER : NULL;
     a->body = p + head;
     a->len = len - head;
@@ -251,9 +212,9 @@ void kvs_answer_entry_encode_header(const struct kvs_answer_entry *e,
     memset(buf, 0, KVS_ANSWER_ENTRY_HEADER);
     buf[0] = e->type;
     buf[1] = e->change;
-    kvs_put16(buf + 2, e->namelen);
+    le_put16(buf + 2, e->namelen);
     buf[4] = e->has_data;
-    kvs_put64(buf + 8, e->size);
+    le_put64(buf + 8, e->size);
 }
 
 int kvs_answer_next(const struct kvs_answer *a, size_t *pos, struct kvs_answer_entry *e,
@@ -268,9 +229,9 @@ int kvs_answer_next(const struct kvs_answer *a, size_t *pos, struct kvs_answer_e
     left -= KVS_ANSWER_ENTRY_HEADER;
     e->type = p[0];
     e->change = p[1];
-    e->namelen = kvs_get16(p + 2);
+    e->namelen = le_get16(p + 2);
     e->has_data = p[4] != 0;
-    e->size = kvs_get64(p + 8);
+    e->size = le_get64(p + 8);
     if (left < e->namelen || (e->has_data && left - e->namelen < e->size) || p[4] > 1 || p[5] ||
         p[6] || p[7] || e->change > KVS_CHANGE_REMOVED || e->namelen == 0)
         goto bad;
@@ -291,10 +252,10 @@ size_t kvs_fence_req_size(const struct kvs_fence_req *q)
 
 void kvs_fence_req_encode(const struct kvs_fence_req *q, uint8_t *buf)
 {
-    kvs_put32(buf, q->nprocs);
-    kvs_put32(buf + 4, q->count);
-    kvs_put32(buf + 8, q->rank);
-    kvs_put32(buf + 12, q->generation);
+    le_put32(buf, q->nprocs);
+    le_put32(buf + 4, q->count);
+    le_put32(buf + 8, q->rank);
+    le_put32(buf + 12, q->generation);
     buf[16] = q->flags;
     buf[17] = (uint8_t)q->namelen;
     buf[18] = (uint8_t)q->nslen;
@@ -307,10 +268,10 @@ int kvs_fence_req_decode(const void *data, size_t len, struct kvs_fence_req *q, 
     const uint8_t *p = data;
     if (len < KVS_FENCE_HEADER || len < (size_t)KVS_FENCE_HEADER + p[17] + p[18] || p[19])
         return errmsg_fail(err, EPROTO, "request of %zu bytes is no fence", len);
-    q->nprocs = kvs_get32(p);
-    q->count = kvs_get32(p + 4);
-    q->rank = kvs_get32(p + 8);
-    q->generation = kvs_get32(p + 12);
+    q->nprocs = le_get32(p);
+    q->count = le_get32(p + 4);
+    q->rank = le_get32(p + 8);
+    q->generation = le_get32(p + 12);
     q->flags = p[16];
     q->namelen = p[17];
     q->nslen = p[18];

@@ -24,14 +24,6 @@
 #define KVS_LOOKUP_MAX (16u << 20)   /* bytes of a value that come in one answer otherwise */
 #define KVS_DIGEST_MAX 32
 
-/* Little-endian numbers at any address. */
-uint16_t kvs_get16(const void *p);
-uint32_t kvs_get32(const void *p);
-uint64_t kvs_get64(const void *p);
-void kvs_put16(void *p, uint16_t v);
-void kvs_put32(void *p, uint32_t v);
-void kvs_put64(void *p, uint64_t v);
-
 /* A root: answers to kvs.commit, kvs.fence, kvs.getroot, kvs.snapshot and kvs.follow; event
  * kvs.setroot.   u64 version, u8 length of ns, u8 length of reference, u16 0, ns, reference text */
 struct kvs_root {

@@ -46,6 +46,7 @@
 #include <string.h>
 
 #include "libflux/module.h"
+#include "libflux/proto_barrier.h"
 #include "libidset/idset.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
@@ -91,17 +92,6 @@ struct ctx {
     struct list_node dirty;
     uint64_t entered, joins, completed, failed;
 };
-
-struct enter {
-    const char *name;
-    uint32_t nprocs;
-};
-static const struct flux_field enter_fields[] = {
-    FLUX_FIELD_STR(struct enter, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct enter, nprocs, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema enter_schema = FLUX_SCHEMA(struct enter, enter_fields);
 
 struct join_msg {
     const char *name;
@@ -434,10 +424,10 @@ static void enter_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct ctx *ctx = arg;
     char sender[FLUX_SENDER_MAX];
     struct barrier *b;
-    struct enter in;
+    struct barrier_enter in;
     json_t *owner;
 
-    if (flux_request_decode(h, req, &enter_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, req, &barrier_enter_schema, &in, &owner) < 0)
         return;
     flux_msg_sender(req, sender, sizeof(sender));
     if ((b = hmap_get(ctx->barriers, in.name)) && hmap_get(b->parties, sender))

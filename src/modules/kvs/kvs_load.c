@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "kvs_private.h"
+#include "libutil/le.h"
 
 #define ABSENT 0xffffffffu
 #define LATER 0xfffffffeu
@@ -170,7 +171,7 @@ static ssize_t take(struct load *l, size_t i, const uint8_t *p, size_t left)
     struct km_ns *ns = l->ns;
     if (left < 4)
         return -1;
-    uint32_t len = kvs_get32(p);
+    uint32_t len = le_get32(p);
     if (len == ABSENT) {
         content_deny(ns->content, l->digest[i], ENOENT, "the store has no such object any more");
         return 4;
@@ -287,7 +288,7 @@ static void serve_answer(struct serve *s)
     for (size_t i = 0; i < s->n; i++, left -= 4) {
         struct content_obj *o = content_get(ns->content, d + i * dsize);
         bool fits = !o || p == buf || (size_t)(p - buf) + o->len + left <= ANSWER_MAX;
-        kvs_put32(p, !o ? ABSENT : fits ? o->len : LATER);
+        le_put32(p, !o ? ABSENT : fits ? o->len : LATER);
         p += 4;
         if (o && fits) {
             memcpy(p, o->data, o->len);

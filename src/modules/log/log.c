@@ -39,6 +39,7 @@
 
 #include "libflux/attr.h"
 #include "libflux/module.h"
+#include "libflux/proto_cancel.h"
 #include "libidset/idset.h"
 #include "libutil/list.h"
 #include "libutil/size.h"
@@ -90,69 +91,6 @@ struct ctx {
     uint64_t appended, forwarded, bad;
 };
 
-struct append {
-    int level;
-    const char *source;
-    const char *text;
-    uint32_t rank;
-    double time;
-};
-static const struct flux_field append_fields[] = {
-    FLUX_FIELD_INT(struct append, level, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct append, source, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct append, text, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct append, rank, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_DOUBLE(struct append, time, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema append_schema = FLUX_SCHEMA(struct append, append_fields);
-
-static const struct flux_field entry_fields[] = {
-    FLUX_FIELD_U64(struct ring_entry, seq, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_DOUBLE(struct ring_entry, time, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_INT(struct ring_entry, level, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct ring_entry, rank, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct ring_entry, source, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct ring_entry, text, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema entry_schema = FLUX_SCHEMA(struct ring_entry, entry_fields);
-
-struct entries {
-    json_t *entries;
-    uint64_t dropped;
-};
-static const struct flux_field entries_fields[] = {
-    FLUX_FIELD_ARRAY(struct entries, entries, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct entries, dropped, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema entries_schema = FLUX_SCHEMA(struct entries, entries_fields);
-
-struct query {
-    int level;
-    const char *rank;
-    const char *source;
-    uint32_t count;
-};
-static const struct flux_field query_fields[] = {
-    FLUX_FIELD_INT(struct query, level, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_STR(struct query, rank, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_STR(struct query, source, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_U32(struct query, count, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema query_schema = FLUX_SCHEMA(struct query, query_fields);
-
-struct cancel {
-    uint32_t matchtag;
-};
-static const struct flux_field cancel_fields[] = {
-    FLUX_FIELD_U32(struct cancel, matchtag, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema cancel_schema = FLUX_SCHEMA(struct cancel, cancel_fields);
-
 struct cleared {
     uint64_t cleared;
 };
@@ -190,13 +128,14 @@ static void filter_clear(struct filter *f)
  */
 static int filter_init(flux_t *h, const flux_msg_t *req, struct filter *f)
 {
-    struct query in = {LOG_DEBUG, NULL, NULL, 0};
+    struct log_query in = {LOG_DEBUG, NULL, NULL, 0};
     json_t *owner = NULL;
     size_t len;
     errmsg_t err;
 
     memset(f, 0, sizeof(*f));
-    if (flux_msg_payload(req, &len) && flux_request_decode(h, req, &query_schema, &in, &owner) < 0)
+    if (flux_msg_payload(req, &len) &&
+        flux_request_decode(h, req, &log_query_schema, &in, &owner) < 0)
         return -1;
     f->level = in.level;
     f->count = in.count;
@@ -213,7 +152,7 @@ static int filter_init(flux_t *h, const flux_msg_t *req, struct filter *f)
     return -1;
 }
 
-static bool filter_match(const struct filter *f, const struct ring_entry *e)
+static bool filter_match(const struct filter *f, const struct log_entry *e)
 {
     return e->level <= f->level && (!f->source || strcmp(f->source, e->source) == 0) &&
            (!f->ranks || idset_test(f->ranks, e->rank));
@@ -221,9 +160,9 @@ static bool filter_match(const struct filter *f, const struct ring_entry *e)
 
 /* --- entries as JSON --- */
 
-static int array_add(json_t *array, const struct ring_entry *e)
+static int array_add(json_t *array, const struct log_entry *e)
 {
-    json_t *o = flux_schema_encode_json(&entry_schema, e);
+    json_t *o = flux_schema_encode_json(&log_entry_schema, e);
 
     return o ? json_array_append_new(array, o) : -1;
 }
@@ -250,8 +189,8 @@ static void forward_cb(flux_future_t *f, void *arg)
 /* Send the oldest entries of the outbox, and forget them. */
 static void forward_batch(struct ctx *ctx)
 {
-    struct entries batch = {json_array(), ctx->outbox_dropped};
-    const struct ring_entry *e;
+    struct log_entries batch = {json_array(), ctx->outbox_dropped};
+    const struct log_entry *e;
     size_t n = 0;
 
     while (n < FORWARD_BATCH && (e = ring_at(ctx->outbox, 0))) {
@@ -262,8 +201,8 @@ static void forward_batch(struct ctx *ctx)
     }
     ctx->forward_count = batch.dropped + json_array_size(batch.entries);
     ctx->outbox_dropped = 0;
-    ctx->forward = batch.entries ? flux_rpc_struct(ctx->h, "log.forward", &entries_schema, &batch,
-                                                   FLUX_NODEID_ANY, FLUX_MSGF_UPSTREAM)
+    ctx->forward = batch.entries ? flux_rpc_struct(ctx->h, "log.forward", &log_entries_schema,
+                                                   &batch, FLUX_NODEID_ANY, FLUX_MSGF_UPSTREAM)
                                  : NULL;
     if (!ctx->forward || flux_future_then(ctx->forward, -1., forward_cb, ctx) < 0) {
         flux_future_destroy(ctx->forward);
@@ -275,7 +214,7 @@ static void forward_batch(struct ctx *ctx)
 }
 
 /* Put an entry into the outbox, unless it is full. */
-static void forward_add(struct ctx *ctx, const struct ring_entry *e)
+static void forward_add(struct ctx *ctx, const struct log_entry *e)
 {
     if (ring_count(ctx->outbox) >= FORWARD_MAX || ring_append(ctx->outbox, e) == 0)
         ctx->outbox_dropped++;
@@ -304,12 +243,12 @@ static void follower_feed(struct ctx *ctx, struct follower *fo, bool always)
     bool more = true;
 
     while (more) {
-        struct entries out = {json_array(), dropped_total(ctx)};
+        struct log_entries out = {json_array(), dropped_total(ctx)};
         size_t bytes = 0;
         char *json;
 
         for (; i < count && bytes < RESPONSE_BYTES; i++) {
-            const struct ring_entry *e = ring_at(ctx->ring, i);
+            const struct log_entry *e = ring_at(ctx->ring, i);
             if (filter_match(&fo->filter, e)) {
                 array_add(out.entries, e);
                 bytes += strlen(e->text) + 64;
@@ -317,7 +256,7 @@ static void follower_feed(struct ctx *ctx, struct follower *fo, bool always)
         }
         more = i < count;
         if ((always || json_array_size(out.entries) > 0) &&
-            (json = flux_schema_encode(&entries_schema, &out))) {
+            (json = flux_schema_encode(&log_entries_schema, &out))) {
             flux_respond_more(ctx->h, fo->req, json);
             free(json);
         }
@@ -357,7 +296,7 @@ static char *clean(char *text, size_t max)
     return text;
 }
 
-static void add_entry(struct ctx *ctx, const struct ring_entry *e, bool forward)
+static void add_entry(struct ctx *ctx, const struct log_entry *e, bool forward)
 {
     if (ring_append(ctx->ring, e) == 0) {
         ctx->below_dropped++;
@@ -384,13 +323,13 @@ static uint32_t sender_rank(flux_t *h, const flux_msg_t *req)
 static void append_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct append in = {.rank = sender_rank(h, req), .time = flux_now(h)};
-    struct ring_entry e;
+    struct log_line in = {.rank = sender_rank(h, req), .time = flux_now(h)};
+    struct log_entry e;
     char *source;
     char *text;
     json_t *owner;
 
-    if (flux_request_decode(h, req, &append_schema, &in, &owner) < 0) {
+    if (flux_request_decode(h, req, &log_any_line_schema, &in, &owner) < 0) {
         ctx->bad++;
         return;
     }
@@ -403,12 +342,12 @@ static void append_cb(flux_t *h, const flux_msg_t *req, void *arg)
         ctx->bad++;
         flux_respond_error(h, req, EINVAL, "log.append: level %d is none of 0 to 7", in.level);
     } else {
-        e = (struct ring_entry){0,
-                                in.time,
-                                in.level,
-                                in.rank,
-                                clean(source, SOURCE_MAX_LEN),
-                                clean(text, TEXT_MAX_LEN)};
+        e = (struct log_entry){0,
+                               in.time,
+                               in.level,
+                               in.rank,
+                               clean(source, SOURCE_MAX_LEN),
+                               clean(text, TEXT_MAX_LEN)};
         add_entry(ctx, &e, e.level <= ctx->forward_level);
         flux_respond(h, req, "{}");
     }
@@ -420,12 +359,12 @@ static void append_cb(flux_t *h, const flux_msg_t *req, void *arg)
 static void forward_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct entries in;
+    struct log_entries in;
     json_t *owner;
     json_t *item;
     size_t i;
 
-    if (flux_request_decode(h, req, &entries_schema, &in, &owner) < 0) {
+    if (flux_request_decode(h, req, &log_entries_schema, &in, &owner) < 0) {
         ctx->bad++;
         return;
     }
@@ -435,8 +374,8 @@ static void forward_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
         ctx->outbox_dropped += in.dropped;
     json_array_foreach(in.entries, i, item)
     {
-        struct ring_entry e;
-        if (flux_schema_decode_json(&entry_schema, item, &e, NULL) < 0)
+        struct log_entry e;
+        if (flux_schema_decode_json(&log_entry_schema, item, &e, NULL) < 0)
             ctx->bad++;
         else if (flux_rank(h) == 0)
             add_entry(ctx, &e, false);
@@ -452,7 +391,7 @@ static void forward_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
 static void dump_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct entries out = {json_array(), dropped_total(ctx)};
+    struct log_entries out = {json_array(), dropped_total(ctx)};
     size_t first = 0;
     uint32_t matched = 0;
     struct filter filter;
@@ -469,11 +408,11 @@ static void dump_cb(flux_t *h, const flux_msg_t *req, void *arg)
         }
     }
     for (size_t i = first; rc == 0 && i < ring_count(ctx->ring); i++) {
-        const struct ring_entry *e = ring_at(ctx->ring, i);
+        const struct log_entry *e = ring_at(ctx->ring, i);
         if (filter_match(&filter, e))
             rc = array_add(out.entries, e);
     }
-    if (rc < 0 || flux_respond_struct(h, req, &entries_schema, &out) < 0)
+    if (rc < 0 || flux_respond_struct(h, req, &log_entries_schema, &out) < 0)
         flux_respond_error(h, req, ENOMEM, "log.dump: rank %u is out of memory", flux_rank(h));
     json_decref(out.entries);
     filter_clear(&filter);
@@ -507,7 +446,7 @@ static void follow_cb(flux_t *h, const flux_msg_t *req, void *arg)
     list_append(&ctx->followers, &fo->node);
     ctx->nfollowers++;
     for (size_t i = ring_count(ctx->ring); left > 0 && i-- > 0;) {
-        const struct ring_entry *e = ring_at(ctx->ring, i);
+        const struct log_entry *e = ring_at(ctx->ring, i);
         if (filter_match(&fo->filter, e) && --left == 0)
             fo->next = e->seq;
     }
@@ -646,7 +585,7 @@ static void setting_cb(struct ctx *ctx, flux_future_t *f, const struct setting *
     errmsg_t err;
 
     if (flux_attr_future_get(f, &value, NULL) == 0 && s->set(ctx, value, &err) < 0) {
-        struct ring_entry e = {0, flux_now(ctx->h), LOG_ERR, flux_rank(ctx->h), "log", err.text};
+        struct log_entry e = {0, flux_now(ctx->h), LOG_ERR, flux_rank(ctx->h), "log", err.text};
         add_entry(ctx, &e, true);
     }
     flux_future_destroy(f);

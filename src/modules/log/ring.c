@@ -16,7 +16,7 @@
 #include "ring.h"
 
 struct slot {
-    struct ring_entry e;
+    struct log_entry e;
     size_t bytes;
     char text[];
 };
@@ -99,7 +99,7 @@ int ring_resize(ring_t *r, size_t entries, size_t bytes)
     return 0;
 }
 
-uint64_t ring_append(ring_t *r, const struct ring_entry *e)
+uint64_t ring_append(ring_t *r, const struct log_entry *e)
 {
     size_t nsource = strlen(e->source) + 1;
     size_t ntext = strlen(e->text) + 1;
@@ -124,7 +124,7 @@ uint64_t ring_append(ring_t *r, const struct ring_entry *e)
     return s->e.seq;
 }
 
-const struct ring_entry *ring_at(const ring_t *r, size_t i)
+const struct log_entry *ring_at(const ring_t *r, size_t i)
 {
     return i < r->count ? &r->slots[(r->head + i) % r->capacity]->e : NULL;
 }

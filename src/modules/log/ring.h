@@ -6,16 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct ring ring_t;
+#include "libflux/proto_log.h"
 
-struct ring_entry {
-    uint64_t seq; /* from 1 */
-    double time;
-    int level;
-    uint32_t rank;
-    const char *source;
-    const char *text;
-};
+typedef struct ring ring_t;
 
 /* At most `entries` (>= 1) entries and `bytes` of text.  NULL with ENOMEM. */
 ring_t *ring_create(size_t entries, size_t bytes);
@@ -25,13 +18,13 @@ void ring_destroy(ring_t *r); /* NULL-safe, keeps errno */
 int ring_resize(ring_t *r, size_t entries, size_t bytes);
 
 /* Append a copy, numbered; `e->seq` is ignored.  Returns the number, or 0 with ENOMEM. */
-uint64_t ring_append(ring_t *r, const struct ring_entry *e);
+uint64_t ring_append(ring_t *r, const struct log_entry *e);
 void ring_clear(ring_t *r);
 /* Take the oldest entry out; no effect when there is none. */
 void ring_pop(ring_t *r);
 
 /* Entry number i from the oldest, NULL beyond the last; valid until the next change. */
-const struct ring_entry *ring_at(const ring_t *r, size_t i);
+const struct log_entry *ring_at(const ring_t *r, size_t i);
 size_t ring_count(const ring_t *r);
 size_t ring_bytes(const ring_t *r);
 uint64_t ring_last_seq(const ring_t *r);

@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "layout.h"
+#include "libutil/le.h"
 
 #define LOST_CODE (128 + SIGKILL)
 
@@ -74,8 +75,8 @@ static void source_credit(struct job *j, uint32_t src, size_t len)
         c->owed += len;
         if (c->owed < j->spec.window / 4 || c->done)
             return;
-        wrexec_put_u64(buf, j->id);
-        wrexec_put_u32(buf + 8, (uint32_t)c->owed);
+        le_put64(buf, j->id);
+        le_put32(buf + 8, (uint32_t)c->owed);
         flux_future_destroy(flux_rpc_raw(j->ctx->h, "wrexec.credit", buf, sizeof(buf), c->rank,
                                          FLUX_MSGF_NORESPONSE));
         c->owed = 0;

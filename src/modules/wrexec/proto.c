@@ -1,10 +1,11 @@
 /* Messages of the wrexec service: see proto.h. */
 #include "proto.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "libutil/le.h"
 
 #define MAGIC "WXR1"
 #define HEAD 16
@@ -73,34 +74,6 @@ static const struct flux_field job_fields[] = {
 };
 const struct flux_schema wrexec_job_schema = FLUX_SCHEMA(struct wrexec_job, job_fields);
 
-void wrexec_put_u64(void *dst, uint64_t v)
-{
-    v = htole64(v);
-    memcpy(dst, &v, sizeof(v));
-}
-
-void wrexec_put_u32(void *dst, uint32_t v)
-{
-    v = htole32(v);
-    memcpy(dst, &v, sizeof(v));
-}
-
-uint64_t wrexec_get_u64(const void *src)
-{
-    uint64_t v;
-
-    memcpy(&v, src, sizeof(v));
-    return le64toh(v);
-}
-
-uint32_t wrexec_get_u32(const void *src)
-{
-    uint32_t v;
-
-    memcpy(&v, src, sizeof(v));
-    return le32toh(v);
-}
-
 void *jobreq_encode(const struct jobreq *req, size_t *len)
 {
     size_t n = HEAD + req->json_len + req->strings_len;
@@ -109,9 +82,9 @@ void *jobreq_encode(const struct jobreq *req, size_t *len)
     if (!p)
         return NULL;
     memcpy(p, MAGIC, 4);
-    wrexec_put_u32(p + 4, (uint32_t)req->json_len);
-    wrexec_put_u32(p + 8, req->argc);
-    wrexec_put_u32(p + 12, req->envc);
+    le_put32(p + 4, (uint32_t)req->json_len);
+    le_put32(p + 8, req->argc);
+    le_put32(p + 12, req->envc);
     memcpy(p + HEAD, req->json, req->json_len);
     memcpy(p + HEAD + req->json_len, req->strings, req->strings_len);
     p[n] = '\0';
@@ -125,9 +98,9 @@ int jobreq_decode(const void *data, size_t len, struct jobreq *req, errmsg_t *er
 
     if (!p || len < HEAD || memcmp(p, MAGIC, 4) != 0)
         return errmsg_fail(err, EPROTO, "the request to run something is not in the right form");
-    req->json_len = wrexec_get_u32(p + 4);
-    req->argc = wrexec_get_u32(p + 8);
-    req->envc = wrexec_get_u32(p + 12);
+    req->json_len = le_get32(p + 4);
+    req->argc = le_get32(p + 8);
+    req->envc = le_get32(p + 12);
     if (req->json_len > len - HEAD)
         return errmsg_fail(err, EPROTO, "the request to run something is cut off");
     req->json = (const char *)p + HEAD;

@@ -110,9 +110,5 @@ extern const struct flux_schema wrexec_job_schema;
 #define WREXEC_CLIENT_WINDOW (1u << 20)
 #define WREXEC_STDIN_HEAD 8
 #define WREXEC_CREDIT_SIZE 12
-void wrexec_put_u64(void *dst, uint64_t v);
-void wrexec_put_u32(void *dst, uint32_t v);
-uint64_t wrexec_get_u64(const void *src);
-uint32_t wrexec_get_u32(const void *src);
 
 #endif

@@ -22,6 +22,8 @@
 #include <string.h>
 
 #include "layout.h"
+#include "libflux/proto_overlay.h"
+#include "libutil/le.h"
 #include "libutil/strutil.h"
 
 #define TASKS_MAX (1u << 24)
@@ -287,29 +289,14 @@ static void ids_cb(flux_future_t *f, void *arg)
     try_waiting(r);
 }
 
-struct status {
-    uint32_t rank, size;
-    const char *state, *up, *lost, *topology;
-};
-static const struct flux_field status_fields[] = {
-    FLUX_FIELD_U32(struct status, rank, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct status, size, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct status, state, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct status, up, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct status, lost, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct status, topology, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema status_schema = FLUX_SCHEMA(struct status, status_fields);
-
 static void up_cb(flux_future_t *f, void *arg)
 {
     struct root *r = arg;
-    struct status st = {0};
+    struct overlay_status st = {0};
     idset_t *up = NULL;
     errmsg_t err;
 
-    if (flux_rpc_get_struct(f, &status_schema, &st, &err) == 0)
+    if (flux_rpc_get_struct(f, &overlay_status_schema, &st, &err) == 0)
         up = idset_parse(st.up, &err);
     if (up) {
         idset_destroy(r->up);
@@ -475,7 +462,7 @@ void root_stdin(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (len < WREXEC_STDIN_HEAD || len > WREXEC_STDIN_HEAD + WIRE_STDIN_WINDOW)
         return;
-    if (!(j = hmap_get_u64(ctx->jobs, wrexec_get_u64(data))))
+    if (!(j = hmap_get_u64(ctx->jobs, le_get64(data))))
         return;
     if (j->rj) {
         if (strcmp(flux_msg_sender(req, sender, sizeof(sender)), j->rj->sender) != 0)

@@ -23,19 +23,9 @@
 #include <string.h>
 
 #include "libflux/attr.h"
-
-struct shape {
-    const char *topology;
-    uint32_t size;
-    const char *file;
-};
-static const struct flux_field shape_fields[] = {
-    FLUX_FIELD_STR(struct shape, topology, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct shape, size, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct shape, file, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema shape_schema = FLUX_SCHEMA(struct shape, shape_fields);
+#include "libflux/proto_cancel.h"
+#include "libflux/proto_overlay.h"
+#include "libutil/le.h"
 
 struct stats {
     uint64_t jobs;
@@ -51,15 +41,6 @@ static const struct flux_field stats_fields[] = {
     FLUX_FIELD_END,
 };
 static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
-
-struct cancel {
-    uint32_t matchtag;
-};
-static const struct flux_field cancel_fields[] = {
-    FLUX_FIELD_U32(struct cancel, matchtag, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema cancel_schema = FLUX_SCHEMA(struct cancel, cancel_fields);
 
 /* --- from above --- */
 
@@ -121,8 +102,8 @@ static void credit_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (len != WREXEC_CREDIT_SIZE)
         return;
-    if ((j = hmap_get_u64(ctx->jobs, wrexec_get_u64(data))))
-        job_credit(j, wrexec_get_u32(data + 8));
+    if ((j = hmap_get_u64(ctx->jobs, le_get64(data))))
+        job_credit(j, le_get32(data + 8));
 }
 
 /* Whoever asked is gone, or (matchtag) does not want one answer any more. */
@@ -221,10 +202,10 @@ static void reaper_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 static void topology_cb(flux_future_t *f, void *arg)
 {
     struct ctx *ctx = arg;
-    struct shape s = {0};
+    struct overlay_shape s = {0};
     errmsg_t err;
 
-    if (flux_rpc_get_struct(f, &shape_schema, &s, &err) == 0) {
+    if (flux_rpc_get_struct(f, &overlay_shape_schema, &s, &err) == 0) {
         if (s.file[0])
             ctx->topo = topology_create_text(s.file, strlen(s.file), s.topology, s.size, &err);
         else

@@ -9,7 +9,7 @@
 
 static uint64_t add(ring_t *r, const char *text)
 {
-    struct ring_entry e = {.time = 1.5, .level = 3, .rank = 7, .source = "src", .text = text};
+    struct log_entry e = {.time = 1.5, .level = 3, .rank = 7, .source = "src", .text = text};
 
     return ring_append(r, &e);
 }
@@ -29,7 +29,7 @@ START_TEST(order)
     ck_assert_uint_eq(ring_dropped(r), 2);
     ck_assert_uint_eq(ring_last_seq(r), 5);
     for (size_t i = 0; i < 3; i++) {
-        const struct ring_entry *e = ring_at(r, i);
+        const struct log_entry *e = ring_at(r, i);
         snprintf(text, sizeof(text), "line %zu", i + 3);
         ck_assert_str_eq(e->text, text);
         ck_assert_str_eq(e->source, "src");

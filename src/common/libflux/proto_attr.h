@@ -1,0 +1,20 @@
+/* Messages of the service "attr" (src/broker/attrs.c). */
+#ifndef FLUX_PROTO_ATTR_H
+#define FLUX_PROTO_ATTR_H
+
+#include "schema.h"
+
+/* Pointers are borrowed from what was decoded. */
+struct attr_pair {
+    const char *name;
+    const char *value;
+};
+extern const struct flux_schema attr_name_schema; /* {"name"}: struct attr_pair */
+extern const struct flux_schema attr_pair_schema; /* {"name","value"} */
+
+struct attr_all {
+    json_t *attrs; /* object: name -> value */
+};
+extern const struct flux_schema attr_all_schema; /* {"attrs":{..}} */
+
+#endif

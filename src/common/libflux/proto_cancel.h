@@ -1,0 +1,12 @@
+/* "NAME.cancel", which every service that streams answers may get. */
+#ifndef FLUX_PROTO_CANCEL_H
+#define FLUX_PROTO_CANCEL_H
+
+#include "schema.h"
+
+struct cancel {
+    uint32_t matchtag; /* of the request whose answers are no longer wanted */
+};
+extern const struct flux_schema cancel_schema; /* {"matchtag"} */
+
+#endif

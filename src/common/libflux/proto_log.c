@@ -1,0 +1,56 @@
+/* proto_log.c - messages of the service "log".
+ *
+ *    log.append   {"level","source","text","rank"?,"time"?}
+ *    log.dump     {"level"?,"rank"?,"source"?,"count"?}  -> {"entries":[entry..],"dropped"}
+ *    log.follow   the same, streaming
+ *    log.forward  {"entries":[entry..],"dropped"}
+ *
+ * An entry is {"seq","time","level","rank","source","text"}.
+ */
+#include "config.h"
+#include "proto_log.h"
+
+static const struct flux_field line_fields[] = {
+    FLUX_FIELD_INT(struct log_line, level, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct log_line, source, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct log_line, text, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema log_line_schema = FLUX_SCHEMA(struct log_line, line_fields);
+
+static const struct flux_field any_line_fields[] = {
+    FLUX_FIELD_INT(struct log_line, level, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct log_line, source, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct log_line, text, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct log_line, rank, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_DOUBLE(struct log_line, time, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+const struct flux_schema log_any_line_schema = FLUX_SCHEMA(struct log_line, any_line_fields);
+
+static const struct flux_field entry_fields[] = {
+    FLUX_FIELD_U64(struct log_entry, seq, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct log_entry, time, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_INT(struct log_entry, level, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct log_entry, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct log_entry, source, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct log_entry, text, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema log_entry_schema = FLUX_SCHEMA(struct log_entry, entry_fields);
+
+static const struct flux_field entries_fields[] = {
+    FLUX_FIELD_ARRAY(struct log_entries, entries, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct log_entries, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema log_entries_schema = FLUX_SCHEMA(struct log_entries, entries_fields);
+
+static const struct flux_field query_fields[] = {
+    FLUX_FIELD_INT(struct log_query, level, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct log_query, rank, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct log_query, source, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U32(struct log_query, count, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+const struct flux_schema log_query_schema = FLUX_SCHEMA(struct log_query, query_fields);

@@ -1,0 +1,42 @@
+/* Messages of the service "log" (src/modules/log). */
+#ifndef FLUX_PROTO_LOG_H
+#define FLUX_PROTO_LOG_H
+
+#include "schema.h"
+
+/* Pointers are borrowed from what was decoded, or from the ring that keeps the entry. */
+struct log_line {
+    int level;
+    const char *source;
+    const char *text;
+    uint32_t rank;
+    double time;
+};
+extern const struct flux_schema log_line_schema; /* to send one: without rank and time */
+extern const struct flux_schema log_any_line_schema;
+
+struct log_entry {
+    uint64_t seq; /* from 1 */
+    double time;
+    int level;
+    uint32_t rank;
+    const char *source;
+    const char *text;
+};
+extern const struct flux_schema log_entry_schema;
+
+struct log_entries {
+    json_t *entries; /* array of log_entry_schema */
+    uint64_t dropped;
+};
+extern const struct flux_schema log_entries_schema;
+
+struct log_query {
+    int level;
+    const char *rank;
+    const char *source;
+    uint32_t count; /* 0: all */
+};
+extern const struct flux_schema log_query_schema; /* all is optional */
+
+#endif

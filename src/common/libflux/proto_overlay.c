@@ -1,0 +1,26 @@
+/* proto_overlay.c - messages of the service "overlay".
+ *
+ *    overlay.status    {}  -> {"rank","size","state","up","lost","topology"}
+ *    overlay.topology  {}  -> {"topology","size","file"}
+ */
+#include "config.h"
+#include "proto_overlay.h"
+
+static const struct flux_field status_fields[] = {
+    FLUX_FIELD_U32(struct overlay_status, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct overlay_status, size, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_status, state, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_status, up, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_status, lost, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_status, topology, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_status_schema = FLUX_SCHEMA(struct overlay_status, status_fields);
+
+static const struct flux_field shape_fields[] = {
+    FLUX_FIELD_STR(struct overlay_shape, topology, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct overlay_shape, size, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_shape, file, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_shape_schema = FLUX_SCHEMA(struct overlay_shape, shape_fields);

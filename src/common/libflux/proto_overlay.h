@@ -1,0 +1,25 @@
+/* Messages of the service "overlay" (src/broker/core_service.c). */
+#ifndef FLUX_PROTO_OVERLAY_H
+#define FLUX_PROTO_OVERLAY_H
+
+#include "schema.h"
+
+/* Pointers are borrowed from what was decoded. */
+struct overlay_status {
+    uint32_t rank;
+    uint32_t size;
+    const char *state;
+    const char *up;   /* idset */
+    const char *lost; /* idset */
+    const char *topology;
+};
+extern const struct flux_schema overlay_status_schema;
+
+struct overlay_shape {
+    const char *topology;
+    uint32_t size;
+    const char *file; /* the tree in topology file form */
+};
+extern const struct flux_schema overlay_shape_schema;
+
+#endif
