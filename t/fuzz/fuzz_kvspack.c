@@ -25,8 +25,8 @@ static void check(int ok)
 
 static void encode(kvs_set_t *s, uint8_t **buf, size_t *len)
 {
-    check(kvs_set_encode(s, 0, buf, len) == 0);
-    check(kvs_pack_check(*buf, *len, NULL, NULL) == 0);
+    check(kvs_set_encode(s, NULL, 0, buf, len) == 0);
+    check(kvs_pack_check(*buf, *len, NULL, NULL, NULL) == 0);
 }
 
 static void as_bytes(const uint8_t *data, size_t size)
@@ -36,7 +36,7 @@ static void as_bytes(const uint8_t *data, size_t size)
     if (size >= 8 &&
         (data[6] | data[7]) != 0) /* 65536 puts take their time, and find nothing new */
         return;
-    if (kvs_pack_check(data, size, &n, &err) < 0) {
+    if (kvs_pack_check(data, size, NULL, &n, &err) < 0) {
         check(errno != 0 && err.text[0]);
         return;
     }
@@ -44,10 +44,10 @@ static void as_bytes(const uint8_t *data, size_t size)
     uint8_t *one, *two;
     size_t one_len, two_len;
     check(s && t);
-    check(kvs_set_merge(s, data, size, &err) == 0);
+    check(kvs_set_merge(s, data, size, NULL, &err) == 0);
     check(kvs_set_puts(s) + kvs_set_rest(s) <= n);
     encode(s, &one, &one_len);
-    check(kvs_set_merge(t, one, one_len, &err) == 0);
+    check(kvs_set_merge(t, one, one_len, NULL, &err) == 0);
     check(kvs_set_puts(s) == kvs_set_puts(t) && kvs_set_values(s) == kvs_set_values(t) &&
           kvs_set_rest(s) == kvs_set_rest(t));
     encode(t, &two, &two_len);
@@ -93,11 +93,11 @@ static void as_program(const uint8_t *data, size_t size)
         kvs_set_t *s = kvs_set_create();
         check(s != NULL);
         if (txn[i].data) {
-            check(kvs_set_merge(flat, txn[i].data, txn[i].len, NULL) == 0);
-            check(kvs_set_merge(s, txn[i].data, txn[i].len, NULL) == 0);
+            check(kvs_set_merge(flat, txn[i].data, txn[i].len, NULL, NULL) == 0);
+            check(kvs_set_merge(s, txn[i].data, txn[i].len, NULL, NULL) == 0);
         }
         encode(s, &one, &one_len);
-        check(kvs_set_merge(top, one, one_len, NULL) == 0);
+        check(kvs_set_merge(top, one, one_len, NULL, NULL) == 0);
         free(one);
         kvs_set_destroy(s);
         kvs_txn_buf_clear(&txn[i]);

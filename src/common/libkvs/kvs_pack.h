@@ -6,7 +6,7 @@
  * ordinary transaction (kvs_txn.h) with whatever is not a plain put.  Format: kvs_pack.c.
  *
  *    struct kvs_pack_iter it;
- *    if (kvs_pack_open(&it, data, len, &err) < 0) ...
+ *    if (kvs_pack_open(&it, data, len, NULL, &err) < 0) ...
  *    while ((rc = kvs_pack_next(&it, &op, &value, &err)) == 1) ...
  *    kvs_pack_close(&it);
  *
@@ -20,6 +20,7 @@
 
 #include <stddef.h>
 
+#include "kvs_dict.h"
 #include "kvs_txn.h"
 
 #define KVS_PACK_HEADER 16
@@ -34,15 +35,17 @@ static inline bool kvs_pack_is(const void *data, size_t len)
 /* --- reading --- */
 
 struct kvs_pack_value {
-    uint32_t at, len;
+    const uint8_t *data;
+    uint32_t len;
 };
 
-/* Fields are private but for puts, nvalues. */
+/* Fields are private but for these: */
 struct kvs_pack_iter {
     uint32_t puts;    /* plain puts in the pack, as its header says */
-    uint32_t nvalues; /* distinct values */
-    const uint8_t *data, *p, *end;
+    uint32_t nvalues; /* distinct values, with those from the dictionary */
+    uint32_t known;   /* how many these are; they come first */
     struct kvs_pack_value *values;
+    const uint8_t *p, *end;
     uint32_t seen;  /* values referred to so far */
     uint32_t items; /* left */
     uint32_t left;  /* puts left */
@@ -60,9 +63,11 @@ struct kvs_pack_iter {
     char key[KVS_KEY_MAX];
 };
 
-/* Look at the header and the values; `data` is borrowed until close().  0, or -1 with EPROTO,
- * EMSGSIZE or ENOMEM and a sentence, and nothing to close. */
-int kvs_pack_open(struct kvs_pack_iter *it, const void *data, size_t len, errmsg_t *err);
+/* Look at the header and the values; `data` and the dictionary of this stream of packs (NULL: the
+ * pack stands alone) are borrowed until close().  0, or -1 with EPROTO, EMSGSIZE or ENOMEM and a
+ * sentence, and nothing to close. */
+int kvs_pack_open(struct kvs_pack_iter *it, const void *data, size_t len, const kvs_dict_t *dict,
+                  errmsg_t *err);
 /* The next operation: 1 with *op.  First all puts: op->key lives until the next call, op->value as
  * long as the data, *value is the number of the value (0 to nvalues-1; equal numbers have equal
  * bytes), op->start is NULL.  Then the operations of the transaction as from kvs_txn_next(), with
@@ -72,9 +77,13 @@ int kvs_pack_open(struct kvs_pack_iter *it, const void *data, size_t len, errmsg
 int kvs_pack_next(struct kvs_pack_iter *it, struct kvs_op *op, uint32_t *value, errmsg_t *err);
 void kvs_pack_close(struct kvs_pack_iter *it); /* keeps errno */
 
+/* Have the dictionary learn what was new in a pack that was read to its end.  -1 with ENOMEM. */
+int kvs_pack_learn(const struct kvs_pack_iter *it, kvs_dict_t *dict);
+
 /* Look through a pack, or a transaction, to its end: 0 with the number of operations (`nops` may be
- * NULL), or -1. */
-int kvs_pack_check(const void *data, size_t len, uint32_t *nops, errmsg_t *err);
+ * NULL), or -1.  The dictionary stays as it is. */
+int kvs_pack_check(const void *data, size_t len, const kvs_dict_t *dict, uint32_t *nops,
+                   errmsg_t *err);
 
 /* --- writing --- */
 
@@ -88,11 +97,13 @@ struct kvs_pack_bytes {
     uint32_t len;
     uint32_t refs; /* puts that have it, at least one */
 };
-/* Pack `n` puts of distinct keys, `nvalues` distinct values and a transaction (len 0: none).  The
- * result depends on what is put only, not on the order of the arrays.  In *buf (malloc'd) there
- * are `head` bytes for the caller, then the *len bytes of the pack.  0, or -1 with ENOMEM. */
+/* Pack `n` puts of distinct keys, `nvalues` distinct values and a transaction (len 0: none) for the
+ * reader with the same dictionary (NULL: none), which then learns the new values.  The result
+ * depends on what is put and what is known only, not on the order of the arrays.  In *buf
+ * (malloc'd) there are `head` bytes for the caller, then the *len bytes of the pack.  0, or -1 with
+ * ENOMEM. */
 int kvs_pack_write(const struct kvs_pack_put *puts, uint32_t n, const struct kvs_pack_bytes *values,
-                   uint32_t nvalues, const void *rest, size_t restlen, size_t head, uint8_t **buf,
-                   size_t *len);
+                   uint32_t nvalues, const void *rest, size_t restlen, kvs_dict_t *dict,
+                   size_t head, uint8_t **buf, size_t *len);
 
 #endif

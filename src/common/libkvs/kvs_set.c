@@ -399,11 +399,11 @@ static int merge_ops(kvs_set_t *s, struct kvs_pack_iter *it, uint32_t *map, errm
     return rc;
 }
 
-static int merge_pack(kvs_set_t *s, const void *data, size_t len, errmsg_t *err)
+static int merge_pack(kvs_set_t *s, const void *data, size_t len, kvs_dict_t *dict, errmsg_t *err)
 {
     struct kvs_pack_iter it;
     uint32_t local[LOCAL_VALUES], *map = local;
-    int rc = kvs_pack_open(&it, data, len, err);
+    int rc = kvs_pack_open(&it, data, len, dict, err);
     if (rc < 0)
         return -1;
     if (it.nvalues > LOCAL_VALUES && !(map = malloc(it.nvalues * sizeof(*map)))) {
@@ -412,6 +412,8 @@ static int merge_pack(kvs_set_t *s, const void *data, size_t len, errmsg_t *err)
     }
     memset(map, 0xff, (it.nvalues > LOCAL_VALUES ? it.nvalues : LOCAL_VALUES) * sizeof(*map));
     rc = merge_ops(s, &it, map, err);
+    if (rc == 0 && kvs_pack_learn(&it, dict) < 0)
+        rc = out_of_memory(err);
     int saved = errno;
     for (uint32_t i = 0; i < it.nvalues; i++) {
         if (map[i] != NONE)
@@ -424,16 +426,16 @@ static int merge_pack(kvs_set_t *s, const void *data, size_t len, errmsg_t *err)
     return rc;
 }
 
-int kvs_set_merge(kvs_set_t *s, const void *data, size_t len, errmsg_t *err)
+int kvs_set_merge(kvs_set_t *s, const void *data, size_t len, kvs_dict_t *dict, errmsg_t *err)
 {
     if (kvs_pack_is(data, len))
-        return merge_pack(s, data, len, err);
+        return merge_pack(s, data, len, dict, err);
     return merge_txn(s, data, len, err);
 }
 
 /* --- encoding --- */
 
-int kvs_set_encode(const kvs_set_t *s, size_t head, uint8_t **buf, size_t *len)
+int kvs_set_encode(const kvs_set_t *s, kvs_dict_t *dict, size_t head, uint8_t **buf, size_t *len)
 {
     struct kvs_pack_put *puts = malloc((s->nkeys + 1u) * sizeof(*puts));
     struct kvs_pack_bytes *values = malloc((s->nvalues + 1u) * sizeof(*values));
@@ -447,8 +449,8 @@ int kvs_set_encode(const kvs_set_t *s, size_t head, uint8_t **buf, size_t *len)
             const struct value *v = &s->values[i];
             values[i] = (struct kvs_pack_bytes){v->data, v->len, v->refs};
         }
-        rc = kvs_pack_write(puts, s->nkeys, values, s->nvalues, s->rest.data, s->rest.len, head,
-                            buf, len);
+        rc = kvs_pack_write(puts, s->nkeys, values, s->nvalues, s->rest.data, s->rest.len, dict,
+                            head, buf, len);
     }
     free(puts);
     free(values);

@@ -30,14 +30,14 @@ static void put(struct kvs_txn_buf *b, const char *key, const void *val, size_t 
 static void merge(kvs_set_t *s, const void *data, size_t len)
 {
     errmsg_t err = {""};
-    ck_assert_msg(kvs_set_merge(s, data, len, &err) == 0, "%s", err.text);
+    ck_assert_msg(kvs_set_merge(s, data, len, NULL, &err) == 0, "%s", err.text);
 }
 
 static struct pack encode(kvs_set_t *s)
 {
     struct pack p;
     uint8_t *buf;
-    ck_assert_int_eq(kvs_set_encode(s, 5, &buf, &p.len), 0);
+    ck_assert_int_eq(kvs_set_encode(s, NULL, 5, &buf, &p.len), 0);
     p.data = malloc(p.len);
     memcpy(p.data, buf + 5, p.len);
     free(buf);
@@ -60,7 +60,7 @@ static char *dump(const void *data, size_t len)
     char **lines = calloc(200000, sizeof(*lines));
     size_t n = 0, nputs = 0, size = 1;
     int rc;
-    ck_assert_msg(kvs_pack_open(&it, data, len, &err) == 0, "%s", err.text);
+    ck_assert_msg(kvs_pack_open(&it, data, len, NULL, &err) == 0, "%s", err.text);
     while ((rc = kvs_pack_next(&it, &op, &value, &err)) == 1) {
         ck_assert(value == KVS_PACK_NO_VALUE || value < it.nvalues);
         ck_assert(asprintf(&lines[n], "%d %.*s=%u:%.*s\n", op.type, op.keylen, op.key, op.len,
@@ -296,7 +296,7 @@ END_TEST
 static int walk(const void *data, size_t len)
 {
     errmsg_t err = {""};
-    int rc = kvs_pack_check(data, len, NULL, &err);
+    int rc = kvs_pack_check(data, len, NULL, NULL, &err);
     if (rc < 0)
         ck_assert(err.text[0] && errno);
     return rc;
@@ -373,12 +373,67 @@ START_TEST(bombs)
     *q++ = 0x80;
     *q++ = 0x80;
     *q++ = 0x40; /* 2^20 keys */
-    ck_assert_int_eq(kvs_pack_check(p, (size_t)(q - p), NULL, &err), -1);
+    ck_assert_int_eq(kvs_pack_check(p, (size_t)(q - p), NULL, NULL, &err), -1);
     ck_assert_int_eq(errno, EPROTO);
     q[-1] = 0x20; /* half of them: the last has six digits */
     p[6] = 8;
-    ck_assert_int_eq(kvs_pack_check(p, (size_t)(q - p), NULL, &err), -1);
+    ck_assert_int_eq(kvs_pack_check(p, (size_t)(q - p), NULL, NULL, &err), -1);
     ck_assert_int_eq(errno, EMSGSIZE);
+}
+END_TEST
+
+/* A stream of packs: both ends remember, and a value crosses once. */
+START_TEST(stream)
+{
+    kvs_dict_t *up = kvs_dict_create(), *down = kvs_dict_create(), *other = kvs_dict_create();
+    kvs_set_t *from = kvs_set_create(), *to = kvs_set_create(), *flat = kvs_set_create();
+    size_t total = 0;
+    errmsg_t err = {""};
+    random_state = 4711;
+    for (unsigned i = 0; i < 400; i++) {
+        struct kvs_txn_buf b = {0};
+        char key[32], val[3000];
+        for (unsigned j = 0; j < 5; j++) {
+            unsigned which = rnd(10) < 9 ? rnd(3) : 3 + rnd(400);
+            snprintf(key, sizeof(key), "k%u", rnd(2000));
+            memset(val, (int)('a' + which % 10), sizeof(val));
+            snprintf(val, sizeof(val), "%u", which);
+            put(&b, key, val, which == 2 ? 20 : sizeof(val));
+        }
+        merge(from, b.data, b.len);
+        merge(flat, b.data, b.len);
+        kvs_txn_buf_clear(&b);
+        if (rnd(3) == 0) {
+            uint8_t *buf;
+            size_t len;
+            ck_assert_int_eq(kvs_set_encode(from, up, 0, &buf, &len), 0);
+            ck_assert_int_eq(kvs_pack_check(buf, len, down, NULL, &err), 0);
+            if (total > 0)
+                ck_assert_int_eq(kvs_pack_check(buf, len, other, NULL, &err), -1);
+            ck_assert_msg(kvs_set_merge(to, buf, len, down, &err) == 0, "%s", err.text);
+            ck_assert_uint_eq(kvs_dict_count(up), kvs_dict_count(down));
+            total += len;
+            free(buf);
+            kvs_set_clear(from);
+        }
+    }
+    struct pack p = encode(from), want = encode(flat);
+    merge(to, p.data, p.len);
+    free(p.data);
+    p = encode(to);
+    ck_assert_uint_eq(p.len, want.len);
+    ck_assert_mem_eq(p.data, want.data, want.len);
+    free(p.data);
+    free(want.data);
+    /* About 200 values beside the two of all the time, and some keys. */
+    ck_assert_uint_le(total, 250 * 3000 + 2000 * 40);
+    ck_assert_uint_gt(kvs_dict_count(up), 100);
+    kvs_dict_destroy(up);
+    kvs_dict_destroy(down);
+    kvs_dict_destroy(other);
+    kvs_set_destroy(from);
+    kvs_set_destroy(to);
+    kvs_set_destroy(flat);
 }
 END_TEST
 
@@ -396,7 +451,7 @@ START_TEST(full)
         snprintf(key, sizeof(key), "k%u", n);
         big[0] = (uint8_t)n++;
         put(&b, key, big, KVS_VALUE_MAX);
-        rc = kvs_set_merge(s, b.data, b.len, &err);
+        rc = kvs_set_merge(s, b.data, b.len, NULL, &err);
         kvs_txn_buf_clear(&b);
     } while (rc == 0);
     ck_assert_int_eq(errno, EMSGSIZE);
@@ -432,6 +487,7 @@ int main(void)
     tcase_add_test(tc, trees);
     tcase_add_test(tc, refused);
     tcase_add_test(tc, bombs);
+    tcase_add_test(tc, stream);
     tcase_add_test(tc, full);
     suite_add_tcase(s, tc);
     SRunner *sr = srunner_create(s);

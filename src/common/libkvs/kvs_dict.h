@@ -1,0 +1,35 @@
+/* What two instances that send each other packs (kvs_pack.h) remember of the values in them, so
+ * that a value crosses between them once however many packs it is in.
+ *
+ * Both ends see the same packs in the same order and remember the same values: those of 32 bytes
+ * and more, the first ones, up to KVS_DICT_MAX of them and KVS_DICT_BYTES together.
+ *
+ * Thread rules: a dictionary belongs to one thread.
+ */
+#ifndef KVS_DICT_H
+#define KVS_DICT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define KVS_DICT_MIN 32
+#define KVS_DICT_MAX 256
+#define KVS_DICT_BYTES (4u * 1024 * 1024)
+
+typedef struct kvs_dict kvs_dict_t;
+
+kvs_dict_t *kvs_dict_create(void);    /* NULL with ENOMEM */
+void kvs_dict_destroy(kvs_dict_t *d); /* NULL-safe, keeps errno */
+
+/* These take NULL for an empty dictionary. */
+uint32_t kvs_dict_count(const kvs_dict_t *d);
+/* Value number i < count. */
+const uint8_t *kvs_dict_value(const kvs_dict_t *d, uint32_t i, uint32_t *len);
+/* Its number, or UINT32_MAX. */
+uint32_t kvs_dict_find(const kvs_dict_t *d, const void *data, uint32_t len);
+
+/* A value that was not there passed: remember it (a copy), if it is one to be remembered.  -1 with
+ * ENOMEM: the ends do not agree any more. */
+int kvs_dict_learn(kvs_dict_t *d, const void *data, uint32_t len);
+
+#endif
