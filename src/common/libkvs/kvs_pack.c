@@ -3,14 +3,17 @@
  * Format (numbers of the header little-endian, others varint: 7 bits a byte, the lowest first, the
  * highest bit set in all but the last byte, no byte more than needed):
  *
- *   header   u8 'P'  u8 1 (format)  u16 0  u32 puts  u32 values  u32 items
+ *   header   u8 'P'  u8 1 (format)  u16 known  u32 puts  u32 values  u32 items
  *   value    varint length, bytes                                        (as many as the header says)
  *   item     varint s, varint n, n bytes    first key: s bytes of the item's before, then these
  *            u8 kind                        0 one key, 1 run of one value, 2 run of new values
- *            varint v                       0: the next value nobody had; v > 0: value number v-1
+ *            varint v                       0: the next value of this pack; v > 0: value number v-1
  *            in a run also
  *            varint suffix, digits, width, step, count
  *   rest     nothing, or a transaction (kvs_txn.c) of one operation at least
+ *
+ * `known` values, from packs before on the same stream, have the first numbers (kvs_dict.h); those
+ * of this pack follow.
  *
  * The keys of a run are those that printf("%0*u") makes of the number that stands in `digits`
  * digits before the last `suffix` bytes of the first key, with `width`, and of the numbers `step`
@@ -22,10 +25,10 @@
  * for kvs_runs.h.  A chain of less than three is written key by key.
  *
  * Invariants:
- *  1. Values are numbered in the order in which items refer to them; each is referred to.
+ *  1. Values of a pack are numbered in the order in which items refer to them; each is referred to.
  *  2. One set of puts has one encoding, whatever the order in which it came together.
  *  3. What a reader yields is bounded whatever the bytes are: by KVS_TXN_OPS_MAX operations and
- *     KVS_TXN_MAX bytes of keys.  It allocates 8 bytes for each value, which has at least one byte
+ *     KVS_TXN_MAX bytes of keys.  It allocates 16 bytes for each value, which has at least one byte
  *     in the pack, and nothing for a put.
  *
  * Failure: EPROTO with a sentence for bytes that are no pack, the error of the key for a key that is
@@ -38,7 +41,7 @@
 
 #include "kvs_pack.h"
 #include "kvs_runs.h"
-#include "kvs_wire.h"
+#include "libutil/le.h"
 #include "libutil/le.h"
 
 #define DIGITS_MAX 18
@@ -83,42 +86,50 @@ static unsigned count_digits(uint64_t v)
 
 /* --- reading --- */
 
-int kvs_pack_open(struct kvs_pack_iter *it, const void *data, size_t len, errmsg_t *err)
+int kvs_pack_open(struct kvs_pack_iter *it, const void *data, size_t len, const kvs_dict_t *dict,
+                  errmsg_t *err)
 {
     const uint8_t *p = data;
+    uint32_t fresh;
     if (len > KVS_TXN_MAX)
         return errmsg_fail(err, EMSGSIZE, "packed transaction has %zu bytes: the limit is %u", len,
                            KVS_TXN_MAX);
-    if (len < KVS_PACK_HEADER || p[0] != 'P' || p[1] != 1 || le_get16(p + 2) != 0)
+    if (len < KVS_PACK_HEADER || p[0] != 'P' || p[1] != 1)
         return errmsg_fail(err, EPROTO, "payload of %zu bytes is no packed transaction", len);
+    if (le_get16(p + 2) != kvs_dict_count(dict))
+        return errmsg_fail(err, EPROTO,
+                           "packed transaction builds on %u values where %u came before",
+                           le_get16(p + 2), kvs_dict_count(dict));
     memset(it, 0, offsetof(struct kvs_pack_iter, base));
     it->puts = it->left = le_get32(p + 4);
-    it->nvalues = le_get32(p + 8);
+    it->known = it->seen = le_get16(p + 2);
+    fresh = le_get32(p + 8);
     it->items = le_get32(p + 12);
-    it->data = p;
     it->p = p + KVS_PACK_HEADER;
     it->end = p + len;
     if (it->puts > KVS_TXN_OPS_MAX)
         return errmsg_fail(err, EMSGSIZE, "packed transaction has %u puts: the limit is %u",
                            it->puts, KVS_TXN_OPS_MAX);
-    if (it->nvalues > it->puts || it->items > it->puts || it->nvalues > len ||
+    if (fresh > it->puts || it->items > it->puts || fresh > len ||
         (it->items == 0) != (it->puts == 0))
         return errmsg_fail(err, EPROTO,
                            "packed transaction of %u puts cannot have %u values and %u items",
-                           it->puts, it->nvalues, it->items);
+                           it->puts, fresh, it->items);
+    it->nvalues = it->known + fresh;
     if (it->nvalues > 0 && !(it->values = malloc(it->nvalues * sizeof(*it->values))))
         return errmsg_fail(err, ENOMEM, "out of memory for a packed transaction of %u values",
                            it->nvalues);
-    for (uint32_t i = 0; i < it->nvalues; i++) {
+    for (uint32_t i = 0; i < it->known; i++)
+        it->values[i].data = kvs_dict_value(dict, i, &it->values[i].len);
+    for (uint32_t i = it->known; i < it->nvalues; i++) {
         uint64_t n;
         if (get_varint(&it->p, it->end, KVS_VALUE_MAX, &n) < 0 || n > (size_t)(it->end - it->p)) {
             kvs_pack_close(it);
             return errmsg_fail(err, EPROTO,
-                               "value %u of a packed transaction is cut off or has more "
-                               "than %u bytes",
-                               i, KVS_VALUE_MAX);
+                               "a value of a packed transaction is cut off or exceeds %u bytes",
+                               KVS_VALUE_MAX);
         }
-        it->values[i].at = (uint32_t)(it->p - it->data);
+        it->values[i].data = it->p;
         it->values[i].len = (uint32_t)n;
         it->p += n;
     }
@@ -266,7 +277,7 @@ int kvs_pack_next(struct kvs_pack_iter *it, struct kvs_op *op, uint32_t *value, 
     op->type = KVS_OP_PUT;
     op->key = it->key;
     op->keylen = it->keylen;
-    op->value = it->data + it->values[it->value].at;
+    op->value = it->values[it->value].data;
     op->len = it->values[it->value].len;
     *value = it->value;
     it->value += it->ascending;
@@ -275,14 +286,23 @@ int kvs_pack_next(struct kvs_pack_iter *it, struct kvs_op *op, uint32_t *value, 
     return 1;
 }
 
-int kvs_pack_check(const void *data, size_t len, uint32_t *nops, errmsg_t *err)
+int kvs_pack_learn(const struct kvs_pack_iter *it, kvs_dict_t *dict)
+{
+    int rc = 0;
+    for (uint32_t i = it->known; rc == 0 && i < it->nvalues; i++)
+        rc = kvs_dict_learn(dict, it->values[i].data, it->values[i].len);
+    return rc;
+}
+
+int kvs_pack_check(const void *data, size_t len, const kvs_dict_t *dict, uint32_t *nops,
+                   errmsg_t *err)
 {
     struct kvs_pack_iter it;
     struct kvs_op op;
     uint32_t n = 0, value;
     int rc;
     if (kvs_pack_is(data, len)) {
-        if (kvs_pack_open(&it, data, len, err) < 0)
+        if (kvs_pack_open(&it, data, len, dict, err) < 0)
             return -1;
         while ((rc = kvs_pack_next(&it, &op, &value, err)) == 1)
             n++;
@@ -312,9 +332,11 @@ struct split {
 
 struct writer {
     const struct kvs_pack_bytes *values;
-    uint32_t *ranks; /* of a value, plus one; then its number in the pack, plus one */
+    const kvs_dict_t *dict;
+    uint32_t *ranks; /* of values that are shared, by their first keys, plus one; then their numbers
+                      * in the pack, plus one */
     uint32_t nranks;
-    uint32_t *order; /* values in the order of the pack */
+    uint32_t *order; /* new values in the order of the pack */
     uint32_t nout;
     uint32_t items;
     uint64_t *numbers; /* scratch */
@@ -421,7 +443,7 @@ static int write_item(struct writer *w, const struct split *s, unsigned kind, ui
     p += put_varint(p, w->ranks[s->value]);
     if (kind != KIND_NEW && w->ranks[s->value] == 0) {
         w->order[w->nout++] = s->value;
-        w->ranks[s->value] = w->nout;
+        w->ranks[s->value] = kvs_dict_count(w->dict) + w->nout;
     }
     if (kind != KIND_ONE) {
         p += put_varint(p, s->suffix);
@@ -520,16 +542,21 @@ static int write_group(struct writer *w, struct split *s, uint32_t n)
     return 0;
 }
 
-static int write_items(struct writer *w, struct split *s, uint32_t n)
+static int write_items(struct writer *w, struct split *s, uint32_t n, uint32_t nvalues)
 {
-    uint32_t end;
+    uint32_t known = kvs_dict_count(w->dict), end;
     for (uint32_t i = 0; i < n; i++) {
-        if (w->values[s[i].value].refs > 1 && w->ranks[s[i].value] == 0)
-            w->ranks[s[i].value] = ++w->nranks;
-        s[i].rank = w->values[s[i].value].refs > 1 ? w->ranks[s[i].value] : UINT32_MAX;
+        const struct kvs_pack_bytes *v = &w->values[s[i].value];
+        uint32_t *rank = &w->ranks[s[i].value];
+        if (*rank == 0)
+            *rank = v->refs > 1 || kvs_dict_find(w->dict, v->data, v->len) != UINT32_MAX
+                        ? ++w->nranks
+                        : UINT32_MAX;
+        s[i].rank = *rank;
     }
-    for (uint32_t i = 0; i < n; i++)
-        w->ranks[s[i].value] = 0;
+    memset(w->ranks, 0, nvalues * sizeof(*w->ranks));
+    for (uint32_t i = 0; known > 0 && i < nvalues; i++)
+        w->ranks[i] = kvs_dict_find(w->dict, w->values[i].data, w->values[i].len) + 1;
     for (uint32_t i = 0; i < n; i = end) {
         for (end = i + 1; end < n && compare_group(&s[i], &s[end]) == 0;)
             end++;
@@ -555,6 +582,7 @@ static int put_together(struct writer *w, uint32_t n, const void *rest, size_t r
     memset(p, 0, KVS_PACK_HEADER);
     p[0] = 'P';
     p[1] = 1;
+    le_put16(p + 2, (uint16_t)kvs_dict_count(w->dict));
     le_put32(p + 4, n);
     le_put32(p + 8, w->nout);
     le_put32(p + 12, w->items);
@@ -573,11 +601,21 @@ static int put_together(struct writer *w, uint32_t n, const void *rest, size_t r
     return 0;
 }
 
-int kvs_pack_write(const struct kvs_pack_put *puts, uint32_t n, const struct kvs_pack_bytes *values,
-                   uint32_t nvalues, const void *rest, size_t restlen, size_t head, uint8_t **buf,
-                   size_t *len)
+static int learn(const struct writer *w, kvs_dict_t *dict)
 {
-    struct writer w = {.values = values};
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < w->nout; i++) {
+        const struct kvs_pack_bytes *v = &w->values[w->order[i]];
+        rc = kvs_dict_learn(dict, v->data, v->len);
+    }
+    return rc;
+}
+
+int kvs_pack_write(const struct kvs_pack_put *puts, uint32_t n, const struct kvs_pack_bytes *values,
+                   uint32_t nvalues, const void *rest, size_t restlen, kvs_dict_t *dict,
+                   size_t head, uint8_t **buf, size_t *len)
+{
+    struct writer w = {.values = values, .dict = dict};
     struct split *s = calloc(n + 1u, sizeof(*s));
     int rc = -1;
     w.ranks = calloc(nvalues + 1u, sizeof(*w.ranks));
@@ -588,9 +626,13 @@ int kvs_pack_write(const struct kvs_pack_put *puts, uint32_t n, const struct kvs
         for (uint32_t i = 0; i < n; i++)
             split_key(&puts[i], &s[i]);
         qsort(s, n, sizeof(*s), compare_keys);
-        rc = write_items(&w, s, n);
+        rc = write_items(&w, s, n, nvalues);
         if (rc == 0)
             rc = put_together(&w, n, rest, restlen, head, buf, len);
+        if (rc == 0 && (rc = learn(&w, dict)) < 0) {
+            free(*buf);
+            *buf = NULL;
+        }
     }
     free(w.buf);
     free(w.next);
