@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvs_txn.h"
+#include "kvs_pack.h"
 #include "kvsdir.h"
 #include "kvsstore.h"
 
@@ -395,7 +395,7 @@ static void undo(kvsstore_t *s)
     }
 }
 
-int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
+static int apply_op(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
 {
     static int (*const ops[])(kvsstore_t *, const struct kvs_op *, errmsg_t *) = {
         [KVS_OP_PUT] = op_put,
@@ -403,25 +403,53 @@ int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
         [KVS_OP_MKDIR] = op_mkdir,
         [KVS_OP_SYMLINK] = op_symlink,
     };
+    if (op->type >= sizeof(ops) / sizeof(ops[0]))
+        return fail_op(op, err, ENOSYS, "this operation is not one of this version of the store");
+    return ops[op->type](s, op, err);
+}
+
+static int apply_txn(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
+{
     struct kvs_txn_iter it;
     struct kvs_op op;
+    int rc = kvs_txn_open(&it, txn, len, NULL, err);
+    while (rc >= 0 && (rc = kvs_txn_next(&it, &op, err)) == 1)
+        rc = apply_op(s, &op, err);
+    return rc;
+}
+
+/* Keys of a pack live until the next one only; entries keep their names until the end. */
+static int apply_pack(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
+{
+    struct kvs_pack_iter it;
+    struct kvs_op op;
+    uint32_t value;
+    int rc = kvs_pack_open(&it, txn, len, NULL, err);
+    if (rc < 0)
+        return -1;
+    while (rc >= 0 && (rc = kvs_pack_next(&it, &op, &value, err)) == 1) {
+        char *key = arena_alloc(s->ctx.arena, op.keylen);
+        if (!key) {
+            rc = out_of_memory(err);
+            break;
+        }
+        memcpy(key, op.key, op.keylen);
+        op.key = key;
+        rc = apply_op(s, &op, err);
+    }
+    kvs_pack_close(&it);
+    return rc;
+}
+
+int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
+{
     int rc;
     if (s->spoilt) {
         errno = ENOMEM;
         return out_of_memory(err);
     }
-    if (kvs_txn_open(&it, txn, len, NULL, err) < 0)
-        return -1;
     s->journal = NULL;
-    while ((rc = kvs_txn_next(&it, &op, err)) == 1) {
-        if (op.type >= sizeof(ops) / sizeof(ops[0]))
-            rc =
-                fail_op(&op, err, ENOSYS, "this operation is not one of this version of the store");
-        else
-            rc = ops[op.type](s, &op, err);
-        if (rc < 0)
-            break;
-    }
+    rc = kvs_pack_is(txn, len) ? apply_pack(s, txn, len, err) : apply_txn(s, txn, len, err);
     if (rc < 0) {
         int saved = errno;
         undo(s);

@@ -27,7 +27,8 @@ uint64_t kvsstore_version(const kvsstore_t *s);
 
 /* Begin a root change.  0, or -1 with ENOMEM or EIO. */
 int kvsstore_begin(kvsstore_t *s);
-/* Apply a transaction as a whole or, with -1 and a sentence, not at all.  `txn` must stay until
+/* Apply a transaction, or a pack of many (kvs_pack.h), as a whole or, with -1 and a sentence, not at
+ * all.  `txn` must stay until
  * end(). errno: those of kvs_txn_next(); ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, ENOENT, ELOOP by its
  * operations; ENOMEM, EIO. */
 int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err);
