@@ -7,7 +7,7 @@
 DEPS_BUILD=(
     build-essential autoconf automake libtool pkg-config git xz-utils procps
     libjansson-dev libev-dev libzmq3-dev libsodium-dev libssl-dev liblua5.3-dev
-    libhwloc-dev uuid-dev check
+    libhwloc-dev uuid-dev libsqlite3-dev check
     mpich libmpich-dev
 )
 DEPS_CHECK=(

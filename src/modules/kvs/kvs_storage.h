@@ -1,0 +1,174 @@
+/* What keeps the key-value store on disk: the interface between the module and a driver.
+ *
+ * A driver is a shared object beside the modules (content-sqlite.so) that defines
+ * `kvs_storage_driver`.  The module loads it only when there is a directory to keep things in, so
+ * that a session without one carries none of its libraries.
+ *
+ * The driver has a thread of its own.  The module fills in a request, submits it, and goes on; when
+ * it is done the driver's descriptor becomes readable, and dispatch() calls the request's done() in
+ * the module's thread.  Requests take effect in the order in which they were submitted, and all
+ * writes that wait are made durable together (group commit).
+ *
+ *    request      what is done                                          is on disk for good when done
+ *    OPEN         open or make the file; must be the first one          yes
+ *    NAMESPACES   read all namespaces                                   -
+ *    NODES        read tree objects (leaves, branches, indexes), paged  -
+ *    BLOBS        read the digests of blobs, paged                      -
+ *    ROWS         read the journal of a namespace, paged                -
+ *    LOAD         read one object                                       -
+ *    CREATE       make a namespace                                      yes
+ *    REMOVE       forget a namespace; its space comes back bit by bit   yes
+ *    JOURNAL      add a row: the transactions that made a root          yes
+ *    STORE        add objects                                           once a later JOURNAL or
+ *    DELETE       delete objects                                         CHECKPOINT is
+ *    CHECKPOINT   all that this root reaches was stored: restart from   yes
+ *                 it, forget the rows up to it
+ *    RESUME       take up work again after a write that failed          -
+ *
+ * Failure.  When a write cannot be done, all writes of its group and all that are submitted after
+ * it fail with the same error, until a RESUME comes by: what was built on the write that failed
+ * must not be kept without it.  Reads go on.  errno: ENOSPC (no room), EIO (the disk, or the file is
+ * damaged), EBUSY (another session has it), EINVAL (not such a file, another hash), ENOENT (no such
+ * object), ENOMEM, ECANCELED (closed before it was done); each with a sentence.
+ *
+ * Thread rules: all functions are for one thread, the module's.  What a request points at must stay
+ * as it is until done() is called, since the driver's thread reads it in place.
+ */
+#ifndef KVS_STORAGE_H
+#define KVS_STORAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "libcontent/blobref.h"
+#include "libutil/errmsg.h"
+#include "libutil/list.h"
+
+#define KVS_STORAGE_ABI 1
+/* The name of the file in its directory. */
+#define KVS_STORAGE_FILE "content.sqlite"
+/* Most a namespace's id and version can be (they share 63 bits in the file). */
+#define KVS_STORAGE_NS_MAX ((1u << 23) - 1)
+#define KVS_STORAGE_VERSION_MAX ((1ull << 40) - 1)
+
+typedef struct kvs_storage kvs_storage_t;
+
+enum kvs_storage_op {
+    KVS_STORAGE_OPEN = 1,
+    KVS_STORAGE_NAMESPACES,
+    KVS_STORAGE_NODES,
+    KVS_STORAGE_BLOBS,
+    KVS_STORAGE_ROWS,
+    KVS_STORAGE_LOAD,
+    KVS_STORAGE_CREATE,
+    KVS_STORAGE_REMOVE,
+    KVS_STORAGE_JOURNAL,
+    KVS_STORAGE_STORE,
+    KVS_STORAGE_DELETE,
+    KVS_STORAGE_CHECKPOINT,
+    KVS_STORAGE_RESUME,
+};
+
+/* An object to be stored, or (data NULL) deleted or loaded. */
+struct kvs_storage_obj {
+    const uint8_t *digest;
+    const void *data;
+    size_t len;
+    bool blob; /* its kind is blob */
+};
+
+struct kvs_storage_req {
+    enum kvs_storage_op op;
+    uint32_t ns; /* id of the namespace; 0 with OPEN, NAMESPACES, RESUME.  CREATE: is filled in */
+    /* CREATE */
+    const char *name;
+    uint32_t owner;
+    /* CREATE, JOURNAL, CHECKPOINT: a root.  CREATE: NULL is an empty directory. */
+    uint64_t version;
+    const uint8_t *root;
+    /* STORE, DELETE; LOAD: one */
+    const struct kvs_storage_obj *objs;
+    size_t nobjs;
+    /* JOURNAL: the row (libkvs/kvsdisk.h), in pieces */
+    const struct iovec *iov;
+    size_t niov;
+    /* NODES, BLOBS, ROWS: a page has about `max` bytes of records (0: a MiB).  Where it ended is noted
+     * here: zeros before the first, and as it was left before the next, which is there when `more`. */
+    size_t max;
+    uint64_t after;
+    uint8_t after_digest[BLOBREF_DIGEST_MAX];
+
+    void (*done)(struct kvs_storage_req *req);
+    void *arg;
+
+    /* Results, valid in done().  errnum 0: it is done; else `err` says why not. */
+    int errnum;
+    errmsg_t err;
+    bool more;
+    /* LOAD: the object's bytes.  Other reads: records for next().  malloc'd, or NULL; it is for done()
+     * to free. */
+    uint8_t *data;
+    size_t len;
+
+    /* Private to the driver. */
+    struct list_node node;
+    size_t cost;
+};
+
+/* One record of NAMESPACES (all but data; `data` is the name, `root` NULL an empty directory), NODES
+ * (root: the digest; data), BLOBS (root: the digest; version: the object's size) or ROWS (version,
+ * root, data). */
+struct kvs_storage_rec {
+    uint32_t ns;
+    uint32_t owner;
+    uint64_t version;
+    const uint8_t *root;
+    const uint8_t *data;
+    size_t len;
+};
+
+struct kvs_storage_stats {
+    uint64_t commits;      /* transactions of the file that held writes */
+    uint64_t syncs;        /* of these, durable ones */
+    uint64_t writes;       /* requests in them */
+    uint64_t failures;     /* transactions that failed */
+    uint64_t loads;        /* objects read */
+    uint64_t file_bytes;   /* size of the file; with wal_bytes what there is on disk */
+    uint64_t wal_bytes;    /* its write-ahead log */
+    uint64_t free_bytes;   /* in the file, not in use */
+    uint64_t queued;       /* requests not done */
+    uint64_t queued_bytes; /* what they carry */
+};
+
+struct kvs_storage_driver {
+    int abi;
+    const char *name;
+    /* Start a driver for the file KVS_STORAGE_FILE in `dir`, which is made when it is not there.
+     * `hash`: name of the algorithm; `max_bytes`: bound of the queue.  NULL with errno and a sentence:
+     * no thread, no memory.  What is wrong with the file is told by the request OPEN. */
+    kvs_storage_t *(*create)(const char *dir, const char *hash, size_t max_bytes, errmsg_t *err);
+    /* Do what was submitted, close the file, end the thread, and call done() for all requests.
+     * NULL-safe, keeps errno. */
+    void (*destroy)(kvs_storage_t *s);
+    /* Readable while there are requests to dispatch. */
+    int (*fd)(kvs_storage_t *s);
+    /* Call done() for all that is done.  A callback may submit; it may not destroy. */
+    void (*dispatch)(kvs_storage_t *s);
+    /* 0, or -1 with EAGAIN: the queue is full, try again after any done().  Reads, RESUME and a request
+     * that finds the queue empty are never refused. */
+    int (*submit)(kvs_storage_t *s, struct kvs_storage_req *req);
+    /* Is there a write-ahead log to be written back, space to be given back?  Done when idle; this is
+     * for who wants to wait for it. */
+    bool (*busy)(kvs_storage_t *s);
+    void (*stats)(kvs_storage_t *s, struct kvs_storage_stats *st);
+    /* Walk the result of a read: set *pos to 0; false at the end. */
+    bool (*next)(const struct kvs_storage_req *req, size_t *pos, struct kvs_storage_rec *rec);
+};
+
+/* What a driver defines. */
+extern const struct kvs_storage_driver kvs_storage_driver;
+#define KVS_STORAGE_SYMBOL "kvs_storage_driver"
+
+#endif
