@@ -17,9 +17,9 @@
  * applying     in the master's queue                   applied or refused
  * over         all who wait are answered, forgotten    -
  *
- * Merging drops a put that is equal to the last one for its key in what is being gathered.  An
- * operation of another kind ends that: after it every put is kept, since it may undo what went
- * before.
+ * What is merged is a set, and what goes upstream is packed: equal keys once, equal values once,
+ * also when they are in several messages (kvs_merge.c).  So the messages do not grow with the number
+ * of calls that say the same.
  *
  * A participant that disconnects (a client that died; an instance below whose broker is lost, since
  * its first message was unanswered) ends the fence for all: kvs.fence-abort goes up, the error
@@ -40,6 +40,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvs_merge.h"
 #include "kvs_private.h"
 
 #define GRAVES_MAX 1024
@@ -60,8 +61,7 @@ struct km_fence {
     uint32_t count;
     uint32_t unsent;
     struct list_node parts;
-    struct kvs_txn_buf txn;
-    hmap_t *puts; /* key -> offset in txn of its last put, plus one; NULL: keep all */
+    struct km_merge merge;
     bool applying;
     flux_future_t *first;
     flux_future_t *add;
@@ -138,8 +138,7 @@ static void fence_free(struct km_fence *f)
     list_remove(&f->node);
     LIST_FOREACH_SAFE(n, tmp, &f->parts)
     part_free(list_entry(n, struct part, node));
-    kvs_txn_buf_clear(&f->txn);
-    hmap_destroy(f->puts);
+    km_merge_clear(&f->merge);
     flux_future_destroy(f->first);
     flux_future_destroy(f->add);
     free(f->name);
@@ -156,9 +155,7 @@ static struct km_fence *fence_new(struct km_ns *ns, const char *name, uint32_t n
     list_init(&f->parts);
     list_init(&f->node);
     f->name = strdup(name);
-    f->puts = hmap_create_str(NULL);
-    if (!f->name || !f->puts || hmap_put(ns->fences->by_name, name, f) < 0) {
-        hmap_destroy(f->puts);
+    if (!f->name || hmap_put(ns->fences->by_name, name, f) < 0) {
         free(f->name);
         free(f);
         return NULL;
@@ -166,61 +163,10 @@ static struct km_fence *fence_new(struct km_ns *ns, const char *name, uint32_t n
     return f;
 }
 
-/* --- merging --- */
-
-static int merge_op(struct km_fence *f, const struct kvs_op *op, errmsg_t *err)
-{
-    char key[KVS_KEY_MAX + 1];
-    if (!f->puts)
-        return kvs_txn_buf_copy(&f->txn, op, err);
-    if (op->type != KVS_OP_PUT) {
-        hmap_destroy(f->puts);
-        f->puts = NULL;
-        return kvs_txn_buf_copy(&f->txn, op, err);
-    }
-    memcpy(key, op->key, op->keylen);
-    key[op->keylen] = '\0';
-    uintptr_t at = (uintptr_t)hmap_get(f->puts, key);
-    if (at && f->txn.len - (at - 1) >= op->size &&
-        memcmp(f->txn.data + at - 1, op->start, op->size) == 0)
-        return 0;
-    if (kvs_txn_buf_copy(&f->txn, op, err) < 0)
-        return -1;
-    if (hmap_put(f->puts, key, (void *)(uintptr_t)(f->txn.len - op->size + 1)) < 0) {
-        /* An older entry would let a later equal put be dropped wrongly. */
-        hmap_destroy(f->puts);
-        f->puts = NULL;
-    }
-    return 0;
-}
-
-static int check_txn(const struct kvs_fence_req *q, errmsg_t *err)
-{
-    struct kvs_txn_iter it;
-    struct kvs_op op;
-    int rc = kvs_txn_open(&it, q->txn, q->txnlen, NULL, err);
-    while (rc >= 0 && (rc = kvs_txn_next(&it, &op, err)) == 1)
-        ;
-    return rc;
-}
-
-static int merge(struct km_fence *f, const struct kvs_fence_req *q, errmsg_t *err)
-{
-    struct kvs_txn_iter it;
-    struct kvs_op op;
-    int rc = kvs_txn_open(&it, q->txn, q->txnlen, NULL, err);
-    while (rc >= 0 && (rc = kvs_txn_next(&it, &op, err)) == 1) {
-        if (merge_op(f, &op, err) < 0)
-            return -1;
-    }
-    return rc;
-}
-
 void km_fence_txn(const struct km_fence *f, const void **txn, size_t *len)
 {
-    static const uint8_t empty[KVS_TXN_HEADER] = {'T', 1};
-    *txn = f->txn.len ? f->txn.data : empty;
-    *len = f->txn.len ? f->txn.len : sizeof(empty);
+    *txn = f->merge.pack;
+    *len = f->merge.packlen;
 }
 
 /* --- the end --- */
@@ -352,23 +298,15 @@ static int flush(struct km_fence *f)
     struct kvs_fence_req q = {.nprocs = f->nprocs,
                               .count = f->unsent,
                               .rank = flux_rank(ns->h),
-                              .flags = KVS_FENCE_INSTANCE,
+                              .flags = f->first ? KVS_FENCE_ADD : 0,
                               .ns = ns->name,
                               .nslen = strlen(ns->name),
                               .name = f->name,
                               .namelen = strlen(f->name)};
-    const void *txn;
-    km_fence_txn(f, &txn, &q.txnlen);
-    q.txn = txn;
-    if (f->first)
-        q.flags |= KVS_FENCE_ADD;
-    uint8_t *buf = malloc(kvs_fence_req_size(&q));
-    flux_future_t *fut = NULL;
-    if (buf) {
-        kvs_fence_req_encode(&q, buf);
-        fut = km_upstream(ns, "kvs.fence", buf, kvs_fence_req_size(&q), false);
-        free(buf);
-    }
+    size_t size;
+    uint8_t *buf = km_merge_message(&f->merge, &q, &size);
+    flux_future_t *fut = buf ? km_upstream(ns, "kvs.fence", buf, size, false) : NULL;
+    free(buf);
     if (!fut || flux_future_then(fut, -1., f->first ? added_cb : over_cb, f) < 0) {
         flux_future_destroy(fut);
         km_fence_done(ns, f, ENOMEM, "an instance of kvs is out of memory for a fence");
@@ -379,9 +317,6 @@ static int flush(struct km_fence *f)
     else
         f->first = fut;
     f->unsent = 0;
-    kvs_txn_buf_clear(&f->txn);
-    hmap_destroy(f->puts);
-    f->puts = hmap_create_str(NULL); /* without it nothing is dropped, which is right too */
     return 0;
 }
 
@@ -447,7 +382,7 @@ static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
     }
     f->count += q->count;
     f->unsent += q->count;
-    if (merge(f, q, &err) < 0) {
+    if (km_merge_add(&f->merge, q, &err) < 0) {
         /* Half merged: it can only end, and must not be complete without this one. */
         if (add)
             flux_respond_error(ns->h, msg, errno, "%s", err.text);
@@ -464,7 +399,7 @@ static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
         km_poke(ns);
     } else if (f->count == f->nprocs) {
         f->applying = true;
-        if (km_commit_fence(ns, f) < 0)
+        if (km_merge_finish(&f->merge) < 0 || km_commit_fence(ns, f) < 0)
             km_fence_done(ns, f, ENOMEM, "the master is out of memory for a fence");
     }
 }
@@ -477,7 +412,8 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     size_t len;
     const void *data = flux_msg_payload(msg, &len);
     char name[KVS_FENCE_NAME_MAX + 1];
-    if (kvs_fence_req_decode(data, len, &q, &err) < 0 || check_txn(&q, &err) < 0) {
+    if (kvs_fence_req_decode(data, len, &q, &err) < 0 ||
+        (!(q.flags & KVS_FENCE_INSTANCE) && km_merge_check(&q, &err) < 0)) {
         flux_respond_error(h, msg, errno, "%s", err.text);
         return;
     }
@@ -488,6 +424,12 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     if (q.flags && !(flux_msg_rolemask(msg) & FLUX_ROLE_BROKER)) {
         flux_respond_error(h, msg, EPERM, "only an instance of kvs may call a fence for others");
         return;
+    }
+    if (q.flags & KVS_FENCE_INSTANCE) {
+        ns->st.fence_msgs_in++;
+        ns->st.fence_bytes_in += len;
+    } else {
+        ns->st.fence_bytes_local += len;
     }
     struct km_fence *f = hmap_get(ns->fences->by_name, name);
     if (!f) {

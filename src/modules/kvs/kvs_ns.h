@@ -67,6 +67,8 @@ struct km_ns {
     struct {
         uint64_t lookups, readdirs, commits, root_changes, fences, loads, served, watch_sent,
             watch_looked;
+        /* calls to fences: messages and bytes of instances below, and bytes of clients here */
+        uint64_t fence_msgs_in, fence_bytes_in, fence_bytes_local;
     } st;
 };
 

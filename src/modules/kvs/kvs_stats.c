@@ -16,7 +16,7 @@ struct stats {
     const char *hash;
     uint64_t version, objects, bytes, cached_objects, cached_bytes, cache_limit, hits, misses,
         dropped, lookups, readdirs, commits, root_changes, fences, fences_open, loads, served,
-        watchers, watch_sent, watch_looked;
+        watchers, watch_sent, watch_looked, fence_msgs_in, fence_bytes_in, fence_bytes_local;
 };
 static const struct flux_field stats_fields[] = {
     FLUX_FIELD_BOOL(struct stats, master, FLUX_FIELD_REQUIRED),
@@ -41,6 +41,9 @@ static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct stats, watchers, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, watch_sent, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, watch_looked, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, fence_msgs_in, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, fence_bytes_in, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, fence_bytes_local, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
@@ -76,6 +79,9 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         .watchers = km_watch_count(ns),
         .watch_sent = ns->st.watch_sent,
         .watch_looked = ns->st.watch_looked,
+        .fence_msgs_in = ns->st.fence_msgs_in,
+        .fence_bytes_in = ns->st.fence_bytes_in,
+        .fence_bytes_local = ns->st.fence_bytes_local,
     };
     flux_respond_struct(h, msg, &stats_schema, &s);
 }
