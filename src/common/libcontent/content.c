@@ -1,38 +1,58 @@
-/* content.c - objects by their hash: held, or least recently used out; and waiting for what is
+/* content.c - objects by their hash: needed, or least recently used out; and waiting for what is
  * missing.
  *
- * state of an object   in `lru`   left when
- * held (holds > 0)     no         the last holder lets go: end of `lru`
- * free (holds == 0)    yes        held again; or dropped by content_trim(), front first
+ * state of an object               in `lru`   left when
+ * held (holds > 0)                 no         the last holder lets go
+ * kept, not backed                 no         content_back(), content_forget()
+ * kept and backed, bytes here      yes        held; bytes dropped: absent; forgotten
+ * absent: kept, bytes elsewhere    no         supplied; forgotten: freed
+ * free: none of these              yes        held or kept again; dropped
+ *
+ * The index is a table of pointers with open addressing, and beside it one of 32 bits of each
+ * object's hash, so that a probe seldom touches an object in vain: 12 bytes for each slot, of which
+ * at most 3/4 are used.
  *
  * Invariants:
  *  1. An object is in the index under the hash of its bytes; there is one object for a hash.
- *  2. free_bytes is the sum of cost() over `lru`.  Only content_trim() and content_drop() free
- * objects, so a caller may use pointers to free objects until it calls one of these.
- *  3. A digest is in `awaited` from the first content_wait() until content_supply() or
+ *  2. `lru` is in the order of the last use, and so in that of the `used` stamps.
+ *  3. free_bytes is the sum of idle_cost() over `lru`.  Only content_trim(), content_drop(),
+ * content_expire() and content_forget() free objects or bytes, so a caller may use pointers to free
+ * objects until it calls one of these.
+ *  4. A digest is in `awaited` from the first content_wait() until content_supply() or
  * content_deny(), also when all who waited gave up: then nobody fetches it twice.
- *  4. Wakers take an entry out of `awaited` before they call anybody, so a callback may wait again,
+ *  5. Wakers take an entry out of `awaited` before they call anybody, so a callback may wait again,
  *     for the same object too.
  *
  * Failure: bytes that do not have the hash they were asked by are not kept; who waited gets EPROTO.
  */
 #include "config.h"
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "content.h"
 #include "libutil/hmap.h"
 
 /* What an object costs beyond its bytes: header, index entry, allocator. */
-#define OVERHEAD 160
+#define OVERHEAD 120
+#define MIN_SLOTS 64u
+#define TIDY_BYTES (4u << 20)
 
 struct content {
     blobref_t *blobref;
-    hmap_t *index;
+    size_t dsize;
+    struct content_obj **obj;
+    uint32_t *tag; /* of obj: 0 when there is none */
+    size_t nslots; /* power of two */
+    size_t live;
+    uint64_t seed;
     hmap_t *awaited;
     struct list_node lru;
     size_t limit;
+    uint32_t now;
+    size_t most; /* of st.bytes since the last content_tidy() that did something */
     struct content_stats st;
 };
 
@@ -45,22 +65,121 @@ static size_t cost(const struct content_obj *o)
     return o->len + OVERHEAD;
 }
 
+/* What is won by dropping an idle object: of a kept one the record stays. */
+static size_t idle_cost(const struct content_obj *o)
+{
+    return o->kept ? o->len : cost(o);
+}
+
+/* --- index --- */
+
+static uint32_t tag_of(const content_t *c, const uint8_t *digest)
+{
+    uint64_t v;
+    memcpy(&v, digest, sizeof(v));
+    /* Digests are random, but whoever writes values may look for ones that share a slot. */
+    unsigned __int128 r = (unsigned __int128)(v ^ c->seed) * 0x9e3779b97f4a7c15u;
+    uint32_t tag = (uint32_t)(r >> 64) ^ (uint32_t)(r >> 32);
+    return tag ? tag : 1;
+}
+
+static struct content_obj *index_find(const content_t *c, const uint8_t *digest)
+{
+    uint32_t tag = tag_of(c, digest);
+    size_t mask = c->nslots - 1;
+    for (size_t i = tag & mask; c->tag[i]; i = (i + 1) & mask) {
+        if (c->tag[i] == tag && memcmp(c->obj[i]->digest, digest, c->dsize) == 0)
+            return c->obj[i];
+    }
+    return NULL;
+}
+
+static void index_put(content_t *c, struct content_obj *o, uint32_t tag)
+{
+    size_t mask = c->nslots - 1, i = tag & mask;
+    while (c->tag[i])
+        i = (i + 1) & mask;
+    c->tag[i] = tag;
+    c->obj[i] = o;
+}
+
+static int index_resize(content_t *c, size_t nslots)
+{
+    struct content_obj **obj = malloc(nslots * sizeof(*obj)), **old_obj = c->obj;
+    uint32_t *tag = calloc(nslots, sizeof(*tag)), *old_tag = c->tag;
+    size_t old = c->nslots;
+    if (!obj || !tag) {
+        free(obj);
+        free(tag);
+        return -1;
+    }
+    c->obj = obj;
+    c->tag = tag;
+    c->nslots = nslots;
+    for (size_t i = 0; i < old; i++) {
+        if (old_tag[i])
+            index_put(c, old_obj[i], old_tag[i]);
+    }
+    free(old_obj);
+    free(old_tag);
+    return 0;
+}
+
+static void index_del(content_t *c, const struct content_obj *o)
+{
+    size_t mask = c->nslots - 1, i = tag_of(c, o->digest) & mask;
+    while (!c->tag[i] || c->obj[i] != o)
+        i = (i + 1) & mask;
+    for (size_t next = i;;) {
+        next = (next + 1) & mask;
+        if (!c->tag[next])
+            break;
+        /* Into the gap, unless its home lies cyclically after the gap. */
+        if (((next - c->tag[next]) & mask) >= ((next - i) & mask)) {
+            c->tag[i] = c->tag[next];
+            c->obj[i] = c->obj[next];
+            i = next;
+        }
+    }
+    c->tag[i] = 0;
+    c->live--;
+    if (c->nslots > MIN_SLOTS && c->live < c->nslots / 8)
+        (void)index_resize(c, c->nslots / 4); /* else it stays large */
+}
+
+/* --- life --- */
+
 content_t *content_create(blobref_t *b, size_t limit)
 {
     content_t *c = calloc(1, sizeof(*c));
     if (!c)
         return NULL;
     c->blobref = b;
+    c->dsize = blobref_size(b);
     c->limit = limit;
+    const void *random = (const void *)(uintptr_t)getauxval(AT_RANDOM); /* 16 bytes */
+    if (random)
+        memcpy(&c->seed, random, sizeof(c->seed));
     list_init(&c->lru);
-    c->index = hmap_create_bin(blobref_size(b), free);
-    c->awaited = hmap_create_bin(blobref_size(b), free);
-    if (!c->index || !c->awaited) {
+    c->awaited = hmap_create_bin(c->dsize, free);
+    if (!c->awaited || index_resize(c, MIN_SLOTS) < 0) {
         content_destroy(c);
         errno = ENOMEM;
         return NULL;
     }
     return c;
+}
+
+static bool apart(const struct content_obj *o)
+{
+    return o->len >= CONTENT_APART;
+}
+
+static void obj_free(struct content_obj *o)
+{
+    if (apart(o))
+        free((void *)(uintptr_t)o->data);
+    free(o);
 }
 
 void content_destroy(content_t *c)
@@ -69,7 +188,12 @@ void content_destroy(content_t *c)
         return;
     int saved = errno;
     hmap_destroy(c->awaited);
-    hmap_destroy(c->index);
+    for (size_t i = 0; i < c->nslots; i++) {
+        if (c->tag[i])
+            obj_free(c->obj[i]);
+    }
+    free(c->obj);
+    free(c->tag);
     free(c);
     errno = saved;
 }
@@ -79,51 +203,119 @@ void content_set_limit(content_t *c, size_t limit)
     c->limit = limit;
 }
 
+void content_set_clock(content_t *c, uint32_t now)
+{
+    c->now = now;
+}
+
 blobref_t *content_blobref(content_t *c)
 {
     return c->blobref;
 }
 
+/* --- objects --- */
+
+static bool idle(const struct content_obj *o)
+{
+    return o->data && o->holds == 0 && (!o->kept || o->backed);
+}
+
+static void idle_enter(content_t *c, struct content_obj *o)
+{
+    o->used = c->now;
+    list_append(&c->lru, &o->link);
+    c->st.free_objects++;
+    c->st.free_bytes += idle_cost(o);
+}
+
+static void idle_leave(content_t *c, struct content_obj *o)
+{
+    list_remove(&o->link);
+    c->st.free_objects--;
+    c->st.free_bytes -= idle_cost(o);
+}
+
+struct content_obj *content_find(content_t *c, const uint8_t *digest)
+{
+    return index_find(c, digest);
+}
+
 struct content_obj *content_get(content_t *c, const uint8_t *digest)
 {
-    struct content_obj *o = hmap_get(c->index, digest);
-    if (!o) {
+    struct content_obj *o = index_find(c, digest);
+    if (!o || !o->data) {
         c->st.misses++;
         return NULL;
     }
     c->st.hits++;
-    if (o->holds == 0 && c->lru.prev != &o->link) {
-        list_remove(&o->link);
-        list_append(&c->lru, &o->link);
+    if (idle(o)) {
+        o->used = c->now;
+        if (c->lru.prev != &o->link) {
+            list_remove(&o->link);
+            list_append(&c->lru, &o->link);
+        }
     }
     return o;
 }
 
-/* Keyed by a digest that is known to fit. */
+/* A record in the index, not accounted for; `inside` bytes follow it. */
+static struct content_obj *add_record(content_t *c, const uint8_t *digest, size_t len,
+                                      size_t inside)
+{
+    if ((c->live + 1) * 4 > c->nslots * 3 && index_resize(c, c->nslots * 2) < 0)
+        return NULL;
+    struct content_obj *o = malloc(sizeof(*o) + inside);
+    if (!o)
+        return NULL;
+    memset(o, 0, sizeof(*o));
+    list_init(&o->link);
+    o->len = (uint32_t)len & (2 * CONTENT_OBJECT_MAX - 1);
+    memcpy(o->digest, digest, c->dsize);
+    index_put(c, o, tag_of(c, digest));
+    c->live++;
+    return o;
+}
+
+/* The bytes of an object that has none. */
+static int set_bytes(content_t *c, struct content_obj *o, const void *data)
+{
+    uint8_t *to = (uint8_t *)(o + 1);
+    if (apart(o) && !(to = malloc(o->len)))
+        return -1;
+    memcpy(to, data, o->len);
+    o->data = to;
+    c->st.objects++;
+    c->st.bytes += cost(o);
+    if (c->st.bytes > c->most)
+        c->most = c->st.bytes;
+    return 0;
+}
+
 static struct content_obj *add_new(content_t *c, const uint8_t *digest, const void *data,
                                    size_t len)
 {
-    struct content_obj *o = malloc(sizeof(*o) + len);
+    struct content_obj *o = add_record(c, digest, len, len < CONTENT_APART ? len : 0);
     if (!o)
         return NULL;
-    list_init(&o->link);
-    o->holds = 0;
-    o->mark = 0;
-    o->len = (uint32_t)len;
-    memset(o->digest, 0, sizeof(o->digest));
-    memcpy(o->digest, digest, blobref_size(c->blobref));
-    memcpy(o->data, data, len);
-    if (hmap_put(c->index, digest, o) < 0) {
+    if (set_bytes(c, o, data) < 0) {
+        index_del(c, o);
         free(o);
         errno = ENOMEM;
         return NULL;
     }
-    list_append(&c->lru, &o->link);
-    c->st.objects++;
-    c->st.bytes += cost(o);
-    c->st.free_objects++;
-    c->st.free_bytes += cost(o);
+    idle_enter(c, o);
     return o;
+}
+
+/* The bytes of an absent object came. */
+static int fill(content_t *c, struct content_obj *o, const void *data)
+{
+    if (set_bytes(c, o, data) < 0)
+        return -1;
+    c->st.absent_objects--;
+    if (idle(o))
+        idle_enter(c, o);
+    return 0;
 }
 
 struct content_obj *content_add(content_t *c, const void *data, size_t len)
@@ -135,54 +327,138 @@ struct content_obj *content_add(content_t *c, const void *data, size_t len)
     }
     if (blobref_hash(c->blobref, data, len, digest) < 0)
         return NULL;
-    struct content_obj *o = hmap_get(c->index, digest);
-    return o ? o : add_new(c, digest, data, len);
+    struct content_obj *o = index_find(c, digest);
+    if (!o)
+        return add_new(c, digest, data, len);
+    return !o->data && fill(c, o, data) < 0 ? NULL : o;
+}
+
+struct content_obj *content_add_record(content_t *c, const uint8_t *digest, size_t len)
+{
+    struct content_obj *o = index_find(c, digest);
+    if (o)
+        return o;
+    if (len > CONTENT_OBJECT_MAX || len < CONTENT_APART) {
+        errno = EMSGSIZE;
+        return NULL;
+    }
+    if (!(o = add_record(c, digest, len, 0)))
+        return NULL;
+    o->kept = o->backed = 1;
+    c->st.absent_objects++;
+    return o;
 }
 
 void content_hold(content_t *c, struct content_obj *o)
 {
-    if (o->holds++ == 0) {
-        list_remove(&o->link);
-        c->st.free_objects--;
-        c->st.free_bytes -= cost(o);
-    }
+    if (idle(o))
+        idle_leave(c, o);
+    o->holds++;
+}
+
+/* Nobody needs the record of an object that has no bytes. */
+static void free_record(content_t *c, struct content_obj *o)
+{
+    c->st.absent_objects--;
+    index_del(c, o);
+    obj_free(o);
 }
 
 void content_release(content_t *c, struct content_obj *o)
 {
-    if (--o->holds == 0) {
-        list_remove(&o->link);
-        list_append(&c->lru, &o->link);
-        c->st.free_objects++;
-        c->st.free_bytes += cost(o);
+    if (--o->holds > 0)
+        return;
+    if (idle(o))
+        idle_enter(c, o);
+    else if (!o->kept)
+        free_record(c, o);
+}
+
+void content_keep(content_t *c, struct content_obj *o)
+{
+    if (idle(o))
+        idle_leave(c, o);
+    o->kept = 1;
+    o->backed = 0;
+}
+
+void content_back(content_t *c, struct content_obj *o)
+{
+    if (o->backed || !apart(o))
+        return;
+    o->backed = 1;
+    if (idle(o))
+        idle_enter(c, o);
+}
+
+void content_forget(content_t *c, struct content_obj *o)
+{
+    if (idle(o))
+        idle_leave(c, o);
+    o->kept = o->backed = 0;
+    if (idle(o))
+        idle_enter(c, o);
+    else if (o->holds == 0)
+        free_record(c, o);
+}
+
+/* Drop an idle object, or the bytes of one that is kept. */
+static void drop(content_t *c, struct content_obj *o)
+{
+    idle_leave(c, o);
+    c->st.objects--;
+    c->st.bytes -= cost(o);
+    if (o->kept) {
+        free((void *)(uintptr_t)o->data);
+        o->data = NULL;
+        c->st.absent_objects++;
+    } else {
+        index_del(c, o);
+        obj_free(o);
     }
 }
 
-static void drop_oldest(content_t *c)
+static struct content_obj *oldest(content_t *c)
 {
-    struct content_obj *o = list_entry(list_first(&c->lru), struct content_obj, link);
-    list_remove(&o->link);
-    c->st.objects--;
-    c->st.bytes -= cost(o);
-    c->st.free_objects--;
-    c->st.free_bytes -= cost(o);
-    c->st.dropped++;
-    hmap_del(c->index, o->digest);
+    return list_entry(list_first(&c->lru), struct content_obj, link);
 }
 
 void content_trim(content_t *c)
 {
-    while (c->st.free_bytes > c->limit)
-        drop_oldest(c);
+    while (c->st.free_bytes > c->limit) {
+        drop(c, oldest(c));
+        c->st.dropped++;
+    }
 }
 
 size_t content_drop(content_t *c)
 {
-    size_t n = c->st.free_objects;
-    while (!list_empty(&c->lru))
-        drop_oldest(c);
+    size_t n = 0;
+    for (; !list_empty(&c->lru); n++)
+        drop(c, oldest(c));
+    c->st.dropped += n;
     return n;
 }
+
+size_t content_expire(content_t *c, uint32_t before)
+{
+    size_t n = 0;
+    for (; !list_empty(&c->lru) && oldest(c)->used < before; n++)
+        drop(c, oldest(c));
+    c->st.expired += n;
+    return n;
+}
+
+bool content_tidy(content_t *c)
+{
+    if (c->most - c->st.bytes < TIDY_BYTES + c->st.bytes / 8)
+        return false;
+    c->most = c->st.bytes;
+    (void)malloc_trim(0);
+    return true;
+}
+
+/* --- waiting --- */
 
 int content_wait(content_t *c, const uint8_t *digest, struct content_waiter *w, content_wait_f cb)
 {
@@ -234,9 +510,12 @@ int content_supply(content_t *c, const uint8_t *digest, const void *data, size_t
         memcmp(is, digest, blobref_size(c->blobref)) != 0) {
         errnum = EPROTO;
         error = "an object arrived whose bytes do not have its hash: it was damaged on the way";
-    } else if (!hmap_get(c->index, digest) && !add_new(c, digest, data, len)) {
-        errnum = ENOMEM;
-        error = "out of memory for an object";
+    } else {
+        struct content_obj *o = index_find(c, digest);
+        if (o ? !o->data && fill(c, o, data) < 0 : !add_new(c, digest, data, len)) {
+            errnum = ENOMEM;
+            error = "out of memory for an object";
+        }
     }
     /* The digest may live in an object that a callback lets go of. */
     memcpy(is, digest, blobref_size(c->blobref));

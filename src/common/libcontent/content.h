@@ -1,8 +1,11 @@
 /* Content: objects by the hash of their bytes, in memory.
  *
- * An object that nobody holds may be dropped, the least recently used first, when such objects
- * together exceed the bound; an object that is held never is.  Who finds an object missing waits
- * for it; any number may wait for one object, and the first is told to fetch it.
+ * An object that nobody needs here may be dropped, the least recently used first, when such objects
+ * together exceed the bound, or when nobody used it for a while.  An object is needed while it is
+ * held (by who works with its bytes) or kept (by a store whose root reaches it).  The bytes of a
+ * kept object that can be had again from elsewhere (it is backed) may be dropped too; its record
+ * stays.  Who finds an object missing waits for it; any number may wait for one object, and the
+ * first is told to fetch it.
  *
  * Digests are binary, blobref_size() bytes.
  *
@@ -20,18 +23,28 @@ typedef struct content content_t;
 
 /* Largest object in bytes. */
 #define CONTENT_OBJECT_MAX (64u * 1024 * 1024)
+/* The bytes of smaller objects are one with the record, and never dropped alone. */
+#define CONTENT_APART 2048u
 
-/* Users read; only `mark`, and `link` while they hold the object, are theirs to write. */
+/* Users read.  The store that keeps objects (kvsstore.c) writes the fields marked so, and owns
+ * `link` of an object that is kept and not backed. */
 struct content_obj {
-    struct list_node link;
+    struct list_node link;     /* idle objects: least recently used first */
+    struct content_obj *limbo; /* the store's */
+    const uint8_t *data;       /* NULL: the bytes are not here */
     uint32_t holds;
-    uint32_t mark; /* 0 in a new object; objects of mark != 0 must be held */
-    uint32_t len;
+    uint32_t refs;     /* the store's */
+    uint32_t len : 27; /* at most CONTENT_OBJECT_MAX */
+    uint32_t kept : 1;
+    uint32_t backed : 1;
+    uint32_t in_limbo : 1; /* the store's */
+    uint32_t on_disk : 1;  /* the store's */
+    uint32_t writing : 1;  /* the store's */
+    uint32_t used;         /* content_set_clock() when it was used last */
     uint8_t digest[BLOBREF_DIGEST_MAX];
-    uint8_t data[];
 };
 
-/* `b` is used, not taken over, and must live longer.  `limit`: bytes of objects that nobody holds.
+/* `b` is used, not taken over, and must live longer.  `limit`: bytes of objects that nobody needs.
  * NULL with ENOMEM. */
 content_t *content_create(blobref_t *b, size_t limit);
 /* NULL-safe, keeps errno.  Nobody may wait; objects are freed whoever holds them. */
@@ -39,19 +52,44 @@ void content_destroy(content_t *c);
 void content_set_limit(content_t *c, size_t limit);
 blobref_t *content_blobref(content_t *c);
 
-/* Find, and count it as used.  NULL when it is not here. */
+/* Find an object whose bytes are here, and count it as used.  NULL when they are not. */
 struct content_obj *content_get(content_t *c, const uint8_t *digest);
-/* Add a copy of `len` bytes, or find the object that is there already.  Nothing is dropped by this:
- * see content_trim().  NULL with ENOMEM, EMSGSIZE or EIO (hash). */
+/* Find the record of an object, whose bytes may be elsewhere.  Not counted. */
+struct content_obj *content_find(content_t *c, const uint8_t *digest);
+/* Add a copy of `len` bytes, or find the object that is there already (its bytes are there after
+ * this).  Nothing is dropped by this: see content_trim().  NULL with ENOMEM, EMSGSIZE or EIO
+ * (hash). */
 struct content_obj *content_add(content_t *c, const void *data, size_t len);
+/* Add a kept and backed record of an object of `len` bytes whose bytes are elsewhere, or find what
+ * is there.  `len` is at least CONTENT_APART.  NULL with ENOMEM or EMSGSIZE. */
+struct content_obj *content_add_record(content_t *c, const uint8_t *digest, size_t len);
 
 /* Hold and let go.  Let go by all it may be dropped by the next content_trim(). */
 void content_hold(content_t *c, struct content_obj *o);
 void content_release(content_t *c, struct content_obj *o);
-/* Drop what exceeds the bound.  Pointers to objects that are not held are void after this. */
+/* The store keeps it (it is not backed then), or forgets it: not kept, not backed.  An object that
+ * is forgotten and whose bytes are not here is freed. */
+void content_keep(content_t *c, struct content_obj *o);
+void content_forget(content_t *c, struct content_obj *o);
+/* A kept object: can its bytes be had again?  No effect on one of less than CONTENT_APART bytes. */
+void content_back(content_t *c, struct content_obj *o);
+/* Drop what exceeds the bound.  Pointers to objects that are neither held nor kept are void after
+ * this, and so are the bytes of backed objects. */
 void content_trim(content_t *c);
-/* Drop all that nobody holds; returns the number of objects dropped. */
+/* Drop all that nobody needs; returns the number of objects dropped. */
 size_t content_drop(content_t *c);
+
+/* Give memory back to the system when much less is needed than was since the last time; to be
+ * called when there is time.  That takes milliseconds, and is done only when 4 MiB and an eighth of
+ * what is left were freed.  true: it was. */
+bool content_tidy(content_t *c);
+
+/* The time, in units of the caller's choice, from a beginning of the caller's choice.  Never goes
+ * back. */
+void content_set_clock(content_t *c, uint32_t now);
+/* Drop what nobody needs and nobody used since before `before`.  The cost is that of what is
+ * dropped.  Returns the number of objects. */
+size_t content_expire(content_t *c, uint32_t before);
 
 /* --- waiting for objects that are elsewhere --- */
 
@@ -77,10 +115,13 @@ void content_deny(content_t *c, const uint8_t *digest, int errnum, const char *e
 void content_deny_all(content_t *c, int errnum, const char *error);
 
 struct content_stats {
-    size_t objects, bytes;           /* all */
-    size_t free_objects, free_bytes; /* held by nobody */
+    size_t objects, bytes;           /* all whose bytes are here; with what a record costs */
+    size_t free_objects, free_bytes; /* needed by nobody, or backed: what the bound is for */
+    size_t absent_objects;           /* kept, bytes elsewhere */
     size_t awaited;                  /* objects that are being fetched */
-    uint64_t hits, misses, dropped;
+    uint64_t hits, misses;
+    uint64_t dropped; /* for the bound, or by content_drop() */
+    uint64_t expired;
 };
 void content_get_stats(const content_t *c, struct content_stats *st);
 

@@ -12,7 +12,9 @@
  * until the flush, which makes it a leaf when it holds no more than that: form depends on contents
  * only.
  *  3. Entries in a leaf node are sorted by name.
- *  4. Entries point into objects of the tree being changed (which its owner holds), transactions
+ *  4. A node whose `digest` is set in this epoch is what that object says, with all below it; a
+ * change, and opening a directory for one, takes it back on the whole way from the top.
+ *  5. Entries point into objects of the tree being changed (which its owner holds), transactions
  * (which the owner keeps) or the arena; nothing is freed before the flush is over.
  *
  * Failure: a function that fails leaves the directory as it was, but for objects turned into nodes,
@@ -37,6 +39,8 @@ struct node {
     uint8_t depth;
     uint32_t count;
     uint32_t cap; /* leaf: room in ent */
+    uint32_t epoch;
+    const uint8_t *digest; /* its object, unless it was changed since */
     union {
         struct kvsent *ent;
         struct slot *slot;
@@ -47,7 +51,7 @@ struct kvsdir {
     struct node *top;
 };
 
-static struct node *new_leaf(struct kvsdir_ctx *x, unsigned depth, uint32_t cap)
+static struct node *new_leaf(struct kvsmaker *x, unsigned depth, uint32_t cap)
 {
     struct node *n = arena_alloc(x->arena, sizeof(*n));
     if (!n || !(n->ent = arena_alloc(x->arena, cap * sizeof(*n->ent))))
@@ -56,10 +60,11 @@ static struct node *new_leaf(struct kvsdir_ctx *x, unsigned depth, uint32_t cap)
     n->depth = (uint8_t)depth;
     n->count = 0;
     n->cap = cap;
+    n->digest = NULL;
     return n;
 }
 
-static struct node *new_branch(struct kvsdir_ctx *x, unsigned depth)
+static struct node *new_branch(struct kvsmaker *x, unsigned depth)
 {
     struct node *n = arena_alloc(x->arena, sizeof(*n));
     if (!n || !(n->slot = arena_alloc(x->arena, TREEOBJ_FAN * sizeof(*n->slot))))
@@ -68,21 +73,23 @@ static struct node *new_branch(struct kvsdir_ctx *x, unsigned depth)
     n->leaf = false;
     n->depth = (uint8_t)depth;
     n->count = 0;
+    n->digest = NULL;
     return n;
 }
 
 /* The object of a leaf or branch at this depth. */
-static const void *fetch(struct kvsdir_ctx *x, const uint8_t *digest, unsigned depth)
+static const void *fetch(struct kvsmaker *x, const uint8_t *digest, unsigned depth)
 {
     struct content_obj *o = content_get(x->content, digest);
-    if (!o || treeobj_kind(o->data) == TREEOBJ_BLOB || treeobj_depth(o->data) != depth) {
+    if (!o || (treeobj_kind(o->data) != TREEOBJ_LEAF && treeobj_kind(o->data) != TREEOBJ_BRANCH) ||
+        treeobj_depth(o->data) != depth) {
         errno = EIO;
         return NULL;
     }
     return o->data;
 }
 
-static struct node *load(struct kvsdir_ctx *x, const uint8_t *digest, unsigned depth)
+static struct node *load(struct kvsmaker *x, const uint8_t *digest, unsigned depth)
 {
     const void *obj = fetch(x, digest, depth);
     if (!obj)
@@ -106,18 +113,20 @@ static struct node *load(struct kvsdir_ctx *x, const uint8_t *digest, unsigned d
                 n->count += s->count;
         }
     }
+    n->digest = digest;
+    n->epoch = x->epoch;
     return n;
 }
 
 /* The child in a slot that has one, as a node. */
-static struct node *child_node(struct kvsdir_ctx *x, const struct node *n, struct slot *s)
+static struct node *child_node(struct kvsmaker *x, const struct node *n, struct slot *s)
 {
     if (!s->node)
         s->node = load(x, s->digest, n->depth + 1u);
     return s->node;
 }
 
-struct kvsdir *kvsdir_open(struct kvsdir_ctx *x, const uint8_t *digest)
+struct kvsdir *kvsdir_open(struct kvsmaker *x, const uint8_t *digest)
 {
     struct kvsdir *d = arena_alloc(x->arena, sizeof(*d));
     if (!d || !(d->top = digest ? load(x, digest, 0) : new_leaf(x, 0, 8)))
@@ -150,7 +159,7 @@ static bool leaf_pos(const struct node *n, const char *name, size_t len, uint32_
     return false;
 }
 
-int kvsdir_get(struct kvsdir_ctx *x, struct kvsdir *d, const char *name, size_t len,
+int kvsdir_get(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
                struct kvsent *out)
 {
     uint64_t hash = treeobj_hash(name, len);
@@ -189,7 +198,7 @@ int kvsdir_get(struct kvsdir_ctx *x, struct kvsdir *d, const char *name, size_t 
 }
 
 /* Turn a leaf that is full into a branch of leaves, in place. */
-static int split(struct kvsdir_ctx *x, struct node *n)
+static int split(struct kvsmaker *x, struct node *n)
 {
     struct node *b = new_branch(x, n->depth);
     if (!b)
@@ -204,11 +213,11 @@ static int split(struct kvsdir_ctx *x, struct node *n)
         s->count++;
     }
     b->count = n->count;
-    *n = *b;
+    *n = *b; /* not encoded */
     return 0;
 }
 
-static int leaf_insert(struct kvsdir_ctx *x, struct node *n, uint32_t pos, const struct kvsent *ent)
+static int leaf_insert(struct kvsmaker *x, struct node *n, uint32_t pos, const struct kvsent *ent)
 {
     if (n->count == n->cap) {
         uint32_t cap = n->cap * 2;
@@ -225,9 +234,10 @@ static int leaf_insert(struct kvsdir_ctx *x, struct node *n, uint32_t pos, const
     return 0;
 }
 
-static int node_set(struct kvsdir_ctx *x, struct node *n, uint64_t hash, const struct kvsent *ent,
+static int node_set(struct kvsmaker *x, struct node *n, uint64_t hash, const struct kvsent *ent,
                     struct kvsent *old)
 {
+    n->digest = NULL;
     while (n->leaf) {
         uint32_t pos;
         if (leaf_pos(n, ent->e.name, ent->e.namelen, &pos)) {
@@ -254,14 +264,15 @@ static int node_set(struct kvsdir_ctx *x, struct node *n, uint64_t hash, const s
     return rc;
 }
 
-int kvsdir_set(struct kvsdir_ctx *x, struct kvsdir *d, const struct kvsent *ent, struct kvsent *old)
+int kvsdir_set(struct kvsmaker *x, struct kvsdir *d, const struct kvsent *ent, struct kvsent *old)
 {
     return node_set(x, d->top, treeobj_hash(ent->e.name, ent->e.namelen), ent, old);
 }
 
-static int node_del(struct kvsdir_ctx *x, struct node *n, uint64_t hash, const char *name,
-                    size_t len, struct kvsent *old)
+static int node_del(struct kvsmaker *x, struct node *n, uint64_t hash, const char *name, size_t len,
+                    struct kvsent *old)
 {
+    n->digest = NULL;
     if (n->leaf) {
         uint32_t pos;
         if (!leaf_pos(n, name, len, &pos))
@@ -285,89 +296,101 @@ static int node_del(struct kvsdir_ctx *x, struct node *n, uint64_t hash, const c
     return rc;
 }
 
-int kvsdir_del(struct kvsdir_ctx *x, struct kvsdir *d, const char *name, size_t len,
+int kvsdir_del(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
                struct kvsent *old)
 {
     return node_del(x, d->top, treeobj_hash(name, len), name, len, old);
 }
 
-struct kvsdir *kvsdir_sub(struct kvsdir_ctx *x, struct kvsdir *d, const char *name, size_t len)
+/* The entry as it stands in a leaf that may be changed, with what was encoded on the way to it
+ * taken back.  1 with *ent, 0, -1. */
+static int open_entry(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
+                      struct kvsent **ent)
 {
     uint64_t hash = treeobj_hash(name, len);
     struct node *n = d->top;
     uint32_t pos;
-    while (!n->leaf) {
+    for (n->digest = NULL; !n->leaf; n->digest = NULL) {
         struct slot *s = &n->slot[treeobj_slot(hash, n->depth)];
-        if (s->count == 0) {
-            errno = ENOTDIR;
-            return NULL;
-        }
+        if (s->count == 0)
+            return 0;
         if (!(n = child_node(x, n, s)))
-            return NULL;
+            return -1;
     }
-    if (!leaf_pos(n, name, len, &pos) || n->ent[pos].e.type != TREEOBJ_DIR) {
+    if (!leaf_pos(n, name, len, &pos))
+        return 0;
+    *ent = &n->ent[pos];
+    return 1;
+}
+
+struct kvsdir *kvsdir_sub(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len)
+{
+    struct kvsent *ent;
+    int rc = open_entry(x, d, name, len, &ent);
+    if (rc < 0)
+        return NULL;
+    if (rc == 0 || ent->e.type != TREEOBJ_DIR) {
         errno = ENOTDIR;
         return NULL;
     }
-    struct kvsent *ent = &n->ent[pos];
     if (!ent->dir)
         ent->dir = kvsdir_open(x, ent->e.digest);
     return ent->dir;
 }
 
-/* --- flush --- */
-
-static int scratch_fit(struct kvsdir_ctx *x, size_t size)
+/* Make an entry what it is to be in its object; a directory stays under change. */
+static int settle(struct kvsmaker *x, struct kvsent *ent)
 {
-    if (size <= x->scratch_size)
-        return 0;
-    uint8_t *p = realloc(x->scratch, size);
-    if (!p)
-        return -1;
-    x->scratch = p;
-    x->scratch_size = size;
+    if (ent->e.type == TREEOBJ_DIR) {
+        if (ent->dir && !(ent->e.digest = kvsdir_flush(x, ent->dir)))
+            return -1;
+        ent->e.data = NULL;
+    } else if (treeobj_is_value(&ent->e)) {
+        if (kvsvalue_settle(x, ent->tail, &ent->e) < 0)
+            return -1;
+        ent->tail = NULL;
+    }
     return 0;
 }
 
-static const uint8_t *flush_value(struct kvsdir_ctx *x, const struct treeobj_entry *e)
+int kvsdir_settle(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
+                  struct kvsent *out)
 {
-    if (scratch_fit(x, TREEOBJ_HEADER + (size_t)e->len) < 0)
-        return NULL;
-    treeobj_blob_header(x->scratch);
-    memcpy(x->scratch + TREEOBJ_HEADER, e->data, e->len);
-    struct content_obj *o = x->keep(x->arg, x->scratch, TREEOBJ_HEADER + (size_t)e->len);
-    return o ? o->digest : NULL;
+    struct kvsent *ent;
+    int rc = kvsdir_get(x, d, name, len, out);
+    if (rc <= 0)
+        return rc;
+    bool pending = treeobj_is_value(&out->e) &&
+                   (out->tail || (out->e.type == TREEOBJ_VALUE && out->e.len > TREEOBJ_INLINE_MAX));
+    if (!pending && !(out->e.type == TREEOBJ_DIR && out->dir))
+        return 1;
+    if ((rc = open_entry(x, d, name, len, &ent)) <= 0 || settle(x, ent) < 0)
+        return -1;
+    *out = *ent;
+    return 1;
 }
 
-static struct content_obj *flush_leaf(struct kvsdir_ctx *x, struct node *n)
+/* --- flush --- */
+
+static struct content_obj *flush_leaf(struct kvsmaker *x, struct node *n)
 {
     struct treeobj_entry *e = arena_alloc(x->arena, (n->count + 1) * sizeof(*e));
     if (!e)
         return NULL;
     for (uint32_t i = 0; i < n->count; i++) {
+        if (settle(x, &n->ent[i]) < 0)
+            return NULL;
         e[i] = n->ent[i].e;
-        if (e[i].type == TREEOBJ_DIR && n->ent[i].dir) {
-            struct content_obj *o = kvsdir_flush(x, n->ent[i].dir);
-            if (!o)
-                return NULL;
-            e[i].digest = o->digest;
-            e[i].data = NULL;
-        } else if (e[i].type == TREEOBJ_VALUE && e[i].len > TREEOBJ_INLINE_MAX) {
-            if (!(e[i].digest = flush_value(x, &e[i])))
-                return NULL;
-            e[i].type = TREEOBJ_REF;
-            e[i].data = NULL;
-        }
     }
     size_t size = treeobj_leaf_size(e, n->count, x->dsize);
-    if (scratch_fit(x, size) < 0)
+    if (kvsmaker_fit(x, size) < 0)
         return NULL;
     treeobj_leaf_encode(x->scratch, e, n->count, x->dsize, n->depth);
     return x->keep(x->arg, x->scratch, size);
 }
 
 /* Append all entries below `n` to leaf `to`, which has room. */
-static int gather(struct kvsdir_ctx *x, struct node *n, struct node *to)
+static int gather(struct kvsmaker *x, struct node *n, struct node *to)
 {
     if (n->leaf) {
         for (uint32_t i = 0; i < n->count; i++) {
@@ -386,34 +409,54 @@ static int gather(struct kvsdir_ctx *x, struct node *n, struct node *to)
     return 0;
 }
 
-static struct content_obj *flush_node(struct kvsdir_ctx *x, struct node *n)
+static const uint8_t *flush_node(struct kvsmaker *x, struct node *n);
+
+static struct content_obj *flush_branch(struct kvsmaker *x, struct node *n)
 {
-    if (n->leaf)
-        return flush_leaf(x, n);
-    if (n->count <= TREEOBJ_LEAF_MAX) {
-        struct node *leaf = new_leaf(x, n->depth, TREEOBJ_LEAF_MAX);
-        return leaf && gather(x, n, leaf) == 0 ? flush_leaf(x, leaf) : NULL;
-    }
     struct treeobj_child child[TREEOBJ_FAN];
     for (unsigned i = 0; i < TREEOBJ_FAN; i++) {
         struct slot *s = &n->slot[i];
+        if (s->count && s->node && !(s->digest = flush_node(x, s->node)))
+            return NULL;
         child[i].count = s->count;
         child[i].digest = s->count ? s->digest : NULL;
-        if (s->count && s->node) {
-            struct content_obj *o = flush_node(x, s->node);
-            if (!o)
-                return NULL;
-            child[i].digest = o->digest;
-        }
     }
     size_t size = treeobj_branch_size(child, x->dsize);
-    if (scratch_fit(x, size) < 0)
+    if (kvsmaker_fit(x, size) < 0)
         return NULL;
     treeobj_branch_encode(x->scratch, child, x->dsize, n->depth);
     return x->keep(x->arg, x->scratch, size);
 }
 
-struct content_obj *kvsdir_flush(struct kvsdir_ctx *x, struct kvsdir *d)
+static const uint8_t *flush_node(struct kvsmaker *x, struct node *n)
+{
+    if (n->digest && n->epoch == x->epoch)
+        return n->digest;
+    struct content_obj *o;
+    if (n->leaf) {
+        o = flush_leaf(x, n);
+    } else if (n->count <= TREEOBJ_LEAF_MAX) {
+        struct node *leaf = new_leaf(x, n->depth, TREEOBJ_LEAF_MAX);
+        if (!leaf || gather(x, n, leaf) < 0)
+            return NULL;
+        *n = *leaf;
+        o = flush_leaf(x, n);
+    } else {
+        o = flush_branch(x, n);
+    }
+    if (!o)
+        return NULL;
+    n->digest = o->digest;
+    n->epoch = x->epoch;
+    return n->digest;
+}
+
+const uint8_t *kvsdir_flush(struct kvsmaker *x, struct kvsdir *d)
 {
     return flush_node(x, d->top);
+}
+
+void kvsdir_forget(struct kvsmaker *x)
+{
+    x->epoch++;
 }

@@ -1,20 +1,24 @@
 /* kvsstore.c - the store: transactions make a new root, and what no root needs is given back.
  *
- * state of an object    mark  holds                    in limbo
- * kept, referred to     1     1 + number of referrers  after it was made, until looked at
- * kept, not referred to 1     1                        yes
- * left over             0     0                        no: content.c drops it when it likes
+ * state of an object      kept  refs                   in limbo
+ * referred to             1     number of referrers    after it was made, until looked at
+ * not referred to         1     0                      yes, unless it is being written to disk
+ * left over               0     0                      no: content.c drops it when it likes
  *
- * Garbage.  References are counted exactly: a kept object holds its children, and the store holds
- * the root.  An object whose count falls to its own hold goes to `limbo`; kvsstore_collect() takes
- * objects from there, lets go of their children, and leaves them to the content store, where they
- * stay for a while within its bound, so that a reader that is one root behind still finds them.
- * Each step is short, and there is never a mark-and-sweep pause.
+ * Garbage.  References are counted exactly: a kept object refers to its children; the store refers
+ * to the root, to roots that are held and to uploads.  An object whose count falls to zero goes to
+ * limbo, a queue; kvsstore_collect() takes objects from there, lets go of their children, and
+ * leaves them to the content store, where they stay for a while within its bound, so that a reader
+ * that is one root behind still finds them.  Each step is short, and there is never a
+ * mark-and-sweep pause.
+ *
+ * The operations are in kvsstore_ops.c, uploads in kvsstore_upload.c, what belongs to persistence
+ * is in kvsstore_disk.c.
  *
  * Invariants:
- *  1. All that the root reaches is kept.
+ *  1. All that the root, a held root or an upload reaches is kept.
  *  2. A left-over object that comes up again (equal contents) is kept anew, with its children: they
- * are there, because flush makes children before parents and a parent refers only to what it was
+ * are kept, because flush makes children before parents and a parent refers only to what it was
  * just given.
  *  3. Between begin() and end() nothing is collected or dropped.
  *  4. A transaction that fails is undone by its journal, so that others in the same root change are
@@ -27,108 +31,112 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvs_pack.h"
-#include "kvsdir.h"
-#include "kvsstore.h"
-
-#define LINKS_MAX 16
-
-struct undo {
-    struct undo *prev;
-    struct kvsdir *dir;
-    struct kvsent ent; /* had: as it was; else only its name counts */
-    bool had;
-};
-
-struct kvsstore {
-    content_t *content;
-    struct kvsdir_ctx ctx;
-    struct content_obj *root;
-    uint64_t version;
-    struct list_node limbo;
-    unsigned made; /* objects kept since the last collection */
-    /* the root change under way */
-    struct kvsdir *top;
-    struct undo *journal;
-    unsigned applied;
-    bool spoilt;
-};
+#include "kvsstore_private.h"
 
 /* --- keeping and giving back --- */
 
-static void to_limbo(kvsstore_t *s, struct content_obj *o)
+void kvsstore_to_limbo(kvsstore_t *s, struct content_obj *o)
 {
-    if (list_empty(&o->link))
-        list_append(&s->limbo, &o->link);
+    if (o->in_limbo || o->writing)
+        return;
+    o->in_limbo = 1;
+    o->limbo = NULL;
+    *s->limbo_end = o;
+    s->limbo_end = &o->limbo;
 }
 
-static int child_there(const uint8_t *digest, void *arg)
+void kvsstore_let_go(kvsstore_t *s, struct content_obj *o)
 {
-    kvsstore_t *s = arg;
-    return content_get(s->content, digest) ? 0 : 1;
+    if (--o->refs == 0)
+        kvsstore_to_limbo(s, o);
 }
 
-static int child_hold(const uint8_t *digest, void *arg)
+static int child_absent(const uint8_t *digest, void *arg)
 {
     kvsstore_t *s = arg;
-    content_hold(s->content, content_get(s->content, digest));
+    struct content_obj *o = content_find(s->content, digest);
+    return o && o->kept ? 0 : 1;
+}
+
+static int child_refer(const uint8_t *digest, void *arg)
+{
+    kvsstore_t *s = arg;
+    content_find(s->content, digest)->refs++;
     return 0;
+}
+
+static void keep_anew(kvsstore_t *s, struct content_obj *o)
+{
+    content_keep(s->content, o);
+    s->made++;
+    s->st.kept++;
+    kvsstore_disk_new(s, o);
+    kvsstore_to_limbo(s, o);
 }
 
 static struct content_obj *keep(void *arg, const void *data, size_t len)
 {
     kvsstore_t *s = arg;
     struct content_obj *o = content_add(s->content, data, len);
-    if (!o || o->mark)
+    if (!o || o->kept)
         return o;
-    if (treeobj_refs(o->data, s->ctx.dsize, child_there, s)) {
+    if (treeobj_refs(o->data, s->make.dsize, child_absent, s)) {
         errno = EIO;
         return NULL;
     }
-    content_hold(s->content, o);
-    o->mark = 1;
-    s->made++;
-    (void)treeobj_refs(o->data, s->ctx.dsize, child_hold, s);
-    to_limbo(s, o);
+    keep_anew(s, o);
+    (void)treeobj_refs(o->data, s->make.dsize, child_refer, s);
     return o;
 }
 
-/* One referrer less. */
-static void let_go(kvsstore_t *s, struct content_obj *o)
+struct content_obj *kvsstore_keep_blob(kvsstore_t *s, const uint8_t *digest)
 {
-    content_release(s->content, o);
-    if (o->holds == 1)
-        to_limbo(s, o);
+    struct content_obj *o = content_find(s->content, digest);
+    if (!o || (o->data && treeobj_kind(o->data) != TREEOBJ_BLOB))
+        return NULL;
+    if (!o->kept)
+        keep_anew(s, o);
+    return o;
 }
 
 static int child_let_go(const uint8_t *digest, void *arg)
 {
     kvsstore_t *s = arg;
-    struct content_obj *o = content_get(s->content, digest);
+    struct content_obj *o = content_find(s->content, digest);
     if (o)
-        let_go(s, o);
+        kvsstore_let_go(s, o);
     return 0;
 }
 
 bool kvsstore_collect(kvsstore_t *s, unsigned budget)
 {
-    struct list_node *n;
+    if (s->loading)
+        return false;
     /* Each object comes to limbo once after it was made and once when it dies: with this much, what
      * is to be given back cannot pile up however large the root changes are. */
     budget += 3 * s->made;
     s->made = 0;
-    while (budget > 0 && (n = list_first(&s->limbo))) {
-        struct content_obj *o = list_entry(n, struct content_obj, link);
-        list_remove(n);
+    while (budget > 0 && s->limbo) {
+        struct content_obj *o = s->limbo;
+        s->limbo = o->limbo;
+        if (!s->limbo)
+            s->limbo_end = &s->limbo;
+        o->in_limbo = 0;
         budget--;
-        if (o->holds > 1)
+        if (o->refs > 0 || o->writing)
             continue;
-        (void)treeobj_refs(o->data, s->ctx.dsize, child_let_go, s);
-        o->mark = 0;
-        content_release(s->content, o);
+        /* Only a blob's bytes may be elsewhere, and it refers to nothing. */
+        if (o->data)
+            (void)treeobj_refs(o->data, s->make.dsize, child_let_go, s);
+        kvsstore_disk_dead(s, o);
+        s->st.kept--;
+        s->st.collected++;
+        content_forget(s->content, o);
     }
     content_trim(s->content);
-    return !list_empty(&s->limbo);
+    if (!s->limbo)
+        content_tidy(s->content);
+    return s->limbo != NULL;
 }
 
 /* --- life --- */
@@ -139,20 +147,23 @@ kvsstore_t *kvsstore_create(content_t *c)
     if (!s)
         return NULL;
     s->content = c;
-    list_init(&s->limbo);
-    s->ctx.content = c;
-    s->ctx.dsize = blobref_size(content_blobref(c));
-    s->ctx.keep = keep;
-    s->ctx.arg = s;
-    s->ctx.arena = arena_create();
-    if (!s->ctx.arena)
+    s->limbo_end = &s->limbo;
+    list_init(&s->dirty);
+    list_init(&s->pending);
+    s->make.content = c;
+    s->make.dsize = blobref_size(content_blobref(c));
+    s->make.keep = keep;
+    s->make.arg = s;
+    s->make.arena = arena_create();
+    if (!s->make.arena || kvsstore_upload_init(s) < 0)
         goto fail;
-    struct kvsdir *empty = kvsdir_open(&s->ctx, NULL);
-    s->root = empty ? kvsdir_flush(&s->ctx, empty) : NULL;
-    if (!s->root)
+    struct kvsdir *empty = kvsdir_open(&s->make, NULL);
+    const uint8_t *digest = empty ? kvsdir_flush(&s->make, empty) : NULL;
+    if (!digest)
         goto fail;
-    content_hold(c, s->root);
-    arena_reset(s->ctx.arena);
+    s->root = content_find(c, digest);
+    s->root->refs++;
+    arena_reset(s->make.arena);
     return s;
 fail:
     kvsstore_destroy(s);
@@ -164,8 +175,9 @@ void kvsstore_destroy(kvsstore_t *s)
     if (!s)
         return;
     int saved = errno;
-    arena_destroy(s->ctx.arena);
-    free(s->ctx.scratch);
+    kvsstore_upload_fini(s);
+    arena_destroy(s->make.arena);
+    free(s->make.scratch);
     free(s);
     errno = saved;
 }
@@ -180,9 +192,58 @@ uint64_t kvsstore_version(const kvsstore_t *s)
     return s->version;
 }
 
-/* --- one operation --- */
+void kvsstore_get_stats(const kvsstore_t *s, struct kvsstore_stats *st)
+{
+    *st = s->st;
+    st->uploads = hmap_count(s->upload);
+}
 
-static int out_of_memory(errmsg_t *err)
+/* --- snapshots --- */
+
+static struct content_obj *kept_root(kvsstore_t *s, const uint8_t *digest, errmsg_t *err)
+{
+    struct content_obj *o = content_find(s->content, digest);
+    if (o && o->kept && o->data && treeobj_depth(o->data) == 0 &&
+        (treeobj_kind(o->data) == TREEOBJ_LEAF || treeobj_kind(o->data) == TREEOBJ_BRANCH))
+        return o;
+    errmsg_fail(err, ENOENT, "that root is no longer kept (or never was): take a newer one");
+    return NULL;
+}
+
+int kvsstore_hold_root(kvsstore_t *s, const uint8_t *digest, errmsg_t *err)
+{
+    struct content_obj *o = kept_root(s, digest, err);
+    if (!o)
+        return -1;
+    o->refs++;
+    s->st.held++;
+    return 0;
+}
+
+void kvsstore_release_root(kvsstore_t *s, const uint8_t *digest)
+{
+    struct content_obj *o = content_find(s->content, digest);
+    if (o && o->refs > 0 && s->st.held > 0) {
+        s->st.held--;
+        kvsstore_let_go(s, o);
+    }
+}
+
+int kvsstore_reset(kvsstore_t *s, const uint8_t *root, uint64_t version, errmsg_t *err)
+{
+    struct content_obj *o = kept_root(s, root, err), *old = s->root;
+    if (!o)
+        return -1;
+    o->refs++;
+    s->root = o;
+    s->version = version;
+    kvsstore_let_go(s, old);
+    return 0;
+}
+
+/* --- transactions --- */
+
+int kvsstore_no_memory(errmsg_t *err)
 {
     int errnum = errno ? errno : ENOMEM;
     if (errnum == EIO)
@@ -190,197 +251,13 @@ static int out_of_memory(errmsg_t *err)
     return errmsg_fail(err, errnum, "the store could not get memory for a change");
 }
 
-static int note(kvsstore_t *s, struct kvsdir *dir, const struct kvsent *ent, bool had)
-{
-    struct undo *u = arena_alloc(s->ctx.arena, sizeof(*u));
-    if (!u)
-        return -1;
-    u->prev = s->journal;
-    u->dir = dir;
-    u->ent = *ent;
-    u->had = had;
-    s->journal = u;
-    return 0;
-}
-
-static int set(kvsstore_t *s, struct kvsdir *dir, const struct kvsent *ent, errmsg_t *err)
-{
-    struct kvsent old;
-    int rc = kvsdir_set(&s->ctx, dir, ent, &old);
-    if (rc < 0)
-        return out_of_memory(err);
-    if (note(s, dir, rc ? &old : ent, rc == 1) < 0) {
-        s->spoilt = true;
-        return out_of_memory(err);
-    }
-    return 0;
-}
-
-/* Where an operation works. */
-struct place {
-    struct kvsdir *dir; /* NULL: a directory on the way is not there */
-    const char *name;
-    size_t len;
-    int has; /* `ent` is there */
-    struct kvsent ent;
-    unsigned links; /* followed so far */
-};
-
-static int fail_op(const struct kvs_op *op, errmsg_t *err, int errnum, const char *what)
-{
-    return errmsg_fail(err, errnum, "'%.*s': %s", op->keylen > 120 ? 120 : op->keylen, op->key,
-                       what);
-}
-
-/* Replace key by `target` and, when there is one, "." and what follows the link. */
-static int follow(kvsstore_t *s, const struct kvs_op *op, const struct treeobj_entry *link,
-                  const char **key, size_t *len, const char *rest, size_t restlen, unsigned *links,
-                  errmsg_t *err)
-{
-    if (++*links > LINKS_MAX)
-        return fail_op(op, err, ELOOP, "too many symbolic links on the way");
-    size_t n = link->len + (rest ? 1 + restlen : 0);
-    if (n > KVS_KEY_MAX)
-        return fail_op(op, err, ENAMETOOLONG, "symbolic links lead to a key that is too long");
-    char *fresh = arena_alloc(s->ctx.arena, n);
-    if (!fresh)
-        return out_of_memory(err);
-    memcpy(fresh, link->data, link->len);
-    if (rest) {
-        fresh[link->len] = '.';
-        memcpy(fresh + link->len + 1, rest, restlen);
-    }
-    *key = fresh;
-    *len = n;
-    return 0;
-}
-
-/* Find where the operation works, making directories when `make`, following a link at the end
- * when `through`. */
-static int find_place(kvsstore_t *s, const struct kvs_op *op, bool make, bool through,
-                      struct place *p, errmsg_t *err)
-{
-    const char *key = op->key;
-    size_t keylen = op->keylen;
-again:
-    p->dir = s->top;
-    for (const char *k = key;;) {
-        const char *rest;
-        size_t restlen;
-        p->name = k;
-        p->len = kvs_key_name(k, keylen, &rest, &restlen);
-        p->has = kvsdir_get(&s->ctx, p->dir, p->name, p->len, &p->ent);
-        if (p->has < 0)
-            return out_of_memory(err);
-        if (p->has && p->ent.e.type == TREEOBJ_LINK && (rest || through)) {
-            if (follow(s, op, &p->ent.e, &key, &keylen, rest, restlen, &p->links, err) < 0)
-                return -1;
-            goto again;
-        }
-        if (!rest)
-            return 0;
-        if (!p->has) {
-            if (!make) {
-                p->dir = NULL;
-                return 0;
-            }
-            struct kvsent dir = {
-                .e = {.name = p->name, .namelen = (uint8_t)p->len, .type = TREEOBJ_DIR}};
-            if (!(dir.dir = kvsdir_open(&s->ctx, NULL)))
-                return out_of_memory(err);
-            if (set(s, p->dir, &dir, err) < 0)
-                return -1;
-            p->dir = dir.dir;
-        } else if (p->ent.e.type != TREEOBJ_DIR) {
-            return fail_op(op, err, ENOTDIR, "a name on the way is a value, not a directory");
-        } else if (!(p->dir = kvsdir_sub(&s->ctx, p->dir, p->name, p->len))) {
-            return out_of_memory(err);
-        }
-        k = rest;
-        keylen = restlen;
-    }
-}
-
-static int op_put(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
-{
-    struct place p = {.links = 0};
-    if (find_place(s, op, true, true, &p, err) < 0)
-        return -1;
-    if (p.has && p.ent.e.type == TREEOBJ_DIR)
-        return fail_op(op, err, EISDIR, "it is a directory: unlink it first");
-    struct kvsent ent = {.e = {.name = p.name,
-                               .namelen = (uint8_t)p.len,
-                               .type = TREEOBJ_VALUE,
-                               .len = op->len,
-                               .data = op->value}};
-    return set(s, p.dir, &ent, err);
-}
-
-static int op_mkdir(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
-{
-    struct place p = {.links = 0};
-    if (find_place(s, op, true, true, &p, err) < 0)
-        return -1;
-    if (p.has && p.ent.e.type == TREEOBJ_DIR)
-        return 0;
-    if (p.has)
-        return fail_op(op, err, EEXIST, "it is there and is no directory");
-    struct kvsent ent = {.e = {.name = p.name, .namelen = (uint8_t)p.len, .type = TREEOBJ_DIR}};
-    if (!(ent.dir = kvsdir_open(&s->ctx, NULL)))
-        return out_of_memory(err);
-    return set(s, p.dir, &ent, err);
-}
-
-static int op_symlink(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
-{
-    struct place p = {.links = 0};
-    if (find_place(s, op, true, false, &p, err) < 0)
-        return -1;
-    if (p.has && p.ent.e.type == TREEOBJ_DIR)
-        return fail_op(op, err, EISDIR, "it is a directory: unlink it first");
-    struct kvsent ent = {.e = {.name = p.name,
-                               .namelen = (uint8_t)p.len,
-                               .type = TREEOBJ_LINK,
-                               .len = op->len,
-                               .data = op->value}};
-    return set(s, p.dir, &ent, err);
-}
-
-static int op_unlink(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
-{
-    struct place p = {.links = 0};
-    if (find_place(s, op, false, false, &p, err) < 0)
-        return -1;
-    if (!p.dir || !p.has) {
-        if (op->flags & KVS_OP_MUST)
-            return fail_op(op, err, ENOENT, "no such key");
-        return 0;
-    }
-    if (p.ent.e.type == TREEOBJ_DIR && !(op->flags & KVS_OP_RECURSIVE)) {
-        struct kvsdir *d = kvsdir_sub(&s->ctx, p.dir, p.name, p.len);
-        if (!d)
-            return out_of_memory(err);
-        if (kvsdir_count(d) > 0)
-            return fail_op(op, err, ENOTEMPTY, "the directory is not empty: unlink it recursively");
-    }
-    struct kvsent old;
-    if (kvsdir_del(&s->ctx, p.dir, p.name, p.len, &old) < 0)
-        return out_of_memory(err);
-    if (note(s, p.dir, &old, true) < 0) {
-        s->spoilt = true;
-        return out_of_memory(err);
-    }
-    return 0;
-}
-
-/* --- transactions --- */
-
 int kvsstore_begin(kvsstore_t *s)
 {
     s->journal = NULL;
+    s->uses = NULL;
     s->applied = 0;
     s->spoilt = false;
-    s->top = kvsdir_open(&s->ctx, s->root->digest);
+    s->top = kvsdir_open(&s->make, s->root->digest);
     return s->top ? 0 : -1;
 }
 
@@ -388,70 +265,36 @@ static void undo(kvsstore_t *s)
 {
     struct kvsent old;
     for (struct undo *u = s->journal; u && !s->spoilt; u = u->prev) {
-        int rc = u->had ? kvsdir_set(&s->ctx, u->dir, &u->ent, &old)
-                        : kvsdir_del(&s->ctx, u->dir, u->ent.e.name, u->ent.e.namelen, &old);
+        int rc = u->had ? kvsdir_set(&s->make, u->dir, &u->ent, &old)
+                        : kvsdir_del(&s->make, u->dir, u->ent.e.name, u->ent.e.namelen, &old);
         if (rc < 0)
             s->spoilt = true;
     }
-}
-
-static int apply_op(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
-{
-    static int (*const ops[])(kvsstore_t *, const struct kvs_op *, errmsg_t *) = {
-        [KVS_OP_PUT] = op_put,
-        [KVS_OP_UNLINK] = op_unlink,
-        [KVS_OP_MKDIR] = op_mkdir,
-        [KVS_OP_SYMLINK] = op_symlink,
-    };
-    if (op->type >= sizeof(ops) / sizeof(ops[0]))
-        return fail_op(op, err, ENOSYS, "this operation is not one of this version of the store");
-    return ops[op->type](s, op, err);
-}
-
-static int apply_txn(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
-{
-    struct kvs_txn_iter it;
-    struct kvs_op op;
-    int rc = kvs_txn_open(&it, txn, len, NULL, err);
-    while (rc >= 0 && (rc = kvs_txn_next(&it, &op, err)) == 1)
-        rc = apply_op(s, &op, err);
-    return rc;
-}
-
-/* Keys of a pack live until the next one only; entries keep their names until the end. */
-static int apply_pack(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
-{
-    struct kvs_pack_iter it;
-    struct kvs_op op;
-    uint32_t value;
-    int rc = kvs_pack_open(&it, txn, len, NULL, err);
-    if (rc < 0)
-        return -1;
-    while (rc >= 0 && (rc = kvs_pack_next(&it, &op, &value, err)) == 1) {
-        char *key = arena_alloc(s->ctx.arena, op.keylen);
-        if (!key) {
-            rc = out_of_memory(err);
-            break;
-        }
-        memcpy(key, op.key, op.keylen);
-        op.key = key;
-        rc = apply_op(s, &op, err);
-    }
-    kvs_pack_close(&it);
-    return rc;
+    if (s->journal)
+        kvsdir_forget(&s->make);
 }
 
 int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
 {
+    struct kvs_txn_iter it;
+    struct kvs_op op;
+    struct chunk_use *uses = s->uses;
     int rc;
     if (s->spoilt) {
         errno = ENOMEM;
-        return out_of_memory(err);
+        return kvsstore_no_memory(err);
     }
+    if (kvs_txn_open(&it, txn, len, NULL, err) < 0)
+        return -1;
     s->journal = NULL;
-    rc = kvs_pack_is(txn, len) ? apply_pack(s, txn, len, err) : apply_txn(s, txn, len, err);
+    s->miss.n = 0;
+    while ((rc = kvs_txn_next(&it, &op, err)) == 1) {
+        if ((rc = kvsstore_op(s, &op, err)) < 0)
+            break;
+    }
     if (rc < 0) {
         int saved = errno;
+        s->uses = uses;
         undo(s);
         errno = saved;
         return -1;
@@ -460,34 +303,49 @@ int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
     return 0;
 }
 
+const struct kvsmiss *kvsstore_missing(const kvsstore_t *s)
+{
+    return &s->miss;
+}
+
+static void new_root(kvsstore_t *s, struct content_obj *root)
+{
+    struct content_obj *old = s->root;
+    root->refs++;
+    s->root = root;
+    s->version++;
+    kvsstore_let_go(s, old);
+    for (const struct chunk_use *u = s->uses; u; u = u->prev) {
+        for (size_t i = 0; i < u->n; i++)
+            kvsstore_upload_used(s, u->digests + i * s->make.dsize);
+    }
+}
+
 int kvsstore_end(kvsstore_t *s, errmsg_t *err)
 {
-    struct content_obj *root = NULL;
+    const uint8_t *digest = NULL;
     int rc = 0;
     if (s->spoilt) {
         errno = ENOMEM;
-        rc = out_of_memory(err);
+        rc = kvsstore_no_memory(err);
     } else if (s->applied > 0) {
-        root = kvsdir_flush(&s->ctx, s->top);
-        if (!root)
-            rc = out_of_memory(err);
+        digest = kvsdir_flush(&s->make, s->top);
+        if (!digest)
+            rc = kvsstore_no_memory(err);
     }
-    if (root) {
-        struct content_obj *old = s->root;
-        content_hold(s->content, root);
-        s->root = root;
-        s->version++;
-        let_go(s, old);
+    if (digest) {
+        new_root(s, content_find(s->content, digest));
         rc = 1;
     }
     int saved = errno;
     s->top = NULL;
     s->journal = NULL;
-    arena_reset(s->ctx.arena);
-    if (s->ctx.scratch_size > 65536) {
-        free(s->ctx.scratch);
-        s->ctx.scratch = NULL;
-        s->ctx.scratch_size = 0;
+    s->uses = NULL;
+    arena_reset(s->make.arena);
+    if (s->make.scratch_size > 65536) {
+        free(s->make.scratch);
+        s->make.scratch = NULL;
+        s->make.scratch_size = 0;
     }
     errno = saved;
     return rc;

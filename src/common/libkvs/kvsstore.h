@@ -1,7 +1,7 @@
 /* The store: a sequence of roots, each made from the one before by transactions.
  *
- * Pure: no messages, no clock, no input or output.  The master of the key-value store owns one;
- * all its objects are in memory.
+ * Pure: no messages, no clock, no input or output.  The master of a namespace owns one, with a
+ * content store of its own; a process may have several.
  *
  *    kvsstore_begin(s);
  *    for each transaction that waits: kvsstore_apply(s, txn, len, &err);
@@ -13,32 +13,115 @@
 #ifndef KVS_KVSSTORE_H
 #define KVS_KVSSTORE_H
 
+#include "kvswalk.h"
 #include "libcontent/content.h"
 
 typedef struct kvsstore kvsstore_t;
 
 /* A store with an empty root directory, version 0, in `c` (used, not taken over; nobody else may
- * set marks in it).  NULL with ENOMEM or EIO. */
+ * keep objects in it).  NULL with ENOMEM or EIO. */
 kvsstore_t *kvsstore_create(content_t *c);
 void kvsstore_destroy(kvsstore_t *s); /* NULL-safe, keeps errno; before the content store */
 
 const uint8_t *kvsstore_root(const kvsstore_t *s);
 uint64_t kvsstore_version(const kvsstore_t *s);
 
-/* Begin a root change.  0, or -1 with ENOMEM or EIO. */
+/* --- root changes --- */
+
+/* Begin a root change.  0, or -1 with ENOMEM or EIO.  Until its end nobody may drop or trim the
+ * content store. */
 int kvsstore_begin(kvsstore_t *s);
-/* Apply a transaction, or a pack of many (kvs_pack.h), as a whole or, with -1 and a sentence, not at
- * all.  `txn` must stay until
- * end(). errno: those of kvs_txn_next(); ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, ENOENT, ELOOP by its
- * operations; ENOMEM, EIO. */
+/* Apply a transaction as a whole or, with -1 and a sentence, not at all.  `txn` must stay until
+ * end().  errno: those of kvs_txn_next(); ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, ENOENT, ELOOP, EFBIG,
+ * EINVAL by its operations; EAGAIN for a guard that does not hold; ENOMEM, EIO; ENODATA when bytes
+ * of a value are needed that are on disk only: supply what kvsstore_missing() says and apply it
+ * again. */
 int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err);
+/* What the last apply() that failed with ENODATA needs.  Hold it until it was applied. */
+const struct kvsmiss *kvsstore_missing(const kvsstore_t *s);
 /* End it.  1: there is a new root, with the next version; 0: nothing was applied; -1 with ENOMEM or
  * EIO: the root is the old one and all transactions since begin() failed. */
 int kvsstore_end(kvsstore_t *s, errmsg_t *err);
 
 /* Give back up to `budget` objects that no root needs any more, and a few for each that was made
  * since the last call, so that who calls this once per root change keeps up with any load.  Some of
- * their bytes may stay as long as the content store's bound allows.  true: there is more to do. */
+ * their bytes may stay as long as the content store's bound allows.  true: there is more to do.
+ * When all is done after much was freed, memory goes back to the system. */
 bool kvsstore_collect(kvsstore_t *s, unsigned budget);
+
+/* --- snapshots --- */
+
+/* Keep all that a root reaches until it is released as often.  -1 with ENOENT and a sentence when
+ * it is not kept any more: the current root is, those of the past until they are collected. */
+int kvsstore_hold_root(kvsstore_t *s, const uint8_t *digest, errmsg_t *err);
+void kvsstore_release_root(kvsstore_t *s, const uint8_t *digest);
+/* Go back (or on) to a root that is held.  Not between begin() and end().  -1 with ENOENT. */
+int kvsstore_reset(kvsstore_t *s, const uint8_t *root, uint64_t version, errmsg_t *err);
+
+/* --- chunks that come before the transaction that names them --- */
+
+/* Keep 1 to KVS_CHUNK bytes of a value.  They stay until a transaction with KVS_OP_PUTCHUNKS refers
+ * to them (each such reference takes back one upload), or until they expire; `stamp` is the
+ * caller's clock, which never goes back.  0 with the digest; -1 with EINVAL, ENOMEM, EIO, ENOBUFS
+ * (too much is waiting) and a sentence. */
+int kvsstore_upload(kvsstore_t *s, const void *data, size_t len, uint32_t stamp, uint8_t *digest,
+                    errmsg_t *err);
+/* Let go of those that came before `before`.  Returns their number. */
+size_t kvsstore_upload_expire(kvsstore_t *s, uint32_t before);
+/* Bytes that may wait; 2 GiB unless set. */
+void kvsstore_upload_limit(kvsstore_t *s, uint64_t bytes);
+
+/* --- persistence ---
+ *
+ * Each kept object is on disk, or being written, or dirty.  Who stores objects goes on like this:
+ *
+ *    kvsstore_hold_root(s, root)            the root of the checkpoint
+ *    kvsstore_checkpoint(s)
+ *    while ((o = kvsstore_checkpoint_next(s)))     a few at a time
+ *        write o->data; when it is done: kvsstore_written(s, o, true)
+ *    record the root; release the root of the checkpoint before
+ *
+ * All that the root reaches is on disk then.  What dies while it is on disk is told to `dead`, to
+ * be deleted there: writing and deleting must be done in the order in which they were asked for,
+ * because an object may die, come again and be written again.  What the last recorded root needs
+ * does not die as long as that root is held.
+ */
+
+/* `dead` is called from kvsstore_collect() and must not call the store.  NULL: nobody. */
+void kvsstore_on_dead(kvsstore_t *s, void (*dead)(void *arg, const uint8_t *digest), void *arg);
+/* Begin a checkpoint: what is dirty now is what kvsstore_checkpoint_next() hands out. */
+void kvsstore_checkpoint(kvsstore_t *s);
+/* The next object to be written.  It and its bytes stay until kvsstore_written().  NULL: that was
+ * all. */
+struct content_obj *kvsstore_checkpoint_next(kvsstore_t *s);
+/* One object to be written now (an uploaded chunk).  NULL with ENOENT when it is not kept, EALREADY
+ * when it is on disk or being written. */
+struct content_obj *kvsstore_write_now(kvsstore_t *s, const uint8_t *digest);
+/* It is on disk; or not: it is dirty again.  The bytes of a blob on disk may leave memory when the
+ * content store is trimmed (of CONTENT_APART bytes or more); content_supply() brings them again. */
+void kvsstore_written(kvsstore_t *s, struct content_obj *o, bool ok);
+
+/* Load a store from disk: into a fresh store, each object in any order, and then the root.
+ *
+ * `data` NULL: the object is a blob whose bytes stay on disk (of CONTENT_APART bytes or more with
+ * its header).  -1 with EIO and a sentence when it is damaged (of another hash, or no object);
+ * EINVAL, ENOMEM. */
+int kvsstore_load(kvsstore_t *s, const uint8_t *digest, const void *data, size_t len,
+                  errmsg_t *err);
+/* All is loaded: count references, take the root.  -1 with EIO and a sentence that says which key
+ * needs an object that is missing, or ENOMEM: destroy the store.  What no root needs dies after
+ * this, as told to `dead`. */
+int kvsstore_load_root(kvsstore_t *s, const uint8_t *root, uint64_t version, errmsg_t *err);
+
+struct kvsstore_stats {
+    size_t kept; /* objects that roots (and uploads) reach, and those that are to be collected */
+    size_t dirty, dirty_bytes; /* of these not on disk and not being written */
+    size_t writing;
+    size_t held; /* calls of kvsstore_hold_root() that were not released */
+    size_t uploads;
+    uint64_t upload_bytes;
+    uint64_t collected; /* objects given back so far */
+};
+void kvsstore_get_stats(const kvsstore_t *s, struct kvsstore_stats *st);
 
 #endif

@@ -18,11 +18,11 @@
 
 #define LINKS_MAX 16
 
-static struct content_obj *need(content_t *c, const uint8_t *digest, struct kvsmiss *miss)
+struct content_obj *kvsmiss_get(content_t *c, const uint8_t *digest, struct kvsmiss *miss)
 {
     struct content_obj *o = content_get(c, digest);
     if (!o) {
-        if (miss->n < KVSMISS_MAX)
+        if (miss && miss->n < KVSMISS_MAX)
             memcpy(miss->digest[miss->n++], digest, blobref_size(content_blobref(c)));
         errno = EAGAIN;
     }
@@ -32,10 +32,10 @@ static struct content_obj *need(content_t *c, const uint8_t *digest, struct kvsm
 const void *kvswalk_node(content_t *c, const uint8_t *digest, int depth, struct kvsmiss *miss,
                          errmsg_t *err)
 {
-    struct content_obj *o = need(c, digest, miss);
+    struct content_obj *o = kvsmiss_get(c, digest, miss);
     if (!o)
         return NULL;
-    if (treeobj_kind(o->data) == TREEOBJ_BLOB ||
+    if ((treeobj_kind(o->data) != TREEOBJ_LEAF && treeobj_kind(o->data) != TREEOBJ_BRANCH) ||
         (depth >= 0 && treeobj_depth(o->data) != (unsigned)depth)) {
         errmsg_fail(err, EIO, "an object of the store is not the directory it should be");
         return NULL;
@@ -128,7 +128,10 @@ int kvswalk_value(content_t *c, const struct treeobj_entry *e, const uint8_t **d
         *len = e->len;
         return 0;
     }
-    struct content_obj *o = need(c, e->digest, miss);
+    if (e->type == TREEOBJ_CHUNKED)
+        return errmsg_fail(err, EFBIG, "the value has %llu bytes: read it in parts",
+                           (unsigned long long)e->len);
+    struct content_obj *o = kvsmiss_get(c, e->digest, miss);
     if (!o)
         return -1;
     if (treeobj_kind(o->data) != TREEOBJ_BLOB || o->len != TREEOBJ_HEADER + (size_t)e->len)

@@ -18,6 +18,9 @@ struct kvsmiss {
     uint8_t digest[KVSMISS_MAX][BLOBREF_DIGEST_MAX];
 };
 
+/* Find an object; NULL with EAGAIN, and its digest in `miss` (which may be NULL). */
+struct content_obj *kvsmiss_get(content_t *c, const uint8_t *digest, struct kvsmiss *miss);
+
 enum {
     KVSWALK_NOFOLLOW = 1, /* a symbolic link at the end is the answer */
 };
@@ -33,7 +36,8 @@ int kvswalk_find(content_t *c, const uint8_t *root, const char *key, size_t keyl
 int kvswalk_entry(content_t *c, const uint8_t *dir, const char *name, size_t len,
                   struct treeobj_entry *e, struct kvsmiss *miss, errmsg_t *err);
 
-/* The value of a TREEOBJ_VALUE or TREEOBJ_REF: 0, or -1 as above. */
+/* The bytes of a TREEOBJ_VALUE or TREEOBJ_REF in place: 0, or -1 as above; EFBIG for a value in
+ * chunks, which kvsvalue_read() reads. */
 int kvswalk_value(content_t *c, const struct treeobj_entry *e, const uint8_t **data, size_t *len,
                   struct kvsmiss *miss, errmsg_t *err);
 

@@ -11,22 +11,30 @@
  *
  *   u8 kind   u8 1 (format)   u8 digest size   u8 depth   u32 n
  *
- * kind 1, leaf     n entries: n x u32 offset of the entry in the object, then the entries, without
- * gaps, sorted by name kind 2, branch   n: bitmap of the children present (at most 16 bits); per
- * child u32 number of entries below, digest kind 3, blob     digest size, depth, n zero; the bytes
- * of a value of more than 256 bytes kind 4           reserved: a list of chunks of a long value
+ *   kind 1, leaf    n entries: n x u32 offset of the entry in the object, then the entries, without
+ *                   gaps, sorted by name
+ *   kind 2, branch  n: bitmap of the children present (at most 16 bits); per child u32 number of
+ *                   entries below, digest
+ *   kind 3, blob    digest size, depth, n zero; at most 32768 bytes of a value
+ *   kind 4, index   depth is the level: 1 above blobs, at most 4; n: children, at most 128, which
+ *                   are of the level below; their digests
  *
  *   entry: u8 type   u8 name length   u16 length   name   then
  *     type 1 value    `length` bytes, at most 256
  *     type 2 ref      (length 0) u64 size of the value, digest of its blob
- *     type 3          reserved: value in chunks
+ *     type 3 chunked  (length 0) u64 size of the value, more than 32768; digest of its index
  *     type 4 dir      (length 0) digest of leaf or branch at depth 0
  *     type 5 link     `length` bytes: a key
+ *
+ * A value in chunks: each blob has 32768 bytes but the last, each index 128 children but those at
+ * the right edge.  Its form depends on its size alone, and a value that begins with another has
+ * the other's chunks and indexes, but for the right edge: it is compared and appended to there.
  *
  * Invariants:
  *  1. The kind stands in the object, so that a user's value never has the hash of a directory.
  *  2. One content, one encoding: offsets are those of entries without gaps, names rise strictly,
- * values that fit are inline, branches hold more than 32 entries and no empty child.
+ * values that fit are inline, branches hold more than 32 entries and no empty child, an index is
+ * no higher than its value's size asks for.
  *  3. After treeobj_check() the accessors read inside the object only.  That a child is of the
  * right depth is seen where it is followed.
  *
@@ -121,6 +129,7 @@ static ssize_t tail_size(uint8_t type, size_t len, size_t dsize)
     case TREEOBJ_LINK:
         return (ssize_t)len;
     case TREEOBJ_REF:
+    case TREEOBJ_CHUNKED:
         return (ssize_t)(8 + dsize);
     case TREEOBJ_DIR:
         return (ssize_t)dsize;
@@ -137,8 +146,8 @@ static void read_entry(const uint8_t *p, struct treeobj_entry *e)
     const uint8_t *tail = p + ENTRY_HEADER + e->namelen;
     e->data = NULL;
     e->digest = NULL;
-    if (e->type == TREEOBJ_REF) {
-        e->len = (uint32_t)get64(tail);
+    if (e->type == TREEOBJ_REF || e->type == TREEOBJ_CHUNKED) {
+        e->len = get64(tail);
         e->digest = tail + 8;
     } else if (e->type == TREEOBJ_DIR) {
         e->digest = tail;
@@ -174,8 +183,12 @@ static ssize_t check_entry(const uint8_t *p, size_t left, size_t dsize, errmsg_t
             return bad(err, "a large value is in its entry");
         break;
     case TREEOBJ_REF:
-        if (len != 0 || get64(t) <= TREEOBJ_INLINE_MAX || get64(t) > KVS_VALUE_MAX)
+        if (len != 0 || get64(t) <= TREEOBJ_INLINE_MAX || get64(t) > TREEOBJ_CHUNK)
             return bad(err, "a reference has a size that is not allowed");
+        break;
+    case TREEOBJ_CHUNKED:
+        if (len != 0 || get64(t) <= TREEOBJ_CHUNK || get64(t) > KVS_SIZE_MAX)
+            return bad(err, "a value in chunks has a size that is not allowed");
         break;
     case TREEOBJ_DIR:
         if (len != 0)
@@ -241,6 +254,18 @@ static int check_branch(const uint8_t *p, size_t len, size_t dsize, errmsg_t *er
     return 0;
 }
 
+static int check_index(const uint8_t *p, size_t len, size_t dsize, errmsg_t *err)
+{
+    uint32_t n = get32(p + 4);
+    if (p[3] < 1 || p[3] > TREEOBJ_LEVEL_MAX)
+        return bad(err, "an index is of a level that is not allowed");
+    if (n < 1 || n > TREEOBJ_INDEX_FAN)
+        return bad(err, "an index has a number of children that is not allowed");
+    if (len != TREEOBJ_HEADER + n * dsize)
+        return bad(err, "an index's size and number of children do not agree");
+    return 0;
+}
+
 int treeobj_check(const void *data, size_t len, size_t dsize, errmsg_t *err)
 {
     const uint8_t *p = data;
@@ -251,7 +276,7 @@ int treeobj_check(const void *data, size_t len, size_t dsize, errmsg_t *err)
     if (p[0] == TREEOBJ_BLOB) {
         if (p[2] != 0 || p[3] != 0 || get32(p + 4) != 0)
             return bad(err, "a value's header is not zero");
-        if (len - TREEOBJ_HEADER <= TREEOBJ_INLINE_MAX || len - TREEOBJ_HEADER > KVS_VALUE_MAX)
+        if (len == TREEOBJ_HEADER || len - TREEOBJ_HEADER > TREEOBJ_CHUNK)
             return bad(err, "a value's size is not allowed");
         return 0;
     }
@@ -263,6 +288,8 @@ int treeobj_check(const void *data, size_t len, size_t dsize, errmsg_t *err)
         return check_leaf(p, len, dsize, err);
     if (p[0] == TREEOBJ_BRANCH)
         return check_branch(p, len, dsize, err);
+    if (p[0] == TREEOBJ_INDEX)
+        return check_index(p, len, dsize, err);
     return bad(err, "its kind is not known");
 }
 
@@ -325,6 +352,12 @@ const uint8_t *treeobj_blob(const void *blob, size_t objlen, size_t *len)
     return (const uint8_t *)blob + TREEOBJ_HEADER;
 }
 
+const uint8_t *treeobj_index(const void *index, uint32_t *n)
+{
+    *n = number(index);
+    return (const uint8_t *)index + TREEOBJ_HEADER;
+}
+
 int treeobj_refs(const void *obj, size_t dsize, int (*cb)(const uint8_t *digest, void *arg),
                  void *arg)
 {
@@ -341,6 +374,11 @@ int treeobj_refs(const void *obj, size_t dsize, int (*cb)(const uint8_t *digest,
         const uint8_t *p = (const uint8_t *)obj + TREEOBJ_HEADER;
         for (int n = __builtin_popcount(number(obj)); n > 0 && rc == 0; n--, p += 4 + dsize)
             rc = cb(p + 4, arg);
+    } else if (treeobj_kind(obj) == TREEOBJ_INDEX) {
+        uint32_t n;
+        const uint8_t *p = treeobj_index(obj, &n);
+        for (uint32_t i = 0; i < n && rc == 0; i++, p += dsize)
+            rc = cb(p, arg);
     }
     return rc;
 }
@@ -349,7 +387,8 @@ size_t treeobj_leaf_size(const struct treeobj_entry *e, uint32_t n, size_t dsize
 {
     size_t size = TREEOBJ_HEADER;
     for (uint32_t i = 0; i < n; i++)
-        size += 4 + ENTRY_HEADER + e[i].namelen + (size_t)tail_size(e[i].type, e[i].len, dsize);
+        size +=
+            4 + ENTRY_HEADER + e[i].namelen + (size_t)tail_size(e[i].type, (size_t)e[i].len, dsize);
     return size;
 }
 
@@ -374,7 +413,7 @@ void treeobj_leaf_encode(void *buf, const struct treeobj_entry *e, uint32_t n, s
         put16(p + 2, e->digest ? 0 : (uint16_t)e->len);
         memcpy(p + ENTRY_HEADER, e->name, e->namelen);
         p += ENTRY_HEADER + e->namelen;
-        if (e->type == TREEOBJ_REF) {
+        if (e->type == TREEOBJ_REF || e->type == TREEOBJ_CHUNKED) {
             put64(p, e->len);
             p += 8;
         }
@@ -415,4 +454,17 @@ void treeobj_branch_encode(void *buf, const struct treeobj_child child[TREEOBJ_F
 void treeobj_blob_header(void *buf)
 {
     header(buf, TREEOBJ_BLOB, 0, 0, 0);
+}
+
+void treeobj_index_header(void *buf, size_t dsize, unsigned level, uint32_t n)
+{
+    header(buf, TREEOBJ_INDEX, dsize, level, n);
+}
+
+unsigned treeobj_level(uint64_t size)
+{
+    unsigned level = 0;
+    for (uint64_t n = (size + TREEOBJ_CHUNK - 1) / TREEOBJ_CHUNK; n > 1; level++)
+        n = (n + TREEOBJ_INDEX_FAN - 1) / TREEOBJ_INDEX_FAN;
+    return level;
 }

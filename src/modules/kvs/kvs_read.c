@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "kvs_private.h"
+#include "libkvs/kvsvalue.h"
 
 #define REFRESH_MAX 10
 #define LISTING_MAX (128u * 1024 * 1024)
@@ -53,10 +54,11 @@ static int list_entry_cb(const struct treeobj_entry *e, void *arg)
     struct km_read *r = l->r;
     const uint8_t *data = e->data;
     size_t datalen = e->len, len;
-    bool has = e->type == TREEOBJ_LINK ||
-               (r->flags & KVS_REQ_VALUES && (e->type == TREEOBJ_VALUE || e->type == TREEOBJ_REF));
-    if (has && e->type == TREEOBJ_REF) {
-        if (kvswalk_value(r->ns->content, e, &data, &len, &r->ns->miss, &r->err) < 0) {
+    bool has = e->type == TREEOBJ_LINK || (r->flags & KVS_REQ_VALUES && treeobj_is_value(e));
+    if (has && e->digest && datalen <= LISTING_MAX) {
+        if (kvsvalue_read(r->ns->content, e, 0, datalen, NULL, &r->ns->miss, &r->err) < 0 ||
+            (e->type == TREEOBJ_REF &&
+             kvswalk_value(r->ns->content, e, &data, &len, &r->ns->miss, &r->err) < 0)) {
             if (errno != EAGAIN)
                 return -1;
             l->missing = true;
@@ -79,13 +81,16 @@ static int list_entry_cb(const struct treeobj_entry *e, void *arg)
         l->cap = cap;
     }
     uint8_t *p = l->buf + l->len;
-    struct kvs_answer_entry w = {.type = e->type == TREEOBJ_REF ? TREEOBJ_VALUE : e->type,
+    struct kvs_answer_entry w = {.type = treeobj_is_value(e) ? TREEOBJ_VALUE : e->type,
                                  .namelen = e->namelen,
                                  .has_data = has,
                                  .size = e->type == TREEOBJ_DIR ? 0 : e->len};
     kvs_answer_entry_encode_header(&w, p);
     memcpy(p + KVS_ANSWER_ENTRY_HEADER, e->name, e->namelen);
-    if (has && datalen)
+    if (has && e->type == TREEOBJ_CHUNKED)
+        (void)kvsvalue_read(r->ns->content, e, 0, datalen, p + KVS_ANSWER_ENTRY_HEADER + e->namelen,
+                            NULL, NULL); /* all of it is here */
+    else if (has && datalen)
         memcpy(p + KVS_ANSWER_ENTRY_HEADER + e->namelen, data, datalen);
     l->len = need;
     l->count++;
@@ -126,7 +131,12 @@ static int make_value(struct km_read *r)
         len = r->entry.len;
     } else if (r->entry.type != TREEOBJ_DIR) {
         a.type = TREEOBJ_VALUE;
-        if (kvswalk_value(r->ns->content, &r->entry, &data, &len, &r->ns->miss, &r->err) < 0)
+        len = r->entry.len;
+        if (len > KVS_LOOKUP_MAX)
+            return errmsg_fail(&r->err, EFBIG, "the value has %zu bytes: read it in parts", len);
+        if (r->entry.type == TREEOBJ_CHUNKED
+                ? kvsvalue_read(r->ns->content, &r->entry, 0, len, NULL, &r->ns->miss, &r->err) < 0
+                : kvswalk_value(r->ns->content, &r->entry, &data, &len, &r->ns->miss, &r->err) < 0)
             return -1;
     }
     a.size = len;
@@ -134,7 +144,10 @@ static int make_value(struct km_read *r)
     if (!(r->answer = malloc(r->len + 1)))
         return errmsg_fail(&r->err, ENOMEM, "out of memory for a value");
     kvs_answer_encode_header(&a, r->answer);
-    if (len)
+    if (r->entry.type == TREEOBJ_CHUNKED)
+        (void)kvsvalue_read(r->ns->content, &r->entry, 0, len, r->answer + KVS_ANSWER_HEADER, NULL,
+                            NULL); /* all of it is here */
+    else if (len)
         memcpy(r->answer + KVS_ANSWER_HEADER, data, len);
     return 0;
 }

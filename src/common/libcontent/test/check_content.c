@@ -121,6 +121,121 @@ START_TEST(waiting)
 }
 END_TEST
 
+/* Kept objects stay; of those that are backed the bytes may go, and come again. */
+START_TEST(kept)
+{
+    struct content_stats st;
+    uint8_t digest_of[BLOBREF_DIGEST_MAX], small[BLOBREF_DIGEST_MAX];
+    static char big[5000];
+    struct content_obj *o = content_add(content, big, sizeof(big));
+    struct content_obj *s = add(1);
+
+    memcpy(digest_of, o->digest, sizeof(digest_of));
+    memcpy(small, s->digest, sizeof(small));
+    content_keep(content, o);
+    content_keep(content, s);
+    ck_assert_uint_eq(content_drop(content), 0);
+    content_back(content, o);
+    content_back(content, s); /* too small: no effect */
+    content_get_stats(content, &st);
+    ck_assert_uint_eq(st.free_objects, 1);
+    ck_assert_uint_eq(st.free_bytes, sizeof(big));
+    content_hold(content, o);
+    ck_assert_uint_eq(content_drop(content), 0);
+    content_release(content, o);
+    ck_assert_uint_eq(content_drop(content), 1);
+    ck_assert_ptr_null(content_get(content, digest_of));
+    ck_assert_ptr_eq(content_find(content, digest_of), o);
+    ck_assert_ptr_null(o->data);
+    content_get_stats(content, &st);
+    ck_assert_uint_eq(st.absent_objects, 1);
+    ck_assert_int_eq(content_supply(content, digest_of, big, sizeof(big)), 0);
+    ck_assert_ptr_eq(content_get(content, digest_of), o);
+    content_drop(content);
+    ck_assert_ptr_eq(content_add(content, big, sizeof(big)), o);
+    ck_assert_ptr_nonnull(o->data);
+    /* Forgotten with its bytes it is an object as others; without, it is gone. */
+    content_forget(content, o);
+    content_forget(content, s);
+    content_get_stats(content, &st);
+    ck_assert_uint_eq(st.free_objects, 2);
+    ck_assert_uint_eq(st.absent_objects, 0);
+    content_keep(content, o);
+    content_back(content, o);
+    content_drop(content);
+    content_hold(content, o);
+    content_forget(content, o);
+    content_release(content, o);
+    ck_assert_ptr_null(content_find(content, digest_of));
+    ck_assert_ptr_null(content_find(content, small));
+    /* A record of what is elsewhere. */
+    ck_assert_ptr_null(content_add_record(content, digest_of, 100));
+    o = content_add_record(content, digest_of, sizeof(big));
+    ck_assert_ptr_nonnull(o);
+    ck_assert_ptr_eq(content_add_record(content, digest_of, sizeof(big)), o);
+    ck_assert_ptr_null(content_get(content, digest_of));
+    ck_assert_int_eq(content_supply(content, digest_of, big, sizeof(big)), 0);
+    ck_assert_ptr_nonnull(content_get(content, digest_of));
+    content_get_stats(content, &st);
+    ck_assert_uint_eq(st.absent_objects, 0);
+    ck_assert_uint_eq(st.objects, 1);
+}
+END_TEST
+
+START_TEST(expiry)
+{
+    struct content_stats st;
+    uint8_t first[BLOBREF_DIGEST_MAX];
+
+    content_set_limit(content, 1 << 20);
+    memcpy(first, add(0)->digest, sizeof(first));
+    for (int i = 1; i < 100; i++) {
+        content_set_clock(content, (uint32_t)i);
+        add(i);
+    }
+    ck_assert_ptr_nonnull(content_get(content, first)); /* at 99 */
+    content_hold(content, add(5));
+    ck_assert_uint_eq(content_expire(content, 0), 0);
+    ck_assert_uint_eq(content_expire(content, 50), 48);
+    ck_assert_uint_eq(content_expire(content, 50), 0);
+    content_get_stats(content, &st);
+    ck_assert_uint_eq(st.objects, 52);
+    ck_assert_uint_eq(st.expired, 48);
+    ck_assert_uint_eq(content_expire(content, 100), 51);
+    content_get_stats(content, &st);
+    ck_assert_uint_eq(st.objects, 1);
+}
+END_TEST
+
+/* Many come and go: the index finds all that are there and nothing else. */
+START_TEST(many)
+{
+    static uint8_t digests[20000][BLOBREF_DIGEST_MAX];
+    struct content_stats st;
+
+    content_set_limit(content, 100 << 20);
+    for (int i = 0; i < 20000; i++)
+        memcpy(digests[i], add(i)->digest, BLOBREF_DIGEST_MAX);
+    for (int i = 0; i < 20000; i++) {
+        struct content_obj *o = content_get(content, digests[i]);
+        ck_assert_ptr_nonnull(o);
+        if (i % 7 == 0)
+            content_hold(content, o);
+    }
+    content_drop(content);
+    for (int i = 0; i < 20000; i++)
+        ck_assert(!!content_get(content, digests[i]) == (i % 7 == 0));
+    for (int i = 0; i < 20000; i += 7)
+        content_release(content, content_get(content, digests[i]));
+    content_drop(content);
+    content_get_stats(content, &st);
+    ck_assert_uint_eq(st.objects, 0);
+    ck_assert_uint_eq(st.bytes, 0);
+    for (int i = 0; i < 20000; i++)
+        ck_assert_ptr_null(content_find(content, digests[i]));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("content");
@@ -128,6 +243,9 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, bound);
     tcase_add_test(tc, waiting);
+    tcase_add_test(tc, kept);
+    tcase_add_test(tc, expiry);
+    tcase_add_test(tc, many);
     suite_add_tcase(s, tc);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

@@ -15,14 +15,15 @@ static uint8_t *make_leaf(size_t *size, unsigned depth)
 {
     static const struct treeobj_entry e[] = {
         {.name = "a", .namelen = 1, .type = TREEOBJ_VALUE, .len = 5, .data = (uint8_t *)"hello"},
-        {.name = "ab", .namelen = 2, .type = TREEOBJ_REF, .len = 70000, .digest = digest},
+        {.name = "ab", .namelen = 2, .type = TREEOBJ_REF, .len = 30000, .digest = digest},
+        {.name = "ac", .namelen = 2, .type = TREEOBJ_CHUNKED, .len = 1ull << 33, .digest = digest},
         {.name = "b", .namelen = 1, .type = TREEOBJ_DIR, .digest = digest},
         {.name = "c", .namelen = 1, .type = TREEOBJ_LINK, .len = 3, .data = (uint8_t *)"a.b"},
         {.name = "d", .namelen = 1, .type = TREEOBJ_VALUE},
     };
-    *size = treeobj_leaf_size(e, 5, DSIZE);
+    *size = treeobj_leaf_size(e, 6, DSIZE);
     uint8_t *buf = malloc(*size);
-    treeobj_leaf_encode(buf, e, 5, DSIZE, depth);
+    treeobj_leaf_encode(buf, e, 6, DSIZE, depth);
     return buf;
 }
 
@@ -33,10 +34,14 @@ START_TEST(leaf)
     struct treeobj_entry e;
     ck_assert_int_eq(treeobj_check(buf, size, DSIZE, NULL), 0);
     ck_assert_int_eq(treeobj_check(buf, size, 20, NULL), -1);
-    ck_assert_uint_eq(treeobj_count(buf, DSIZE), 5);
+    ck_assert_uint_eq(treeobj_count(buf, DSIZE), 6);
     ck_assert(treeobj_leaf_find(buf, DSIZE, "ab", 2, &e));
     ck_assert_int_eq(e.type, TREEOBJ_REF);
-    ck_assert_uint_eq(e.len, 70000);
+    ck_assert_uint_eq(e.len, 30000);
+    ck_assert_mem_eq(e.digest, digest, DSIZE);
+    ck_assert(treeobj_leaf_find(buf, DSIZE, "ac", 2, &e));
+    ck_assert_int_eq(e.type, TREEOBJ_CHUNKED);
+    ck_assert_uint_eq(e.len, 1ull << 33);
     ck_assert_mem_eq(e.digest, digest, DSIZE);
     ck_assert(treeobj_leaf_find(buf, DSIZE, "a", 1, &e));
     ck_assert_mem_eq(e.data, "hello", 5);
@@ -139,17 +144,85 @@ START_TEST(branch)
 }
 END_TEST
 
+START_TEST(sizes)
+{
+    static const struct {
+        uint8_t type;
+        uint64_t len;
+        int rc;
+    } cases[] = {
+        {TREEOBJ_REF, 256, -1},           {TREEOBJ_REF, 257, 0},
+        {TREEOBJ_REF, 32768, 0},          {TREEOBJ_REF, 32769, -1},
+        {TREEOBJ_CHUNKED, 32768, -1},     {TREEOBJ_CHUNKED, 32769, 0},
+        {TREEOBJ_CHUNKED, 1ull << 40, 0}, {TREEOBJ_CHUNKED, (1ull << 40) + 1, -1},
+    };
+    uint8_t buf[256];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct treeobj_entry e = {.name = "n",
+                                  .namelen = 1,
+                                  .type = cases[i].type,
+                                  .len = cases[i].len,
+                                  .digest = digest};
+        treeobj_leaf_encode(buf, &e, 1, DSIZE, 0);
+        ck_assert_int_eq(treeobj_check(buf, treeobj_leaf_size(&e, 1, DSIZE), DSIZE, NULL),
+                         cases[i].rc);
+    }
+}
+END_TEST
+
 START_TEST(blob)
 {
-    uint8_t buf[TREEOBJ_HEADER + TREEOBJ_INLINE_MAX + 1] = {0};
+    static uint8_t buf[TREEOBJ_HEADER + TREEOBJ_CHUNK + 1];
     size_t len;
     treeobj_blob_header(buf);
-    ck_assert_int_eq(treeobj_check(buf, sizeof(buf), DSIZE, NULL), 0);
-    ck_assert_ptr_eq(treeobj_blob(buf, sizeof(buf), &len), buf + TREEOBJ_HEADER);
-    ck_assert_uint_eq(len, TREEOBJ_INLINE_MAX + 1);
-    ck_assert_int_eq(treeobj_check(buf, sizeof(buf) - 1, DSIZE, NULL), -1);
-    buf[4] = 1;
+    ck_assert_int_eq(treeobj_check(buf, sizeof(buf) - 1, DSIZE, NULL), 0);
+    ck_assert_ptr_eq(treeobj_blob(buf, sizeof(buf) - 1, &len), buf + TREEOBJ_HEADER);
+    ck_assert_uint_eq(len, TREEOBJ_CHUNK);
+    ck_assert_int_eq(treeobj_check(buf, TREEOBJ_HEADER + 1, DSIZE, NULL), 0);
+    ck_assert_int_eq(treeobj_check(buf, TREEOBJ_HEADER, DSIZE, NULL), -1);
     ck_assert_int_eq(treeobj_check(buf, sizeof(buf), DSIZE, NULL), -1);
+    buf[4] = 1;
+    ck_assert_int_eq(treeobj_check(buf, sizeof(buf) - 1, DSIZE, NULL), -1);
+}
+END_TEST
+
+static int count_ref(const uint8_t *d, void *arg)
+{
+    *(unsigned *)arg += *d;
+    return 0;
+}
+
+START_TEST(index_object)
+{
+    static uint8_t buf[TREEOBJ_HEADER + (TREEOBJ_INDEX_FAN + 1) * DSIZE];
+    uint32_t n;
+    unsigned sum = 0;
+    for (uint32_t i = 0; i < 129; i++)
+        buf[TREEOBJ_HEADER + i * DSIZE] = 1;
+    for (uint32_t i = 0; i <= 129; i++) {
+        treeobj_index_header(buf, DSIZE, 1, i);
+        ck_assert_int_eq(treeobj_check(buf, TREEOBJ_HEADER + i * DSIZE, DSIZE, NULL),
+                         i == 0 || i == 129 ? -1 : 0);
+    }
+    treeobj_index_header(buf, DSIZE, 4, 3);
+    ck_assert_int_eq(treeobj_check(buf, TREEOBJ_HEADER + 3 * DSIZE, DSIZE, NULL), 0);
+    ck_assert_int_eq(treeobj_check(buf, TREEOBJ_HEADER + 3 * DSIZE - 1, DSIZE, NULL), -1);
+    ck_assert_int_eq(treeobj_check(buf, TREEOBJ_HEADER + 3 * DSIZE + 1, DSIZE, NULL), -1);
+    ck_assert_ptr_eq(treeobj_index(buf, &n), buf + TREEOBJ_HEADER);
+    ck_assert_uint_eq(n, 3);
+    ck_assert_int_eq(treeobj_refs(buf, DSIZE, count_ref, &sum), 0);
+    ck_assert_uint_eq(sum, 3);
+    for (unsigned level = 0; level < 20; level++) {
+        treeobj_index_header(buf, DSIZE, level, 3);
+        ck_assert_int_eq(treeobj_check(buf, TREEOBJ_HEADER + 3 * DSIZE, DSIZE, NULL),
+                         level >= 1 && level <= 4 ? 0 : -1);
+    }
+    ck_assert_uint_eq(treeobj_level(1), 0);
+    ck_assert_uint_eq(treeobj_level(32768), 0);
+    ck_assert_uint_eq(treeobj_level(32769), 1);
+    ck_assert_uint_eq(treeobj_level(128 * 32768), 1);
+    ck_assert_uint_eq(treeobj_level(128 * 32768 + 1), 2);
+    ck_assert_uint_eq(treeobj_level(1ull << 40), 4);
 }
 END_TEST
 
@@ -161,7 +234,9 @@ int main(void)
     tcase_add_test(tc, hostile_leaf);
     tcase_add_test(tc, order);
     tcase_add_test(tc, branch);
+    tcase_add_test(tc, sizes);
     tcase_add_test(tc, blob);
+    tcase_add_test(tc, index_object);
     suite_add_tcase(s, tc);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

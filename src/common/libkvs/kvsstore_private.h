@@ -1,0 +1,75 @@
+/* What the files of the store share.  See kvsstore.c. */
+#ifndef KVS_KVSSTORE_PRIVATE_H
+#define KVS_KVSSTORE_PRIVATE_H
+
+#include "kvs_txn.h"
+#include "kvsdir.h"
+#include "kvsstore.h"
+#include "libutil/hmap.h"
+
+struct undo {
+    struct undo *prev;
+    struct kvsdir *dir;
+    struct kvsent ent; /* had: as it was; else only its name counts */
+    bool had;
+};
+
+/* Chunks that a transaction referred to. */
+struct chunk_use {
+    struct chunk_use *prev;
+    const uint8_t *digests;
+    size_t n;
+};
+
+struct kvsstore {
+    content_t *content;
+    struct kvsmaker make;
+    struct content_obj *root;
+    uint64_t version;
+    struct content_obj *limbo, **limbo_end;
+    unsigned made; /* objects kept since the last collection */
+    /* the root change under way */
+    struct kvsdir *top;
+    struct undo *journal;
+    struct chunk_use *uses;
+    unsigned applied;
+    bool spoilt;
+    struct kvsmiss miss;
+    /* uploads */
+    hmap_t *upload;
+    struct list_node upload_order;
+    uint64_t upload_limit;
+    /* persistence */
+    struct list_node dirty, pending;
+    void (*dead)(void *arg, const uint8_t *digest);
+    void *dead_arg;
+    bool loading;
+    struct kvsstore_stats st;
+};
+
+/* --- kvsstore.c --- */
+
+/* One referrer less. */
+void kvsstore_let_go(kvsstore_t *s, struct content_obj *o);
+void kvsstore_to_limbo(kvsstore_t *s, struct content_obj *o);
+/* An object that is kept, or was and can be kept again as it refers to no other. */
+struct content_obj *kvsstore_keep_blob(kvsstore_t *s, const uint8_t *digest);
+int kvsstore_no_memory(errmsg_t *err);
+
+/* --- kvsstore_ops.c --- */
+
+int kvsstore_op(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err);
+
+/* --- kvsstore_disk.c --- */
+
+void kvsstore_disk_new(kvsstore_t *s, struct content_obj *o);
+/* It dies. */
+void kvsstore_disk_dead(kvsstore_t *s, struct content_obj *o);
+
+/* --- kvsstore_upload.c --- */
+
+int kvsstore_upload_init(kvsstore_t *s);
+void kvsstore_upload_fini(kvsstore_t *s);
+void kvsstore_upload_used(kvsstore_t *s, const uint8_t *digest);
+
+#endif

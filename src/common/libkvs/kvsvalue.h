@@ -1,0 +1,75 @@
+/* Values: made into objects, appended to, read in parts, and compared.
+ *
+ * A value of at most 256 bytes is in its entry, one of at most 32768 bytes a blob, a longer one
+ * chunks under index objects (treeobj.c).
+ *
+ * Thread rules: those of the content store.
+ */
+#ifndef KVS_KVSVALUE_H
+#define KVS_KVSVALUE_H
+
+#include "arena.h"
+#include "kvs_txn.h"
+#include "kvswalk.h"
+#include "libcontent/content.h"
+#include "treeobj.h"
+
+/* --- making objects: the store only --- */
+
+/* What makers of objects work with; filled in by the owner. */
+struct kvsmaker {
+    content_t *content;
+    arena_t *arena;
+    size_t dsize;
+    /* Keep these bytes as an object (whose children are kept).  NULL with errno. */
+    struct content_obj *(*keep)(void *arg, const void *data, size_t len);
+    void *arg;
+    uint8_t *scratch; /* malloc'd by makers, freed by the owner */
+    size_t scratch_size;
+    uint32_t epoch; /* what was encoded in another is encoded again (kvsdir.c) */
+};
+
+/* Make x->scratch at least so large.  0, or -1 with ENOMEM. */
+int kvsmaker_fit(struct kvsmaker *x, size_t size);
+
+/* Bytes that were appended to a value and are in no object yet. */
+struct kvspiece {
+    const struct kvspiece *prev;
+    const uint8_t *data;
+    size_t len;
+    uint64_t total; /* length of the value up to here */
+};
+
+/* Make *e, a value of any length (as TREEOBJ_VALUE or settled) and what was appended to it (NULL:
+ * nothing), what it is to be in a leaf: type, data, digest and len are set.  However many pieces
+ * there are, each byte of them is hashed once, and beside it the last chunk and the right edge of
+ * the index.  0, or -1 with ENOMEM or EIO. */
+int kvsvalue_settle(struct kvsmaker *x, const struct kvspiece *tail, struct treeobj_entry *e);
+
+/* An entry of `size` bytes from chunks that are kept: type, data, digest and len of *e are set.  0,
+ * or -1 with ENOMEM or EIO. */
+int kvsvalue_index(struct kvsmaker *x, const uint8_t *digests, size_t n, uint64_t size,
+                   struct treeobj_entry *e);
+
+/* Are the bytes here that are needed to append to a value?  0, or -1 with EAGAIN and a digest in
+ * `miss`, or EIO. */
+int kvsvalue_can_append(content_t *c, const struct treeobj_entry *e, struct kvsmiss *miss,
+                        errmsg_t *err);
+
+/* --- reading --- */
+
+/* Bytes [offset, offset + len) of a value, which has them, into `buf` (NULL: only see that they are
+ * here).  0; -1 with EAGAIN and all that is missing in `miss` (up to its bound); EINVAL beyond the
+ * end; EIO. */
+int kvsvalue_read(content_t *c, const struct treeobj_entry *e, uint64_t offset, size_t len,
+                  void *buf, struct kvsmiss *miss, errmsg_t *err);
+
+/* Does value `now` begin with all of value `old`?  Compares digests down the right edge of `old`,
+ * and the bytes of at most one chunk of each.  1, 0, or -1 as kvsvalue_read(). */
+int kvsvalue_begins_with(content_t *c, const struct treeobj_entry *now,
+                         const struct treeobj_entry *old, struct kvsmiss *miss, errmsg_t *err);
+
+/* The tag (kvs_txn.h) of an entry of any type.  0, or -1 with EIO (hash). */
+int kvsvalue_tag(blobref_t *b, const struct treeobj_entry *e, uint8_t tag[KVS_TAG_SIZE]);
+
+#endif
