@@ -77,9 +77,10 @@ static const char *const sql[Q_COUNT] = {
     /* The unary + keeps SQLite from going by the index and sorting. */
     [Q_NODE_SCAN] = "SELECT rowid, digest, data FROM node WHERE +ns = ?1 AND rowid > ?2"
                     " ORDER BY rowid",
-    [Q_BLOB_SCAN] = "SELECT rowid, digest, data FROM blob WHERE +ns = ?1 AND rowid > ?2"
+    [Q_BLOB_SCAN] = "SELECT rowid, digest, data, size FROM blob WHERE +ns = ?1 AND rowid > ?2"
                     " ORDER BY rowid",
-    [Q_BLOB_LIST] = "SELECT digest, size FROM blob WHERE ns = ?1 AND digest > ?2 ORDER BY digest",
+    [Q_BLOB_LIST] = "SELECT digest, size, CASE WHEN size < ?3 THEN data END FROM blob"
+                    " WHERE ns = ?1 AND digest > ?2 ORDER BY digest",
     [Q_ROW_PUT] = "INSERT INTO journal(key, root, txns) VALUES(?1, ?2, ?3)",
     [Q_ROW_SCAN] = "SELECT key, root, txns FROM journal WHERE key > ?1 AND key < ?2 ORDER BY key",
     [Q_CHECKPOINT] = "UPDATE namespace SET version = ?2, root = ?3 WHERE id = ?1 AND removed = 0",
@@ -339,27 +340,25 @@ static int identify(sqlfile_t *f, const char *hash, unsigned flags, errmsg_t *er
 
 static int set_up(sqlfile_t *f, const char *hash, unsigned flags, errmsg_t *err)
 {
-    static const char pragmas[] = "PRAGMA locking_mode=EXCLUSIVE; PRAGMA page_size=4096;"
-                                  "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA mmap_size=0;"
-                                  "PRAGMA cell_size_check=1; PRAGMA trusted_schema=0;";
+    static const char always[] = "PRAGMA locking_mode=EXCLUSIVE; PRAGMA mmap_size=0;"
+                                 "PRAGMA cell_size_check=1; PRAGMA trusted_schema=0;";
+    static const char making[] = "PRAGMA page_size=4096; PRAGMA auto_vacuum=INCREMENTAL;"
+                                 "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL";
 
     sqlite3_extended_result_codes(f->db, 1);
     sqlite3_busy_timeout(f->db, BUSY_MS);
     sqlite3_db_config(f->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    if (exec(f, pragmas, err) < 0)
-        return -1;
-    if (flags & SQLFILE_LOOK) {
+    if (flags & SQLFILE_LOOK)
         sqlite3_db_config(f->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    } else if (exec(f, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL", err) < 0) {
+    if (exec(f, always, err) < 0 || (!(flags & SQLFILE_LOOK) && exec(f, making, err) < 0))
         return -1;
-    }
     /* In place of SQLite's own habit to write the log back. */
     sqlite3_wal_hook(f->db, wal_cb, f);
     f->full = true;
     f->untidy = true;
     char text[64];
     snprintf(text, sizeof(text), "PRAGMA journal_size_limit=%d", WAL_KEEP);
-    if (exec(f, text, err) < 0)
+    if (!(flags & SQLFILE_LOOK) && exec(f, text, err) < 0)
         return -1;
     return identify(f, hash, flags, err);
 }

@@ -80,8 +80,13 @@ int sqlfile_store(sqlfile_t *f, uint32_t ns, const struct kvs_storage_obj *o, er
 
 int sqlfile_delete(sqlfile_t *f, uint32_t ns, const struct kvs_storage_obj *o, errmsg_t *err)
 {
-    sqlite3_stmt *s = sqlfile_query(f, o->blob ? Q_BLOB_DEL : Q_NODE_DEL, err);
+    sqlite3_stmt *s = sqlfile_query(f, Q_NODE_DEL, err);
 
+    if (!s || sqlfile_bind(f, s, ns, o->digest, err) < 0 || sqlfile_run(f, s, err) < 0)
+        return -1;
+    if (sqlite3_changes(f->db) > 0)
+        return 0;
+    s = sqlfile_query(f, Q_BLOB_DEL, err);
     return s && sqlfile_bind(f, s, ns, o->digest, err) == 0 ? sqlfile_run(f, s, err) : -1;
 }
 
@@ -225,6 +230,7 @@ static int obj_row(sqlfile_t *f, sqlite3_stmt *s, struct kvs_storage_rec *rec, v
     *(uint64_t *)after = (uint64_t)sqlite3_column_int64(s, 0);
     rec->root = column_digest(f, s, 1);
     column_data(s, 2, rec);
+    rec->version = sqlite3_column_count(s) > 3 ? (uint64_t)sqlite3_column_int64(s, 3) : rec->len;
     return rec->root ? 0 : -1;
 }
 
@@ -260,10 +266,13 @@ static int digest_row(sqlfile_t *f, sqlite3_stmt *s, struct kvs_storage_rec *rec
         return -1;
     memcpy(after, rec->root, f->dsize);
     rec->version = (uint64_t)sqlite3_column_int64(s, 1);
+    if (sqlite3_column_type(s, 2) != SQLITE_NULL)
+        column_data(s, 2, rec);
     return 0;
 }
 
-int sqlfile_blobs(sqlfile_t *f, uint32_t ns, uint8_t *after, sqlfile_f cb, void *arg, errmsg_t *err)
+int sqlfile_blobs(sqlfile_t *f, uint32_t ns, size_t apart, uint8_t *after, sqlfile_f cb, void *arg,
+                  errmsg_t *err)
 {
     static const struct scan how = {digest_row, "an object's name is no hash"};
     sqlite3_stmt *s = sqlfile_query(f, Q_BLOB_LIST, err);
@@ -274,6 +283,7 @@ int sqlfile_blobs(sqlfile_t *f, uint32_t ns, uint8_t *after, sqlfile_f cb, void 
     static const uint8_t zeros[BLOBREF_DIGEST_MAX];
     if (memcmp(after, zeros, f->dsize) == 0)
         sqlite3_bind_zeroblob(s, 2, 0);
+    sqlite3_bind_int64(s, 3, (sqlite3_int64)apart);
     return scan(f, s, &how, after, cb, arg, err);
 }
 

@@ -13,7 +13,8 @@
  *    OPEN         open or make the file; must be the first one          yes
  *    NAMESPACES   read all namespaces                                   -
  *    NODES        read tree objects (leaves, branches, indexes), paged  -
- *    BLOBS        read the digests of blobs, paged                      -
+ *    BLOBS        read the digests and sizes of blobs, and small blobs  -
+ *                 themselves, paged
  *    ROWS         read the journal of a namespace, paged                -
  *    LOAD         read one object                                       -
  *    CREATE       make a namespace                                      yes
@@ -76,7 +77,7 @@ struct kvs_storage_obj {
     const uint8_t *digest;
     const void *data;
     size_t len;
-    bool blob; /* its kind is blob */
+    bool blob; /* its kind is blob; of no interest when it is deleted */
 };
 
 struct kvs_storage_req {
@@ -99,6 +100,7 @@ struct kvs_storage_req {
     size_t max;
     uint64_t after;
     uint8_t after_digest[BLOBREF_DIGEST_MAX];
+    size_t apart; /* BLOBS: with the bytes of those that have fewer */
 
     void (*done)(struct kvs_storage_req *req);
     void *arg;
@@ -118,8 +120,8 @@ struct kvs_storage_req {
 };
 
 /* One record of NAMESPACES (all but data; `data` is the name, `root` NULL an empty directory), NODES
- * (root: the digest; data), BLOBS (root: the digest; version: the object's size) or ROWS (version,
- * root, data). */
+ * (root: the digest; data), BLOBS (root: the digest; version: the object's size; data) or ROWS
+ * (version, root, data). */
 struct kvs_storage_rec {
     uint32_t ns;
     uint32_t owner;

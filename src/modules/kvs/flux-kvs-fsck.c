@@ -1,0 +1,77 @@
+/* flux-kvs-fsck.c - flux kvs fsck: look at what a session kept on disk, while none is using it.
+ *
+ *    flux-kvs-fsck [--verbose] FILE|DIR
+ *
+ * A program of its own, since it needs SQLite's and OpenSSL's libraries, which `flux` does not carry.
+ * Every problem is a line on standard output; the last line sums up.
+ */
+#include "config.h"
+#include <getopt.h>
+#include <stdio.h>
+
+#include "kvs_fsck.h"
+
+static const char usage[] =
+    "Usage: flux kvs fsck [OPTION...] FILE|DIR\n"
+    "Check what flux start --statedir=DIR kept, while no session uses it: that every object has\n"
+    "the hash it is named by, and every root reaches only what is there. Nothing is changed.\n"
+    "\n"
+    "  -v, --verbose  say what is in each namespace\n"
+    "  -h, --help     print this text\n"
+    "\n"
+    "The exit code is 0 when all is well, 1 when something is wrong or cannot be looked at.\n";
+
+static const struct option options[] = {
+    {"verbose", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+
+static void report(void *arg, bool bad, const char *sentence)
+{
+    const bool *verbose = arg;
+
+    if (bad || *verbose)
+        printf("%s\n", sentence);
+}
+
+int main(int argc, char **argv)
+{
+    bool verbose = false;
+    struct kvs_fsck f = {.report = report, .arg = &verbose};
+    errmsg_t err;
+    int opt;
+
+    argv[0] = "flux kvs fsck"; /* as getopt names it */
+    while ((opt = getopt_long(argc, argv, "vh", options, NULL)) >= 0) {
+        switch (opt) {
+        case 'v':
+            verbose = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return 0;
+        default:
+            fputs("Try 'flux kvs fsck --help'.\n", stderr);
+            return 2;
+        }
+    }
+    if (optind != argc - 1) {
+        fputs("flux kvs fsck: one FILE or DIR is needed; try 'flux kvs fsck --help'\n", stderr);
+        return 2;
+    }
+    if (kvs_fsck(argv[optind], &f, &err) < 0) {
+        fflush(stdout);
+        fprintf(stderr, "flux kvs fsck: %s\n", err.text);
+        return 1;
+    }
+    printf("%s: %u namespace%s, %llu objects (%llu bytes), %llu rows: ", argv[optind], f.namespaces,
+           f.namespaces == 1 ? "" : "s", (unsigned long long)(f.nodes + f.blobs),
+           (unsigned long long)f.bytes, (unsigned long long)f.rows);
+    if (f.problems)
+        printf("%u problem%s\n", f.problems, f.problems == 1 ? "" : "s");
+    else
+        printf("sound\n");
+    if (fflush(stdout) != 0) {
+        perror("flux kvs fsck: standard output");
+        return 1;
+    }
+    return f.problems ? 1 : 0;
+}
