@@ -70,6 +70,26 @@ static bool inherited(const char *var)
     return true;
 }
 
+/* Do two NAME=VALUE have the same name? */
+static bool same_name(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "=");
+
+    return strncmp(a, b, n + 1) == 0;
+}
+
+/* Strings made here are owned by the array: they come first. */
+#define OWN_VARS 3
+
+static void free_env(char **env)
+{
+    if (env) {
+        for (int i = 0; i < OWN_VARS; i++)
+            free(env[i]);
+        free(env);
+    }
+}
+
 static char **make_env(const char *uri)
 {
     const char *path = getenv("PATH");
@@ -79,9 +99,8 @@ static char **make_env(const char *uri)
 
     while (environ[n])
         n++;
-    if (!(env = calloc(n + 3, sizeof(*env))))
+    if (!(env = calloc(n + OWN_VARS + 1, sizeof(*env))))
         goto error;
-    /* Only the two strings made here are owned by the array: they come first. */
     if (asprintf(&env[0], "FLUX_URI=%s", uri) < 0) {
         env[0] = NULL;
         goto error;
@@ -91,29 +110,20 @@ static char **make_env(const char *uri)
         env[1] = NULL;
         goto error;
     }
-    n = 2;
+    if (!(env[2] = flux_path_lua_env()))
+        goto error;
+    n = OWN_VARS;
     for (char **e = environ; *e; e++) {
-        if (inherited(*e))
+        if (inherited(*e) && !same_name(env[2], *e))
             env[n++] = *e;
     }
     free(bindir);
     return env;
 error:
-    if (env)
-        free(env[0]);
-    free(env);
+    free_env(env);
     free(bindir);
     errno = ENOMEM;
     return NULL;
-}
-
-static void free_env(char **env)
-{
-    if (env) {
-        free(env[0]);
-        free(env[1]);
-        free(env);
-    }
 }
 
 static void child_cb(flux_reactor_t *r, flux_watcher_t *w, int status, void *arg)

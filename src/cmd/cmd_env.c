@@ -2,6 +2,7 @@
  *
  *    PATH        has the directory of this flux in front
  *    FLUX_URI    as it is here, when it is set
+ *    LUA_CPATH   has the directory of the Lua module `flux` in front (LUA_CPATH_5_3, if that is set)
  *
  * Modules, helper programs and libraries are found from where flux is, so nothing else is needed.
  */
@@ -56,21 +57,28 @@ int cmd_env(struct cmd *c, int argc, char **argv)
     const char *uri = getenv("FLUX_URI");
     int key = cmd_option(c, &usage, argc, argv, NULL);
     char *dir;
-    char *path;
+    char *path, *lua, *lua_value;
     int rc = CMD_OK;
 
     if (key < 0)
         return cmd_option_exit(key);
     dir = flux_path_bindir();
     path = dir ? make_path(dir) : NULL;
+    lua = flux_path_lua_env();
     free(dir);
-    if (!path)
+    if (!path || !lua) {
+        free(path);
+        free(lua);
         return cmd_error(c, "out of memory");
+    }
+    lua_value = strchr(lua, '=');
+    *lua_value++ = '\0';
     if (c->optind == argc) {
         print_quoted("PATH", path);
         if (uri)
             print_quoted("FLUX_URI", uri);
-    } else if (setenv("PATH", path, 1) < 0)
+        print_quoted(lua, lua_value);
+    } else if (setenv("PATH", path, 1) < 0 || setenv(lua, lua_value, 1) < 0)
         rc = cmd_error(c, "out of memory");
     else {
         execvp(argv[c->optind], argv + c->optind);
@@ -78,5 +86,6 @@ int cmd_env(struct cmd *c, int argc, char **argv)
         rc = CMD_NOT_FOUND;
     }
     free(path);
+    free(lua);
     return rc;
 }

@@ -30,11 +30,11 @@
 #include "paths.h"
 
 /* What an installation consists of; configured values come from the Makefile. */
-enum part { PART_BIN, PART_EXEC, PART_MODULES, PART_PMI, PART_MAN, PART_COUNT };
+enum part { PART_BIN, PART_EXEC, PART_MODULES, PART_PMI, PART_MAN, PART_LUA, PART_COUNT };
 
 static const char *const configured[PART_COUNT] = {
     [PART_BIN] = PATHS_BINDIR, [PART_EXEC] = PATHS_EXECDIR,       [PART_MODULES] = PATHS_MODULEDIR,
-    [PART_PMI] = PATHS_PMIDIR, [PART_MAN] = PATHS_MANDIR "/man1",
+    [PART_PMI] = PATHS_PMIDIR, [PART_MAN] = PATHS_MANDIR "/man1", [PART_LUA] = PATHS_LUADIR,
 };
 
 /* The same below a build tree.  libtool keeps modules in .libs beside their sources. */
@@ -44,19 +44,20 @@ static const char *const built[PART_COUNT] = {
     [PART_MODULES] = "src/modules/.libs",
     [PART_PMI] = "src/common/libpmi/.libs",
     [PART_MAN] = "doc/man",
+    [PART_LUA] = "src/bindings/lua/.libs",
 };
 
 #define BUILD_LEVELS 5
 
 /* Length of what all configured directories have in common, whole components, without the last
- * '/'. */
+ * '/'.  The Lua module may be anywhere (--with-lua-cmoddir), so it does not count. */
 static size_t common_prefix(void)
 {
     size_t len = 0;
 
     for (size_t i = 0; configured[0][i]; i++) {
         char c = configured[0][i];
-        for (int part = 1; part < PART_COUNT; part++) {
+        for (int part = 1; part < PART_LUA; part++) {
             if (configured[part][i] != c)
                 return len;
         }
@@ -142,7 +143,9 @@ static char *part_dirs(enum part part, const char *env)
             strbuf_addc(sb, ':');
             p += n + 1;
         }
-    } else
+    } else if (strncmp(configured[part], configured[PART_BIN], common) != 0)
+        strbuf_add(sb, configured[part]);
+    else
         strbuf_addf(sb, "%s%s", root, configured[part] + common);
     return strbuf_take(sb);
 }
@@ -252,4 +255,33 @@ char *flux_path_execdirs(void)
 char *flux_path_moduledirs(void)
 {
     return part_dirs(PART_MODULES, "FLUX_MODULE_PATH");
+}
+
+char *flux_path_lua_env(void)
+{
+    const char *name = getenv("LUA_CPATH_5_3") ? "LUA_CPATH_5_3" : "LUA_CPATH";
+    const char *old = getenv(name);
+    char *dir = part_dirs(PART_LUA, NULL);
+    strbuf_t *sb = strbuf_create(0);
+    char *entry = NULL;
+    size_t len;
+
+    if (!dir || asprintf(&entry, "%s/?.so", dir) < 0) {
+        entry = NULL;
+        strbuf_destroy(sb);
+        sb = NULL;
+    }
+    free(dir);
+    if (!entry) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    len = strlen(entry);
+    strbuf_addf(sb, "%s=", name);
+    /* In a session within a session it is there already.  ";;" stands for Lua's own places. */
+    if (!old || strncmp(old, entry, len) != 0 || (old[len] && old[len] != ';'))
+        strbuf_addf(sb, "%s;", entry);
+    strbuf_add(sb, old && *old ? old : ";");
+    free(entry);
+    return strbuf_take(sb);
 }

@@ -30,4 +30,9 @@ char *flux_path_bindir(void);
 char *flux_path_execdirs(void);
 char *flux_path_moduledirs(void);
 
+/* What Lua 5.3 needs in its environment to find the module `flux`, as "NAME=VALUE", malloc'd: its
+ * directory in front of what LUA_CPATH_5_3, if that is set, or LUA_CPATH has now.  NULL with
+ * ENOMEM. */
+char *flux_path_lua_env(void);
+
 #endif

@@ -1,0 +1,380 @@
+/* lua_future.c - requests in flight, and what comes back for them.
+ *
+ *    f:wait([t])     true when a result is there; else nil, sentence, errno
+ *    f:get([t])      waits for the result and returns it
+ *    f:next()        lets go of the result at hand: true; nil, sentence, ENODATA after the last
+ *    f:results([t])  iterator over the results of a stream (or of an RPC to many ranks)
+ *    f:then_(fn[,t]) fn(f) from the loop for every result; also called next_
+ *    f:ready() f:rank() f:destroy()
+ *
+ * A result is turned into Lua values by the function that the maker of the future gave (`push`).
+ * The callback of a stream need not call next(): it is called for it when it returns.
+ *
+ * Invariants:
+ *  1. The userdata is made before the request is sent, so an error of Lua's (memory) loses nothing.
+ *  2. A future with a callback is anchored until its last result was handed over, or it is ended.
+ *  3. The C future may be destroyed at any time, also in its own callback and while it is waited
+ *     for: who waits looks again after each message.
+ *
+ * Failure: nil, sentence, errno (lua_util.c); iterators raise the sentence instead, as Lua's own do.
+ */
+#include "config.h"
+#include <errno.h>
+#include <string.h>
+
+#include "lua_private.h"
+
+struct lflux_future *lflux_check_future(lua_State *L, int arg)
+{
+    struct lflux_future *lf = luaL_checkudata(L, arg, LFLUX_FUTURE);
+
+    if (!lf->f)
+        luaL_argerror(L, arg, "the future was destroyed, or its handle closed");
+    return lf;
+}
+
+struct lflux_future *lflux_future_push(lua_State *L, int handle, lflux_push_f push)
+{
+    struct lflux_handle *lh = lua_touserdata(L, handle);
+    struct lflux_future *lf;
+
+    handle = lua_absindex(L, handle);
+    lf = lua_newuserdata(L, sizeof(*lf));
+    *lf = (struct lflux_future){.lh = lh, .push = push};
+    list_init(&lf->node);
+    luaL_setmetatable(L, LFLUX_FUTURE);
+    lua_pushvalue(L, handle);
+    lua_setuservalue(L, -2);
+    return lf;
+}
+
+int lflux_future_set(lua_State *L, struct lflux_future *lf, flux_future_t *f, const char *what)
+{
+    if (!f) {
+        int errnum = errno;
+        return lflux_fail(L, errnum, "cannot ask %s: %s", what,
+                          errnum == EMSGSIZE ? "the payload is larger than a message may be"
+                                             : strerror(errnum));
+    }
+    lf->f = f;
+    list_append(&lf->lh->futures, &lf->node);
+    return 1;
+}
+
+void lflux_future_end(lua_State *L, struct lflux_future *lf)
+{
+    if (!lf->f)
+        return;
+    flux_future_destroy(lf->f);
+    lf->f = NULL;
+    list_remove(&lf->node);
+    if (lf->callback && L) {
+        if (lflux_push_known(L, lf))
+            lflux_unanchor(L, lf->lh->lr, -1);
+        lua_pop(L, 1);
+    }
+}
+
+/* --- waiting --- */
+
+static bool ready(void *arg)
+{
+    struct lflux_future *lf = arg;
+
+    return !lf->f || flux_future_ready(lf->f);
+}
+
+int lflux_future_wait(lua_State *L, struct lflux_future *lf, double timeout)
+{
+    if (lf->over)
+        return lflux_fail(L, ENODATA, "there are no more results");
+    if (lflux_wait(L, lf->lh, timeout, ready, lf) < 0) {
+        if (errno == ETIMEDOUT)
+            return lflux_fail(L, ETIMEDOUT, "no response came in time");
+        if (errno == EPIPE)
+            return lflux_fail(L, EPIPE, "the connection to the broker was lost");
+    }
+    if (!lf->f)
+        return lflux_fail(
+            L, ECANCELED,
+            "the future was destroyed, or its handle closed, while it was waited for");
+    return 0;
+}
+
+int lflux_future_finish(lua_State *L, struct lflux_future *lf, double timeout)
+{
+    int n = lflux_future_wait(L, lf, timeout);
+
+    if (n == 0)
+        n = lf->push(L, lf);
+    lflux_future_end(L, lf);
+    return n;
+}
+
+int lflux_future_await(lua_State *L, struct lflux_future *lf, flux_future_t *f, const char *what,
+                       double timeout)
+{
+    return lflux_future_set(L, lf, f, what) == 1 ? lflux_future_finish(L, lf, timeout) : 3;
+}
+
+int lflux_push_failure(lua_State *L, struct lflux_future *lf)
+{
+    int errnum = flux_future_errnum(lf->f);
+
+    return errnum ? lflux_fail(L, errnum, "%s", flux_future_error(lf->f)) : 0;
+}
+
+int lflux_push_response(lua_State *L, struct lflux_future *lf)
+{
+    const flux_msg_t *msg = flux_rpc_get_msg(lf->f);
+    int n = lflux_push_failure(L, lf);
+    errmsg_t err;
+
+    if (n > 0)
+        return n;
+    if (!msg || !flux_msg_payload(msg, &(size_t){0}))
+        return lflux_true(L);
+    if (lflux_push_payload(L, msg, &err) < 0)
+        return lflux_fail(L, errno, "the response to %s is bad: %s", flux_msg_topic(msg), err.text);
+    return 1;
+}
+
+int lflux_push_true(lua_State *L, struct lflux_future *lf)
+{
+    int n = lflux_push_failure(L, lf);
+
+    return n > 0 ? n : lflux_true(L);
+}
+
+/* --- callbacks --- */
+
+struct call {
+    struct lflux_future *lf;
+    flux_future_t *f;
+};
+
+/* Push the userdata, unless it is gone or has become another: an address may come again. */
+static bool push_same(lua_State *L, const struct call *c)
+{
+    struct lflux_future *lf;
+
+    if (!lflux_push_known(L, c->lf))
+        return false;
+    lf = luaL_testudata(L, -1, LFLUX_FUTURE);
+    return lf && lf->f == c->f;
+}
+
+static int call_body(lua_State *L)
+{
+    struct call *c = lua_touserdata(L, 1);
+
+    if (!push_same(L, c))
+        return 0;
+    c->lf->moved = false;
+    lflux_push_anchored(L, c->lf->lh->lr, 2);
+    if (lua_isnil(L, -1))
+        return 0;
+    if (c->lf->spread)
+        lua_call(L, c->lf->push(L, c->lf), 0);
+    else {
+        lua_pushvalue(L, 2);
+        lua_call(L, 1, 0);
+    }
+    return 0;
+}
+
+static int after_body(lua_State *L)
+{
+    struct call *c = lua_touserdata(L, 1);
+
+    if (!push_same(L, c))
+        return 0;
+    if (c->lf->stream && !c->lf->moved && flux_future_next(c->lf->f) < 0)
+        c->lf->over = true;
+    if (!c->lf->stream || c->lf->over) {
+        lflux_unanchor(L, c->lf->lh->lr, 2);
+        c->lf->callback = false;
+    }
+    return 0;
+}
+
+static void future_cb(flux_future_t *f, void *arg)
+{
+    struct lflux_future *lf = arg;
+    struct lflux_reactor *lr = lf->lh->lr;
+    struct call c = {lf, f};
+
+    /* Apart, since what follows the call must be done also when it failed. */
+    lflux_protect(lr, call_body, &c);
+    lflux_protect(lr, after_body, &c);
+}
+
+int lflux_future_then(lua_State *L, struct lflux_future *lf, int obj, int fn, double timeout)
+{
+    struct lflux_reactor *lr = lf->lh->lr;
+
+    if (lf->over)
+        return lflux_fail(L, ENODATA, "there are no more results");
+    lflux_known(L, obj, lf);
+    lflux_anchor(L, lr, obj, fn);
+    lf->callback = true;
+    if (!lr->top)
+        flux_reactor_update(lr->r);
+    if (flux_future_then(lf->f, timeout, future_cb, lf) < 0) {
+        int errnum = errno;
+        lf->callback = false;
+        lflux_unanchor(L, lr, obj);
+        return lflux_fail(L, errnum, "cannot watch a future: %s", strerror(errnum));
+    }
+    return 0;
+}
+
+static int future_then(lua_State *L)
+{
+    struct lflux_future *lf = lflux_check_future(L, 1);
+    double timeout = lflux_check_timeout(L, 3);
+
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    if (lflux_future_then(L, lf, 1, 2, timeout) != 0)
+        return 3;
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* --- methods --- */
+
+static struct lflux_future *check_waitable(lua_State *L)
+{
+    struct lflux_future *lf = lflux_check_future(L, 1);
+
+    if (lf->callback && lf->stream)
+        luaL_argerror(L, 1, "the results of this future go to its callback");
+    return lf;
+}
+
+static int future_wait(lua_State *L)
+{
+    struct lflux_future *lf = lflux_check_future(L, 1);
+    double timeout = lflux_check_timeout(L, 2);
+
+    if (!flux_future_ready(lf->f) && lflux_future_wait(L, check_waitable(L), timeout) != 0)
+        return 3;
+    return lflux_true(L);
+}
+
+static int future_get(lua_State *L)
+{
+    struct lflux_future *lf = lflux_check_future(L, 1);
+    double timeout = lflux_check_timeout(L, 2);
+
+    if (!flux_future_ready(lf->f) && lflux_future_wait(L, check_waitable(L), timeout) != 0)
+        return 3;
+    return lf->push(L, lf);
+}
+
+static int future_next(lua_State *L)
+{
+    struct lflux_future *lf = lflux_check_future(L, 1);
+
+    if (lf->stream && !lf->over) {
+        lf->moved = true;
+        if (flux_future_next(lf->f) == 0)
+            return lflux_true(L);
+        lf->over = true;
+    }
+    return lflux_fail(L, ENODATA, "there are no more results");
+}
+
+static int future_ready(lua_State *L)
+{
+    lua_pushboolean(L, flux_future_ready(lflux_check_future(L, 1)->f));
+    return 1;
+}
+
+static int future_rank(lua_State *L)
+{
+    uint32_t rank = flux_mrpc_rank(lflux_check_future(L, 1)->f);
+
+    if (rank == FLUX_NODEID_ANY)
+        lua_pushnil(L);
+    else
+        lua_pushinteger(L, rank);
+    return 1;
+}
+
+/* Upvalues: the future, the time-out, whether it was called before. */
+static int iterate(lua_State *L)
+{
+    struct lflux_future *lf = lua_touserdata(L, lua_upvalueindex(1));
+    double timeout = lua_tonumber(L, lua_upvalueindex(2));
+    int n;
+
+    if (!lf->f)
+        return luaL_error(L, "the future was destroyed, or its handle closed");
+    if (lua_toboolean(L, lua_upvalueindex(3)) && !lf->over)
+        lf->over = flux_future_next(lf->f) < 0;
+    lua_pushboolean(L, 1);
+    lua_replace(L, lua_upvalueindex(3));
+    if (lf->over)
+        return 0;
+    if (lflux_future_wait(L, lf, timeout) != 0) {
+        lua_pop(L, 1);
+        return lua_error(L); /* the sentence */
+    }
+    n = lf->push(L, lf);
+    if (n != 3 || !lua_isnil(L, -3))
+        return n;
+    if (lua_tointeger(L, -1) == ENODATA) {
+        lf->over = true;
+        return 0;
+    }
+    lua_pop(L, 1);
+    return lua_error(L);
+}
+
+int lflux_future_iterate(lua_State *L, int obj, double timeout)
+{
+    lua_pushvalue(L, obj);
+    lua_pushnumber(L, timeout);
+    lua_pushboolean(L, 0);
+    lua_pushcclosure(L, iterate, 3);
+    return 1;
+}
+
+static int future_results(lua_State *L)
+{
+    check_waitable(L);
+    return lflux_future_iterate(L, 1, lflux_check_timeout(L, 2));
+}
+
+static int future_destroy(lua_State *L)
+{
+    lflux_future_end(L, luaL_checkudata(L, 1, LFLUX_FUTURE));
+    return 0;
+}
+
+static int future_gc(lua_State *L)
+{
+    lflux_future_end(NULL, luaL_checkudata(L, 1, LFLUX_FUTURE));
+    return 0;
+}
+
+static int future_tostring(lua_State *L)
+{
+    struct lflux_future *lf = luaL_checkudata(L, 1, LFLUX_FUTURE);
+
+    return lflux_describe(L, LFLUX_FUTURE, lf->f ? lf : NULL);
+}
+
+static const luaL_Reg methods[] = {
+    {"wait", future_wait},       {"get", future_get},
+    {"next", future_next},       {"then_", future_then},
+    {"next_", future_then},      {"results", future_results},
+    {"ready", future_ready},     {"rank", future_rank},
+    {"destroy", future_destroy}, {NULL, NULL},
+};
+
+void lflux_future_register(lua_State *L)
+{
+    lflux_class(L, LFLUX_FUTURE, methods, future_gc, future_tostring);
+}
