@@ -31,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvs_pack.h"
 #include "kvsstore_private.h"
 
 /* --- keeping and giving back --- */
@@ -274,24 +275,28 @@ static void undo(kvsstore_t *s)
         kvsdir_forget(&s->make);
 }
 
-int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
+static int apply_txn(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
 {
     struct kvs_txn_iter it;
     struct kvs_op op;
+    int rc = kvs_txn_open(&it, txn, len, NULL, err);
+    while (rc >= 0 && (rc = kvs_txn_next(&it, &op, err)) == 1)
+        rc = kvsstore_op(s, &op, err);
+    return rc;
+}
+
+int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
+{
     struct chunk_use *uses = s->uses;
     int rc;
     if (s->spoilt) {
         errno = ENOMEM;
         return kvsstore_no_memory(err);
     }
-    if (kvs_txn_open(&it, txn, len, NULL, err) < 0)
-        return -1;
     s->journal = NULL;
     s->miss.n = 0;
-    while ((rc = kvs_txn_next(&it, &op, err)) == 1) {
-        if ((rc = kvsstore_op(s, &op, err)) < 0)
-            break;
-    }
+    rc =
+        kvs_pack_is(txn, len) ? kvsstore_apply_pack(s, txn, len, err) : apply_txn(s, txn, len, err);
     if (rc < 0) {
         int saved = errno;
         s->uses = uses;

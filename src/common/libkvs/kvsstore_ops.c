@@ -181,6 +181,19 @@ static int op_put(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
     return set(s, p.dir, &ent, err);
 }
 
+int kvsstore_op_put(kvsstore_t *s, const struct kvs_op *op, const struct treeobj_entry *value,
+                    errmsg_t *err)
+{
+    struct place p = {.links = 0};
+    if (value_place(s, op, &p, err) < 0)
+        return -1;
+    struct kvsent ent = entry_at(&p, value->type);
+    ent.e.len = value->len;
+    ent.e.data = value->data;
+    ent.e.digest = value->digest;
+    return set(s, p.dir, &ent, err);
+}
+
 static int op_append(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
 {
     struct place p = {.links = 0};

@@ -59,6 +59,13 @@ int kvsstore_no_memory(errmsg_t *err);
 /* --- kvsstore_ops.c --- */
 
 int kvsstore_op(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err);
+/* Put what `value` is (kvsvalue_settle()) to the key of a plain put. */
+int kvsstore_op_put(kvsstore_t *s, const struct kvs_op *op, const struct treeobj_entry *value,
+                    errmsg_t *err);
+
+/* --- kvsstore_pack.c --- */
+
+int kvsstore_apply_pack(kvsstore_t *s, const void *pack, size_t len, errmsg_t *err);
 
 /* --- kvsstore_disk.c --- */
 

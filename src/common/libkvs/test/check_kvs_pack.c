@@ -8,6 +8,7 @@
 
 #include "libkvs/kvs_pack.h"
 #include "libkvs/kvs_set.h"
+#include "libkvs/kvsstore.h"
 
 struct pack {
     uint8_t *data;
@@ -291,6 +292,74 @@ START_TEST(trees)
 }
 END_TEST
 
+/* A store ends at the same root by a pack as by its transactions. */
+struct store {
+    blobref_t *b;
+    content_t *c;
+    kvsstore_t *s;
+};
+
+static void store_open(struct store *st)
+{
+    st->b = blobref_create("sha256", NULL);
+    st->c = content_create(st->b, 0);
+    st->s = kvsstore_create(st->c);
+    ck_assert_ptr_nonnull(st->s);
+    ck_assert_int_eq(kvsstore_begin(st->s), 0);
+}
+
+static void store_close(struct store *st)
+{
+    kvsstore_destroy(st->s);
+    content_destroy(st->c);
+    blobref_destroy(st->b);
+}
+
+START_TEST(stored)
+{
+    static uint8_t big[100000];
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        struct store a, b;
+        struct kvs_txn_buf txns[40] = {{0}}, bad = {0};
+        kvs_set_t *s = kvs_set_create();
+        errmsg_t err = {""};
+        random_state = seed * 31337;
+        store_open(&a);
+        store_open(&b);
+        for (unsigned i = 0; i < 40; i++) {
+            char key[32];
+            random_txn(&txns[i], false, i, true);
+            snprintf(key, sizeof(key), "big%u", i);
+            big[5] = i % 2; /* one value of 100 kB for many keys */
+            put(&txns[i], key, big, sizeof(big));
+            ck_assert_int_eq(kvsstore_apply(a.s, txns[i].data, txns[i].len, &err), 0);
+            merge(s, txns[i].data, txns[i].len);
+        }
+        struct pack p = encode(s);
+        ck_assert_msg(kvsstore_apply(b.s, p.data, p.len, &err) == 0, "%s", err.text);
+        /* One that fails leaves nothing behind. */
+        kvs_set_clear(s);
+        put(&bad, "aaa", big, sizeof(big));
+        put(&bad, "big3.x", big, 1);
+        merge(s, bad.data, bad.len);
+        struct pack q = encode(s);
+        ck_assert_int_eq(kvsstore_apply(b.s, q.data, q.len, &err), -1);
+        ck_assert_int_eq(errno, ENOTDIR);
+        ck_assert_int_eq(kvsstore_end(a.s, &err), 1);
+        ck_assert_int_eq(kvsstore_end(b.s, &err), 1);
+        ck_assert_mem_eq(kvsstore_root(a.s), kvsstore_root(b.s), 32);
+        free(p.data);
+        free(q.data);
+        kvs_set_destroy(s);
+        kvs_txn_buf_clear(&bad);
+        for (unsigned i = 0; i < 40; i++)
+            kvs_txn_buf_clear(&txns[i]);
+        store_close(&a);
+        store_close(&b);
+    }
+}
+END_TEST
+
 /* --- bytes that are none --- */
 
 static int walk(const void *data, size_t len)
@@ -485,6 +554,7 @@ int main(void)
     tcase_add_test(tc, sizes);
     tcase_add_test(tc, interleaved);
     tcase_add_test(tc, trees);
+    tcase_add_test(tc, stored);
     tcase_add_test(tc, refused);
     tcase_add_test(tc, bombs);
     tcase_add_test(tc, stream);
