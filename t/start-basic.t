@@ -34,6 +34,9 @@ exits 137 "killed by signal 9" session 2 "$M" -- sh -c 'kill -9 $$'
 # shellcheck disable=SC2016
 exits 143 "killed by signal 15" session 1 "$M" -- sh -c 'kill -15 $$'
 exits 127 "no such command" session 2 "$M" -- /nonexistent/command
+exits 127 "also when other brokers hear of it before they hear that the session runs" \
+    session 8 "$M" --topology=flat -- /nonexistent/command
+unlike "$err" 'broker [0-9]+ ended' "which is no failure of theirs"
 isnt "$err" "" "with a sentence"
 exits 126 "a command that cannot be run" session 2 "$M" -- /etc/passwd
 

@@ -212,9 +212,12 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
         }
         break;
     case CORE_EXIT:
-        /* The code is the initial program's, and rank 0's to give.  A broker that never came to
-         * run one says why not. */
-        b->exit_code = core_rank(c) == 0 || b->failed || !b->ran ? core_exit_code(c) : 0;
+        /* The code is the initial program's, and rank 0's to give.  A broker that gave up before
+         * the session ran says so; not one that hears of the session's end before it hears that
+         * it ran, as when the initial program ends at once. */
+        b->exit_code = core_rank(c) == 0 || b->failed || (!b->ran && !core_was_told(c))
+                           ? core_exit_code(c)
+                           : 0;
         b->orderly = true;
         flux_reactor_stop(b->r, 0);
         break;

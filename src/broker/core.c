@@ -521,6 +521,11 @@ int core_exit_code(const core_t *c)
     return c->exit_code;
 }
 
+bool core_was_told(const core_t *c)
+{
+    return c->down_told;
+}
+
 const idset_t *core_ranks_up(const core_t *c)
 {
     return c->up;

@@ -160,6 +160,8 @@ const topology_t *core_topology(const core_t *c);
 flux_reactor_t *core_reactor(core_t *c);
 uint64_t core_event_seq(const core_t *c); /* last event accepted */
 int core_exit_code(const core_t *c);
+/* Did this rank go down because its parent said that the session does? */
+bool core_was_told(const core_t *c);
 const idset_t *core_ranks_up(const core_t *c); /* ready ranks as known here; complete at the root */
 const idset_t *core_ranks_lost(const core_t *c);
 

@@ -519,6 +519,8 @@ static void shutdown_cb(core_t *c, struct peer *p, const void *in, const flux_ms
 {
     const struct text *t = in;
 
+    if (c->state < CORE_DOWN)
+        c->down_told = true;
     overlay_shutdown(c, t->rc, t->reason);
 }
 

@@ -314,7 +314,9 @@ int cmd_subcommand(struct cmd *c, const char *text, const struct cmd_sub subs[],
         s++;
     if (!s->name)
         return cmd_usage_error(c, "'%s' is not one of its commands", argv[1]);
-    snprintf(c->priv->full_name, sizeof(c->priv->full_name), "%s %s", c->name, s->name);
+    char full[sizeof(c->priv->full_name)]; /* c->name may be that already */
+    snprintf(full, sizeof(full), "%s %s", c->name, s->name);
+    memcpy(c->priv->full_name, full, sizeof(full));
     c->name = c->priv->full_name;
     return s->fn(c, argc - 1, argv + 1);
 }

@@ -43,7 +43,8 @@ static const struct cmd_usage usage = {
     "Send requests to a rank or a service (default: the local broker) and print the hops each\n"
     "took, the time until its answer, and statistics at the end.",
     opts,
-    "Exit code 1 also when a request was not answered.",
+    "Exit code 1 also when a request was not answered. A service that does not exist is asked\n"
+    "once.",
     0,
 };
 
@@ -84,6 +85,7 @@ struct ping {
     uint64_t sent;
     uint64_t answered;
     uint64_t failed;
+    bool nobody; /* there is no such service: more requests would be answered the same */
     double min;
     double max;
     double sum;
@@ -107,7 +109,7 @@ static void send_probe(struct ping *p);
 
 static void stop_when_done(struct ping *p)
 {
-    if (p->count && p->answered + p->failed >= p->count)
+    if (p->nobody || (p->count && p->answered + p->failed >= p->count))
         flux_reactor_stop(flux_get_reactor(p->h), 0);
     else if (p->interval <= 0.)
         send_probe(p);
@@ -150,6 +152,7 @@ static void answer_cb(flux_future_t *f, void *arg)
 
     if (flux_rpc_get_struct(f, &response_schema, &m, &err) < 0) {
         p->failed++;
+        p->nobody = errno == ENOSYS;
         cmd_error(p->c, "request %llu to %s: %s", (unsigned long long)pr->seq, p->topic, err.text);
     } else if (m.seq != pr->seq || strcmp(m.pad, p->pad) != 0) {
         p->failed++;
