@@ -1,0 +1,799 @@
+/* check_kvsstore_ops.c - all operations against a model in plain C: contents, errors, canonical
+ * roots, references; and each operation's own rules. */
+#include "config.h"
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libkvs/kvs_txn.h"
+#include "libkvs/kvsstore.h"
+#include "libkvs/kvsvalue.h"
+
+static blobref_t *blobref;
+static struct kvsmiss miss;
+
+struct fixture {
+    content_t *content;
+    kvsstore_t *store;
+};
+
+static struct fixture fresh(void)
+{
+    struct fixture f;
+    f.content = content_create(blobref, 0);
+    f.store = kvsstore_create(f.content);
+    ck_assert_ptr_nonnull(f.store);
+    return f;
+}
+
+static void drop(struct fixture *f)
+{
+    kvsstore_destroy(f->store);
+    content_destroy(f->content);
+}
+
+static void setup(void)
+{
+    blobref = blobref_create("sha256", NULL);
+}
+
+static void teardown(void)
+{
+    blobref_destroy(blobref);
+}
+
+static uint32_t rnd(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33);
+}
+
+/* --- the model: a sorted list of keys --- */
+
+struct item {
+    char key[100];
+    bool dir;
+    char *data;
+    size_t len;
+};
+struct model {
+    struct item *item;
+    size_t n;
+};
+
+static int cmp_item(const void *a, const void *b)
+{
+    return strcmp(((const struct item *)a)->key, ((const struct item *)b)->key);
+}
+
+static struct item *find(struct model *m, const char *key)
+{
+    struct item want;
+    snprintf(want.key, sizeof(want.key), "%s", key);
+    return bsearch(&want, m->item, m->n, sizeof(want), cmp_item);
+}
+
+static void add_item(struct model *m, const char *key, bool dir, const char *data, size_t len)
+{
+    m->item = realloc(m->item, (m->n + 1) * sizeof(*m->item));
+    struct item *it = &m->item[m->n++];
+    snprintf(it->key, sizeof(it->key), "%s", key);
+    it->dir = dir;
+    it->data = malloc(len + 1);
+    it->len = len;
+    if (len)
+        memcpy(it->data, data, len);
+    qsort(m->item, m->n, sizeof(*m->item), cmp_item);
+}
+
+static bool below(const char *key, const char *dir)
+{
+    size_t n = strlen(dir);
+    return strncmp(key, dir, n) == 0 && (key[n] == '.' || key[n] == '\0');
+}
+
+static void del_tree(struct model *m, const char *key)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        if (below(m->item[i].key, key))
+            free(m->item[i].data);
+        else
+            m->item[n++] = m->item[i];
+    }
+    m->n = n;
+}
+
+static struct model copy_model(const struct model *m)
+{
+    struct model c = {.item = malloc((m->n + 1) * sizeof(struct item)), .n = m->n};
+    for (size_t i = 0; i < m->n; i++) {
+        c.item[i] = m->item[i];
+        c.item[i].data = malloc(m->item[i].len + 1);
+        memcpy(c.item[i].data, m->item[i].data, m->item[i].len);
+    }
+    return c;
+}
+
+static void free_model(struct model *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        free(m->item[i].data);
+    free(m->item);
+    *m = (struct model){NULL, 0};
+}
+
+/* Make the directories on the way; ENOTDIR when one is a value. */
+static int make_way(struct model *m, const char *key)
+{
+    char dir[100];
+    for (const char *dot = strchr(key, '.'); dot; dot = strchr(dot + 1, '.')) {
+        snprintf(dir, sizeof(dir), "%.*s", (int)(dot - key), key);
+        struct item *it = find(m, dir);
+        if (!it)
+            add_item(m, dir, true, NULL, 0);
+        else if (!it->dir)
+            return ENOTDIR;
+    }
+    return 0;
+}
+
+static int way_error(struct model *m, const char *key)
+{
+    char dir[100];
+    for (const char *dot = strchr(key, '.'); dot; dot = strchr(dot + 1, '.')) {
+        snprintf(dir, sizeof(dir), "%.*s", (int)(dot - key), key);
+        struct item *it = find(m, dir);
+        if (it && !it->dir)
+            return ENOTDIR;
+        if (!it)
+            return 0;
+    }
+    return 0;
+}
+
+static int m_put(struct model *m, const char *key, const char *data, size_t len, bool append)
+{
+    int rc = make_way(m, key);
+    struct item *it = find(m, key);
+    if (rc)
+        return rc;
+    if (!it) {
+        add_item(m, key, false, data, len);
+        return 0;
+    }
+    if (it->dir)
+        return EISDIR;
+    size_t at = append ? it->len : 0;
+    it->data = realloc(it->data, at + len + 1);
+    memcpy(it->data + at, data, len);
+    it->len = at + len;
+    return 0;
+}
+
+static int m_mkdir(struct model *m, const char *key)
+{
+    int rc = make_way(m, key);
+    struct item *it = find(m, key);
+    if (rc)
+        return rc;
+    if (!it)
+        add_item(m, key, true, NULL, 0);
+    return it && !it->dir ? EEXIST : 0;
+}
+
+static int m_unlink(struct model *m, const char *key)
+{
+    int rc = way_error(m, key);
+    if (!rc)
+        del_tree(m, key);
+    return rc;
+}
+
+static int m_transfer(struct model *m, const char *from, const char *to, bool move)
+{
+    struct item *src;
+    struct model tree = {NULL, 0};
+    char key[200];
+    bool root = strcmp(from, ".") == 0;
+    if (!root) {
+        int rc = way_error(m, from);
+        if (rc)
+            return rc;
+        if (!(src = find(m, from)))
+            return ENOENT;
+        if (move && src->dir && strcmp(from, to) != 0 && below(to, from))
+            return EINVAL;
+    }
+    bool dir = root || find(m, from)->dir;
+    /* What is copied is what was there before the way was made. */
+    for (size_t i = 0; i < m->n; i++) {
+        if (root || below(m->item[i].key, from)) {
+            const char *rest = root ? m->item[i].key : m->item[i].key + strlen(from);
+            snprintf(key, sizeof(key), "%s%s%s", to, root ? "." : "", rest);
+            if (strlen(key) >= 90) {
+                free_model(&tree);
+                return -1; /* too deep for the model: not done */
+            }
+            add_item(&tree, key, m->item[i].dir, m->item[i].data, m->item[i].len);
+        }
+    }
+    int rc = make_way(m, to);
+    struct item *dst = find(m, to);
+    if (rc == 0 && move && strcmp(from, to) == 0) {
+        free_model(&tree);
+        return 0;
+    }
+    if (rc == 0 && dst && dst->dir)
+        rc = EISDIR;
+    if (rc == 0 && dst && dir)
+        rc = EEXIST;
+    if (rc == 0) {
+        if (move)
+            del_tree(m, from);
+        if (find(m, to))
+            del_tree(m, to);
+        if (root)
+            add_item(m, to, true, NULL, 0);
+        for (size_t i = 0; i < tree.n; i++)
+            add_item(m, tree.item[i].key, tree.item[i].dir, tree.item[i].data, tree.item[i].len);
+    }
+    free_model(&tree);
+    return rc;
+}
+
+/* --- both --- */
+
+static void add(struct kvs_txn_buf *b, enum kvs_op_type type, unsigned flags, const char *key,
+                const void *val, size_t len)
+{
+    errmsg_t err = {""};
+    ck_assert_msg(kvs_txn_buf_add(b, type, flags, key, strlen(key), val, len, &err) == 0, "%s",
+                  err.text);
+}
+
+static void random_key(char *buf, size_t size, uint64_t *seed)
+{
+    static const char *const names[] = {"a", "b", "c", "d.e", "a.b", "b.c.d"};
+    unsigned r = rnd(seed) % 100;
+    if (r < 30)
+        snprintf(buf, size, "%s", names[rnd(seed) % 6]);
+    else if (r < 70)
+        snprintf(buf, size, "%s.k%u", names[rnd(seed) % 6], rnd(seed) % 60);
+    else
+        snprintf(buf, size, "%s.%s", names[rnd(seed) % 6], names[rnd(seed) % 6]);
+}
+
+static size_t random_len(uint64_t *seed)
+{
+    unsigned r = rnd(seed) % 100;
+    if (r < 60)
+        return rnd(seed) % 40;
+    if (r < 80)
+        return 250 + rnd(seed) % 15;
+    if (r < 95)
+        return 1000 + rnd(seed) % 3000;
+    return r < 98 ? TREEOBJ_CHUNK - 5 + rnd(seed) % 10 : 60000 + rnd(seed) % 40000;
+}
+
+static struct treeobj_entry entry(struct fixture *f, const char *key)
+{
+    struct treeobj_entry e;
+    miss.n = 0;
+    if (kvswalk_find(f->content, kvsstore_root(f->store), key, strlen(key), KVSWALK_NOFOLLOW, &e,
+                     NULL, &miss, NULL) < 0)
+        e.type = 0;
+    return e;
+}
+
+struct counted {
+    struct fixture *f;
+    size_t n;
+};
+
+static int count_entry(const struct treeobj_entry *e, void *arg)
+{
+    struct counted *x = arg;
+    x->n++;
+    return e->type == TREEOBJ_DIR
+               ? kvswalk_dir(x->f->content, e->digest, count_entry, x, &miss, NULL)
+               : 0;
+}
+
+static void compare(struct fixture *f, struct model *m)
+{
+    struct counted x = {f, 0};
+    for (size_t i = 0; i < m->n; i++) {
+        const struct item *it = &m->item[i];
+        struct treeobj_entry e = entry(f, it->key);
+        if (it->dir) {
+            ck_assert_msg(e.type == TREEOBJ_DIR, "%s", it->key);
+            continue;
+        }
+        ck_assert_msg(treeobj_is_value(&e), "%s", it->key);
+        ck_assert_uint_eq(e.len, it->len);
+        char *buf = malloc(it->len + 1);
+        ck_assert_int_eq(kvsvalue_read(f->content, &e, 0, it->len, buf, &miss, NULL), 0);
+        ck_assert(memcmp(buf, it->data, it->len) == 0);
+        free(buf);
+    }
+    ck_assert_int_eq(kvswalk_dir(f->content, kvsstore_root(f->store), count_entry, &x, &miss, NULL),
+                     0);
+    ck_assert_uint_eq(x.n, m->n);
+}
+
+/* The contents of the model, put into another store in another order: the same root, and as many
+ * objects, so no reference too many or too few. */
+static void rebuild(struct fixture *f, struct model *m, uint64_t *seed)
+{
+    struct fixture g = fresh();
+    struct kvs_txn_buf b = {0};
+    size_t *order = malloc((m->n + 1) * sizeof(*order));
+    for (size_t i = 0; i < m->n; i++)
+        order[i] = i;
+    for (size_t i = m->n; i > 1; i--) {
+        size_t j = rnd(seed) % i, t = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = t;
+    }
+    for (size_t i = 0; i < m->n; i++) {
+        const struct item *it = &m->item[order[i]];
+        add(&b, it->dir ? KVS_OP_MKDIR : KVS_OP_PUT, 0, it->key, it->data, it->dir ? 0 : it->len);
+    }
+    if (b.nops > 0) {
+        ck_assert_int_eq(kvsstore_begin(g.store), 0);
+        ck_assert_int_eq(kvsstore_apply(g.store, b.data, b.len, NULL), 0);
+        ck_assert_int_eq(kvsstore_end(g.store, NULL), 1);
+    }
+    while (kvsstore_collect(g.store, 1000))
+        ;
+    ck_assert_mem_eq(kvsstore_root(f->store), kvsstore_root(g.store), 32);
+    struct content_stats a, c;
+    content_get_stats(f->content, &a);
+    content_get_stats(g.content, &c);
+    ck_assert_uint_eq(a.objects, c.objects);
+    ck_assert_uint_eq(a.bytes, c.bytes);
+    free(order);
+    kvs_txn_buf_clear(&b);
+    drop(&g);
+}
+
+/* One random operation on both: what the model says of it (-1: cannot be modelled). */
+static int random_op(struct model *m, struct kvs_txn_buf *b, uint64_t *seed)
+{
+    static char data[110000];
+    char key[100], from[100];
+    unsigned r = rnd(seed) % 100;
+    random_key(key, sizeof(key), seed);
+    random_key(from, sizeof(from), seed);
+    size_t len = random_len(seed);
+    memset(data, 'a' + (int)(rnd(seed) % 26), len);
+    if (len > 8)
+        snprintf(data, 8, "%u", rnd(seed));
+    if (r < 40) {
+        add(b, KVS_OP_PUT, 0, key, data, len);
+        return m_put(m, key, data, len, false);
+    }
+    if (r < 65) {
+        add(b, KVS_OP_APPEND, 0, key, data, len);
+        return m_put(m, key, data, len, true);
+    }
+    if (r < 75) {
+        add(b, KVS_OP_UNLINK, KVS_OP_RECURSIVE, key, NULL, 0);
+        return m_unlink(m, key);
+    }
+    if (r < 80) {
+        add(b, KVS_OP_MKDIR, 0, key, NULL, 0);
+        return m_mkdir(m, key);
+    }
+    if (r < 85) {
+        bool there = way_error(m, key) == 0 && find(m, key);
+        add(b, KVS_OP_GUARD, KVS_OP_ABSENT, key, NULL, 0);
+        return there ? EAGAIN : 0;
+    }
+    if (r < 92) {
+        int rc = m_transfer(m, from, key, true);
+        if (rc >= 0)
+            add(b, KVS_OP_MOVE, 0, key, from, strlen(from));
+        return rc;
+    }
+    if (r == 92 && m->n < 20)
+        snprintf(from, sizeof(from), ".");
+    int rc = m_transfer(m, from, key, false);
+    if (rc >= 0)
+        add(b, KVS_OP_COPY, 0, key, from, strlen(from));
+    return rc;
+}
+
+START_TEST(model)
+{
+    struct fixture f = fresh();
+    struct model m = {NULL, 0};
+    uint64_t seed = 100 + (uint64_t)_i;
+    unsigned failures = 0;
+    for (int change = 0; change < 60; change++) {
+        struct kvs_txn_buf txns[8] = {{0}};
+        unsigned ntxns = rnd(&seed) % 8 + 1;
+        ck_assert_int_eq(kvsstore_begin(f.store), 0);
+        for (unsigned t = 0; t < ntxns; t++) {
+            struct model next = copy_model(&m);
+            unsigned nops = rnd(&seed) % 6 + 1;
+            int want = 0;
+            errmsg_t err = {""};
+            if (m.n > 400) { /* keep it small */
+                add(&txns[t], KVS_OP_UNLINK, KVS_OP_RECURSIVE, "a", NULL, 0);
+                add(&txns[t], KVS_OP_UNLINK, KVS_OP_RECURSIVE, "b", NULL, 0);
+                m_unlink(&next, "a");
+                m_unlink(&next, "b");
+            }
+            for (unsigned i = 0; i < nops && want <= 0; i++)
+                want = random_op(&next, &txns[t], &seed);
+            want = want < 0 ? 0 : want;
+            if (txns[t].nops == 0) {
+                free_model(&next);
+                continue;
+            }
+            int rc = kvsstore_apply(f.store, txns[t].data, txns[t].len, &err);
+            ck_assert_msg(want == (rc < 0 ? errno : 0), "want %s, got %s: %s", strerror(want),
+                          rc < 0 ? strerror(errno) : "success", err.text);
+            if (want) {
+                failures++;
+                ck_assert_str_ne(err.text, "");
+                free_model(&next);
+            } else {
+                free_model(&m);
+                m = next;
+            }
+        }
+        ck_assert_int_ge(kvsstore_end(f.store, NULL), 0);
+        for (unsigned t = 0; t < ntxns; t++)
+            kvs_txn_buf_clear(&txns[t]);
+        while (kvsstore_collect(f.store, 7))
+            ;
+        if (change % 10 == 9) {
+            compare(&f, &m);
+            rebuild(&f, &m, &seed);
+        }
+    }
+    ck_assert_uint_gt(failures, 10);
+    free_model(&m);
+    drop(&f);
+}
+END_TEST
+
+/* --- rules of one operation --- */
+
+static int commit(struct fixture *f, struct kvs_txn_buf *b, errmsg_t *err)
+{
+    errmsg_t own;
+    int errnum = 0;
+    err = err ? err : &own;
+    ck_assert_int_eq(kvsstore_begin(f->store), 0);
+    if (kvsstore_apply(f->store, b->data, b->len, err) < 0)
+        errnum = errno;
+    ck_assert_int_ge(kvsstore_end(f->store, NULL), 0);
+    kvs_txn_buf_clear(b);
+    while (kvsstore_collect(f->store, 10))
+        ;
+    return errnum;
+}
+
+static int op(struct fixture *f, enum kvs_op_type type, unsigned flags, const char *key,
+              const char *val)
+{
+    struct kvs_txn_buf b = {0};
+    add(&b, type, flags, key, val, val ? strlen(val) : 0);
+    return commit(f, &b, NULL);
+}
+
+static const char *get(struct fixture *f, const char *key)
+{
+    static char buf[100];
+    struct treeobj_entry e;
+    miss.n = 0;
+    if (kvswalk_find(f->content, kvsstore_root(f->store), key, strlen(key), 0, &e, NULL, &miss,
+                     NULL) < 0)
+        return "(none)";
+    if (e.type == TREEOBJ_DIR)
+        return "(dir)";
+    ck_assert_uint_lt(e.len, sizeof(buf));
+    kvsvalue_read(f->content, &e, 0, e.len, buf, &miss, NULL);
+    buf[e.len] = '\0';
+    return buf;
+}
+
+START_TEST(links)
+{
+    struct fixture f = fresh();
+    ck_assert_int_eq(op(&f, KVS_OP_PUT, 0, "d.x", "1"), 0);
+    ck_assert_int_eq(op(&f, KVS_OP_SYMLINK, 0, "l", "d.x"), 0);
+    ck_assert_int_eq(op(&f, KVS_OP_SYMLINK, 0, "dl", "d"), 0);
+    ck_assert_int_eq(op(&f, KVS_OP_APPEND, 0, "l", "2"), 0);
+    ck_assert_str_eq(get(&f, "d.x"), "12");
+    ck_assert_int_eq(op(&f, KVS_OP_APPEND, 0, "dl.y", "3"), 0);
+    ck_assert_str_eq(get(&f, "d.y"), "3");
+    ck_assert_int_eq(op(&f, KVS_OP_APPEND, 0, "dl", "3"), EISDIR);
+    /* A link at the end is copied and moved itself, and replaced itself. */
+    ck_assert_int_eq(op(&f, KVS_OP_COPY, 0, "l2", "l"), 0);
+    ck_assert_int_eq(entry(&f, "l2").type, TREEOBJ_LINK);
+    ck_assert_int_eq(op(&f, KVS_OP_MOVE, 0, "e.l3", "l2"), 0);
+    ck_assert_int_eq(entry(&f, "e.l3").type, TREEOBJ_LINK);
+    ck_assert_int_eq(entry(&f, "l2").type, 0);
+    ck_assert_int_eq(op(&f, KVS_OP_COPY, 0, "e.l3", "dl.y"), 0);
+    ck_assert_str_eq(get(&f, "e.l3"), "3");
+    ck_assert_str_eq(get(&f, "d.x"), "12");
+    /* Into itself, by way of a link too. */
+    ck_assert_int_eq(op(&f, KVS_OP_MOVE, 0, "d.in", "d"), EINVAL);
+    ck_assert_int_eq(op(&f, KVS_OP_MOVE, 0, "dl.a.b", "d"), EINVAL);
+    ck_assert_int_eq(op(&f, KVS_OP_MOVE, 0, "d", "d"), 0);
+    ck_assert_int_eq(op(&f, KVS_OP_MOVE, 0, "x", "nothing"), ENOENT);
+    ck_assert_int_eq(op(&f, KVS_OP_COPY, 0, "d.copy", "d"), 0);
+    ck_assert_str_eq(get(&f, "d.copy.x"), "12");
+    ck_assert_str_eq(get(&f, "d.copy.copy"), "(none)");
+    ck_assert_int_eq(op(&f, KVS_OP_COPY, 0, "all", "."), 0);
+    ck_assert_str_eq(get(&f, "all.d.copy.x"), "12");
+    ck_assert_str_eq(get(&f, "all.all"), "(none)");
+    /* Copies are independent. */
+    ck_assert_int_eq(op(&f, KVS_OP_PUT, 0, "d.x", "new"), 0);
+    ck_assert_str_eq(get(&f, "all.d.x"), "12");
+    drop(&f);
+}
+END_TEST
+
+static void add_guard(struct kvs_txn_buf *b, struct fixture *f, const char *key)
+{
+    uint8_t tag[KVS_TAG_SIZE];
+    struct treeobj_entry e = entry(f, key);
+    ck_assert_int_ne(e.type, 0);
+    ck_assert_int_eq(kvsvalue_tag(blobref, &e, tag), 0);
+    add(b, KVS_OP_GUARD, 0, key, tag, sizeof(tag));
+}
+
+START_TEST(guards)
+{
+    static const char *const keys[] = {"small", "large", "d", "l"};
+    struct fixture f = fresh();
+    struct kvs_txn_buf b = {0};
+    errmsg_t err = {""};
+    char large[1000];
+    memset(large, 'x', sizeof(large));
+    add(&b, KVS_OP_PUT, 0, "small", "1", 1);
+    add(&b, KVS_OP_PUT, 0, "large", large, sizeof(large));
+    add(&b, KVS_OP_PUT, 0, "d.x", "1", 1);
+    add(&b, KVS_OP_SYMLINK, 0, "l", "small", 5);
+    ck_assert_int_eq(commit(&f, &b, NULL), 0);
+    for (size_t i = 0; i < 4; i++) {
+        struct kvs_txn_buf g = {0};
+        uint64_t version = kvsstore_version(f.store);
+        add_guard(&b, &f, keys[i]);
+        add_guard(&g, &f, keys[i]);
+        add(&b, KVS_OP_PUT, 0, "count", "1", 1);
+        ck_assert_int_eq(commit(&f, &b, NULL), 0);
+        ck_assert_uint_eq(kvsstore_version(f.store), version + 1);
+        /* Changed: by value, below, or the link. */
+        add(&g, KVS_OP_PUT, 0, "count", "2", 1);
+        if (i == 3)
+            ck_assert_int_eq(op(&f, KVS_OP_SYMLINK, 0, "l", "large"), 0);
+        else
+            ck_assert_int_eq(op(&f, KVS_OP_PUT, 0, i == 2 ? "d.x" : keys[i], "2"), 0);
+        ck_assert_int_eq(commit(&f, &g, &err), EAGAIN);
+        ck_assert_ptr_nonnull(strstr(err.text, keys[i]));
+        ck_assert_str_eq(get(&f, "count"), "1");
+    }
+    ck_assert_int_eq(op(&f, KVS_OP_GUARD, KVS_OP_ABSENT, "small", NULL), EAGAIN);
+    ck_assert_int_eq(op(&f, KVS_OP_GUARD, KVS_OP_ABSENT, "none.at.all", NULL), 0);
+    ck_assert_int_eq(op(&f, KVS_OP_GUARD, KVS_OP_ABSENT, "small.below.a.value", NULL), 0);
+    /* Of what was made in the same transaction, and in the same root change. */
+    add(&b, KVS_OP_GUARD, KVS_OP_ABSENT, "new", NULL, 0);
+    add(&b, KVS_OP_PUT, 0, "new", "1", 1);
+    add(&b, KVS_OP_GUARD, KVS_OP_ABSENT, "new", NULL, 0);
+    ck_assert_int_eq(commit(&f, &b, NULL), EAGAIN);
+    ck_assert_str_eq(get(&f, "new"), "(none)");
+    struct kvs_txn_buf first = {0}, second = {0};
+    add_guard(&first, &f, "small");
+    add(&first, KVS_OP_PUT, 0, "small", "first", 5);
+    add_guard(&second, &f, "small");
+    add(&second, KVS_OP_PUT, 0, "small", "second", 6);
+    ck_assert_int_eq(kvsstore_begin(f.store), 0);
+    ck_assert_int_eq(kvsstore_apply(f.store, first.data, first.len, NULL), 0);
+    ck_assert_int_eq(kvsstore_apply(f.store, second.data, second.len, NULL), -1);
+    ck_assert_int_eq(errno, EAGAIN);
+    ck_assert_int_eq(kvsstore_end(f.store, NULL), 1);
+    ck_assert_str_eq(get(&f, "small"), "first");
+    kvs_txn_buf_clear(&first);
+    kvs_txn_buf_clear(&second);
+    /* Of a directory and a large value that were changed in this root change. */
+    add(&b, KVS_OP_PUT, 0, "d.x", "1", 1);
+    add(&b, KVS_OP_COPY, 0, "e", "d", 1);
+    add(&b, KVS_OP_APPEND, 0, "large", large, 300);
+    add(&b, KVS_OP_APPEND, 0, "large", large, 300);
+    add(&b, KVS_OP_COPY, 0, "larger", "large", 5);
+    ck_assert_int_eq(commit(&f, &b, NULL), 0);
+    ck_assert_mem_eq(entry(&f, "d").digest, entry(&f, "e").digest, 32);
+    ck_assert_mem_eq(entry(&f, "large").digest, entry(&f, "larger").digest, 32);
+    drop(&f);
+}
+END_TEST
+
+START_TEST(chunks)
+{
+    struct fixture f = fresh();
+    struct kvs_txn_buf b = {0};
+    static uint8_t data[TREEOBJ_CHUNK];
+    uint8_t digests[3 * 32];
+    struct kvsstore_stats st;
+    errmsg_t err = {""};
+    ck_assert_int_eq(kvsstore_upload(f.store, data, 0, 1, digests, &err), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_int_eq(kvsstore_upload(f.store, data, TREEOBJ_CHUNK, 1, digests, &err), 0);
+    data[0] = 1;
+    ck_assert_int_eq(kvsstore_upload(f.store, data, TREEOBJ_CHUNK, 2, digests + 32, &err), 0);
+    data[0] = 2;
+    ck_assert_int_eq(kvsstore_upload(f.store, data, 10, 3, digests + 64, &err), 0);
+    while (kvsstore_collect(f.store, 1000))
+        ;
+    /* One that is missing, one of the wrong size. */
+    digests[40] ^= 1;
+    ck_assert_int_eq(
+        kvs_txn_buf_add_chunks(&b, "k", 1, 2 * TREEOBJ_CHUNK + 10, digests, 3, 32, NULL), 0);
+    ck_assert_int_eq(commit(&f, &b, &err), ENOENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "'k'"));
+    digests[40] ^= 1;
+    ck_assert_int_eq(
+        kvs_txn_buf_add_chunks(&b, "k", 1, 2 * TREEOBJ_CHUNK + 9, digests, 3, 32, NULL), 0);
+    ck_assert_int_eq(commit(&f, &b, &err), EINVAL);
+    ck_assert_int_eq(
+        kvs_txn_buf_add_chunks(&b, "k", 1, 2 * TREEOBJ_CHUNK, digests + 32, 2, 32, NULL), 0);
+    ck_assert_int_eq(commit(&f, &b, &err), EINVAL);
+    ck_assert_int_eq(kvs_txn_buf_add_chunks(&b, "k", 1, 10, digests, 1, 20, NULL), 0);
+    ck_assert_int_eq(commit(&f, &b, &err), EINVAL);
+    /* An object that is no chunk. */
+    ck_assert_int_eq(kvs_txn_buf_add_chunks(&b, "k", 1, 10, kvsstore_root(f.store), 1, 32, NULL),
+                     0);
+    ck_assert_int_eq(commit(&f, &b, &err), ENOENT);
+    kvsstore_get_stats(f.store, &st);
+    ck_assert_uint_eq(st.uploads, 3);
+    /* Two transactions in one root change; the second fails, and its uploads stay. */
+    struct kvs_txn_buf bad = {0};
+    ck_assert_int_eq(kvs_txn_buf_add_chunks(&b, "k", 1, 2 * TREEOBJ_CHUNK, digests, 2, 32, NULL),
+                     0);
+    ck_assert_int_eq(kvs_txn_buf_add_chunks(&bad, "j", 1, 10, digests + 64, 1, 32, NULL), 0);
+    add(&bad, KVS_OP_UNLINK, KVS_OP_MUST, "nothing", NULL, 0);
+    ck_assert_int_eq(kvsstore_begin(f.store), 0);
+    ck_assert_int_eq(kvsstore_apply(f.store, b.data, b.len, NULL), 0);
+    ck_assert_int_eq(kvsstore_apply(f.store, bad.data, bad.len, NULL), -1);
+    ck_assert_int_eq(kvsstore_end(f.store, NULL), 1);
+    kvs_txn_buf_clear(&b);
+    kvs_txn_buf_clear(&bad);
+    kvsstore_get_stats(f.store, &st);
+    ck_assert_uint_eq(st.uploads, 1);
+    ck_assert_uint_eq(entry(&f, "k").len, 2 * TREEOBJ_CHUNK);
+    ck_assert_int_eq(kvs_txn_buf_add_chunks(&b, "j", 1, 10, digests + 64, 1, 32, NULL), 0);
+    ck_assert_int_eq(commit(&f, &b, NULL), 0);
+    ck_assert_uint_eq(entry(&f, "j").len, 10);
+    /* Uploaded twice, named once: one is left.  Expiry. */
+    for (uint32_t stamp = 10; stamp < 12; stamp++)
+        ck_assert_int_eq(kvsstore_upload(f.store, data, 300, stamp, digests, &err), 0);
+    ck_assert_int_eq(kvs_txn_buf_add_chunks(&b, "i", 1, 300, digests, 1, 32, NULL), 0);
+    ck_assert_int_eq(commit(&f, &b, NULL), 0);
+    ck_assert_int_eq(op(&f, KVS_OP_UNLINK, 0, "i", NULL), 0);
+    ck_assert_int_eq(kvs_txn_buf_add_chunks(&b, "i", 1, 300, digests, 1, 32, NULL), 0);
+    ck_assert_int_eq(commit(&f, &b, NULL), 0);
+    kvsstore_get_stats(f.store, &st);
+    ck_assert_uint_eq(st.uploads, 0);
+    kvsstore_upload_limit(f.store, 1000);
+    ck_assert_int_eq(kvsstore_upload(f.store, data, 400, 20, digests, &err), 0);
+    ck_assert_int_eq(kvsstore_upload(f.store, data, 500, 21, digests + 32, &err), 0);
+    ck_assert_int_eq(kvsstore_upload(f.store, data, 501, 22, digests + 64, &err), -1);
+    ck_assert_int_eq(errno, ENOBUFS);
+    ck_assert_uint_eq(kvsstore_upload_expire(f.store, 20), 0);
+    ck_assert_uint_eq(kvsstore_upload_expire(f.store, 21), 1);
+    while (kvsstore_collect(f.store, 1000))
+        ;
+    ck_assert_ptr_null(content_find(f.content, digests));
+    ck_assert_ptr_nonnull(content_find(f.content, digests + 32));
+    ck_assert_uint_eq(kvsstore_upload_expire(f.store, 100), 1);
+    kvsstore_get_stats(f.store, &st);
+    ck_assert_uint_eq(st.upload_bytes, 0);
+    drop(&f);
+}
+END_TEST
+
+/* What was held stays readable and is given back when it is released; a store goes back to it. */
+START_TEST(snapshots)
+{
+    struct fixture f = fresh();
+    struct kvs_txn_buf b = {0};
+    uint8_t root[32], first[32];
+    errmsg_t err = {""};
+    char key[32];
+    for (int i = 0; i < 500; i++) {
+        snprintf(key, sizeof(key), "d.k%d", i);
+        add(&b, KVS_OP_PUT, 0, key, "old", 3);
+    }
+    ck_assert_int_eq(commit(&f, &b, NULL), 0);
+    memcpy(first, kvsstore_root(f.store), 32);
+    ck_assert_int_eq(kvsstore_hold_root(f.store, first, &err), 0);
+    ck_assert_int_eq(kvsstore_hold_root(f.store, first, &err), 0);
+    for (int round = 0; round < 5; round++) {
+        snprintf(key, sizeof(key), "d.k%d", round * 70);
+        ck_assert_int_eq(op(&f, KVS_OP_PUT, 0, key, "new"), 0);
+    }
+    ck_assert_int_eq(op(&f, KVS_OP_UNLINK, KVS_OP_RECURSIVE, "d", NULL), 0);
+    struct treeobj_entry e;
+    struct content_stats st;
+    for (int i = 0; i < 500; i++) {
+        snprintf(key, sizeof(key), "d.k%d", i);
+        ck_assert_int_eq(kvswalk_find(f.content, first, key, strlen(key), 0, &e, NULL, &miss, NULL),
+                         0);
+        ck_assert_mem_eq(e.data, "old", 3);
+    }
+    memcpy(root, kvsstore_root(f.store), 32);
+    ck_assert_int_eq(kvsstore_reset(f.store, first, 77, &err), 0);
+    ck_assert_uint_eq(kvsstore_version(f.store), 77);
+    ck_assert_str_eq(get(&f, "d.k350"), "old");
+    ck_assert_int_eq(op(&f, KVS_OP_PUT, 0, "d.k350", "again"), 0);
+    ck_assert_uint_eq(kvsstore_version(f.store), 78);
+    ck_assert_int_eq(op(&f, KVS_OP_UNLINK, KVS_OP_RECURSIVE, "d", NULL), 0);
+    ck_assert_mem_eq(root, kvsstore_root(f.store), 32);
+    kvsstore_release_root(f.store, first);
+    while (kvsstore_collect(f.store, 10))
+        ;
+    content_get_stats(f.content, &st);
+    ck_assert_uint_gt(st.objects, 20);
+    kvsstore_release_root(f.store, first);
+    while (kvsstore_collect(f.store, 10))
+        ;
+    content_get_stats(f.content, &st);
+    ck_assert_uint_eq(st.objects, 1);
+    ck_assert_int_eq(kvsstore_hold_root(f.store, first, &err), -1);
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert_str_ne(err.text, "");
+    ck_assert_int_eq(kvsstore_reset(f.store, first, 1, &err), -1);
+    drop(&f);
+}
+END_TEST
+
+/* A reader that holds an object when it dies does not keep it for ever. */
+START_TEST(readers)
+{
+    struct fixture f = fresh();
+    struct content_stats st;
+    char large[400];
+    struct kvs_txn_buf b = {0};
+    memset(large, 'x', sizeof(large));
+    add(&b, KVS_OP_PUT, 0, "k", large, sizeof(large));
+    ck_assert_int_eq(commit(&f, &b, NULL), 0);
+    struct content_obj *o = content_get(f.content, entry(&f, "k").digest);
+    content_hold(f.content, o);
+    ck_assert_int_eq(op(&f, KVS_OP_UNLINK, 0, "k", NULL), 0);
+    ck_assert_mem_eq(o->data + TREEOBJ_HEADER, large, sizeof(large));
+    content_release(f.content, o);
+    content_trim(f.content);
+    content_get_stats(f.content, &st);
+    ck_assert_uint_eq(st.objects, 1);
+    drop(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("kvsstore_ops");
+    TCase *tc = tcase_create("core");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, model, 0, 20);
+    tcase_add_test(tc, links);
+    tcase_add_test(tc, guards);
+    tcase_add_test(tc, chunks);
+    tcase_add_test(tc, snapshots);
+    tcase_add_test(tc, readers);
+    suite_add_tcase(s, tc);
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}
