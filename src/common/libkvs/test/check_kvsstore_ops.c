@@ -370,8 +370,8 @@ static int random_op(struct model *m, struct kvs_txn_buf *b, uint64_t *seed)
     random_key(from, sizeof(from), seed);
     size_t len = random_len(seed);
     memset(data, 'a' + (int)(rnd(seed) % 26), len);
-    if (len > 8)
-        snprintf(data, 8, "%u", rnd(seed));
+    if (len > 12)
+        snprintf(data, 12, "%u", rnd(seed));
     if (r < 40) {
         add(b, KVS_OP_PUT, 0, key, data, len);
         return m_put(m, key, data, len, false);
