@@ -77,7 +77,9 @@ struct histclient {
     flux_future_t *f[ASK_MAX];
     unsigned key[ASK_MAX];
     unsigned n, ready;
-    bool next_guard; /* compare and set key[0], which has been read */
+    bool next_guard; /* compare and set a key that has been read */
+    unsigned guard_key;
+    bool bad; /* a transaction could not be made */
     flux_future_t *snapshot;
     char root[96]; /* of it */
     unsigned snapshot_uses;
@@ -301,7 +303,7 @@ static void ready_cb(flux_future_t *f, void *arg)
         finish(c);
 }
 
-/* One request more; a NULL one is memory that is out, and ends the client. */
+/* One request more; a NULL one could not be made, and ends the client. */
 static void request(struct histclient *c, flux_future_t *f, unsigned key)
 {
     c->f[c->n] = f;
@@ -335,20 +337,22 @@ static void write_key(struct histclient *c, flux_kvs_txn_t *txn, unsigned key,
 
     if (kind == HIST_UNLINK) {
         history_ask(l->h, c->op, kind, l->name[key], NULL, 0);
-        flux_kvs_txn_unlink(txn, l->name[key], 0, NULL);
+        c->bad |= flux_kvs_txn_unlink(txn, l->name[key], 0, NULL) < 0;
         return;
     }
     history_ask(l->h, c->op, kind, l->name[key], token, new_token(c, token, sizeof(token)));
     if (l->cfg.value_max > 0 && rng_chance(&l->rng, l->cfg.large))
         size = rng_below(&l->rng, (uint32_t)l->cfg.value_max);
     char *buf = malloc(size + sizeof(token) + 1);
-    if (!buf)
+    if (!buf) {
+        c->bad = true;
         return;
+    }
     size = history_encode(buf, token, size);
     if (kind == HIST_APPEND)
-        flux_kvs_txn_append(txn, l->name[key], buf, size, NULL);
+        c->bad |= flux_kvs_txn_append(txn, l->name[key], buf, size, NULL) < 0;
     else
-        flux_kvs_txn_put_raw(txn, l->name[key], buf, size, NULL);
+        c->bad |= flux_kvs_txn_put_raw(txn, l->name[key], buf, size, NULL) < 0;
     free(buf);
 }
 
@@ -371,10 +375,12 @@ static void ask_commit(struct histclient *c)
 
     begin(c, DO_COMMIT, HIST_COMMIT);
     if (txn && c->next_guard) {
-        const struct memory *m = &c->memory[c->key[0]];
-        history_ask(l->h, c->op, HIST_GUARD, l->name[c->key[0]], m->data, m->len);
-        flux_kvs_txn_guard(txn, l->name[c->key[0]], m->data ? m->tag : NULL, NULL);
-        write_key(c, txn, c->key[0], m->data && rng_chance(&l->rng, 0.1) ? HIST_UNLINK : HIST_PUT);
+        const char *key = l->name[c->guard_key];
+        const struct memory *m = &c->memory[c->guard_key];
+        history_ask(l->h, c->op, HIST_GUARD, key, m->data, m->len);
+        c->bad |= flux_kvs_txn_guard(txn, key, m->data ? m->tag : NULL, NULL) < 0;
+        write_key(c, txn, c->guard_key,
+                  m->data && rng_chance(&l->rng, 0.1) ? HIST_UNLINK : HIST_PUT);
         what = 9;
     } else if (txn && l->cfg.append_keys > 0 && what < 4) {
         unsigned key = l->cfg.keys + rng_below(&l->rng, l->cfg.append_keys);
@@ -383,7 +389,7 @@ static void ask_commit(struct histclient *c)
     if (txn && (what < 2 || what >= 4))
         write_keys(c, txn);
     c->next_guard = false;
-    request(c, txn ? flux_kvs_commit(c->h, l->cfg.ns, txn) : NULL, 0);
+    request(c, txn && !c->bad ? flux_kvs_commit(c->h, l->cfg.ns, txn) : NULL, 0);
     flux_kvs_txn_destroy(txn);
     asked(c, -1.);
 }
@@ -410,7 +416,10 @@ static void ask_fence(struct histclient *c)
     history_set_fence(l->h, c->op, l->fence.name, l->fence.size);
     if (txn)
         write_keys(c, txn);
-    request(c, txn ? flux_kvs_fence(c->h, l->cfg.ns, l->fence.name, l->fence.size, txn) : NULL, 0);
+    request(c,
+            txn && !c->bad ? flux_kvs_fence(c->h, l->cfg.ns, l->fence.name, l->fence.size, txn)
+                           : NULL,
+            0);
     flux_kvs_txn_destroy(txn);
     c->in_fence = true;
     c->fence = l->fence.number;
@@ -629,6 +638,7 @@ static void got_one(struct histclient *c)
         guard = false;
     }
     c->next_guard = guard && (!data || info.tag[0]);
+    c->guard_key = key;
 }
 
 /* All at one root: together they are one answer, or none.  A root that nobody holds may be gone. */

@@ -213,7 +213,7 @@ int main(int argc, char **argv)
                                   .large = 0.01,
                                   .pause = 0.005,
                                   .fence_timeout = 4.,
-                                  .wait_timeout = 8.,
+                                  .wait_timeout = 4.,
                                   .now = now_ns,
                                   .ended = ended_cb,
                                   .arg = &rec};

@@ -20,8 +20,9 @@
 #include "sim.h"
 
 const struct scenario *const scenarios[] = {
-    &scenario_bringup, &scenario_routing, &scenario_events,   &scenario_barrier,
-    &scenario_kvs,     &scenario_log,     &scenario_shutdown, NULL,
+    &scenario_bringup, &scenario_routing,  &scenario_events,
+    &scenario_barrier, &scenario_kvs,      &scenario_history,
+    &scenario_log,     &scenario_shutdown, NULL,
 };
 
 struct options {

@@ -219,7 +219,7 @@ struct scenario {
 };
 extern const struct scenario *const scenarios[]; /* ends with NULL */
 extern const struct scenario scenario_bringup, scenario_routing, scenario_events, scenario_barrier,
-    scenario_kvs, scenario_shutdown, scenario_log;
+    scenario_kvs, scenario_history, scenario_shutdown, scenario_log;
 
 /* Print the table of messages per operation beside the formula.  0, or -1 when one exceeds it. */
 int figures_print(uint32_t size, const char *topology);

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Many clients use the key-value store at random on eight brokers, which are stopped, continued and killed
+# meanwhile; what they were told keeps all the promises of the store.  And when a client lies about what
+# it read, that is noticed.
+#
+# t/history/record writes the history, t/history/history-check reads it; doc/testing.rst tells how to read
+# what they print.  FLUX_TEST_SEED=N repeats the random choices of a run (not its timing).
+# shellcheck source=t/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_flux start kvs
+export SESSION_LIMIT=150 # for hold in lib.sh
+RECORD=$BUILDDIR/t/history/record
+CHECK=$BUILDDIR/t/history/history-check
+if [ ! -x "$RECORD" ] || [ ! -x "$CHECK" ]; then
+    skip_all "t/history has not been built"
+fi
+seed=${FLUX_TEST_SEED:-$$}
+RANDOM=$seed
+note "seed $seed"
+
+# Find the brokers of the session at hand.
+brokers() {
+    local i
+    pids=()
+    uris=()
+    for ((i = 0; i < $1; i++)); do
+        pids+=("$("$FLUX" getattr -r "$i" broker.pid)")
+        uris+=("$("$FLUX" getattr -r "$i" uri)")
+    done
+}
+# record LOG OPTION...: from clients of all brokers.
+record() {
+    local log=$1
+    shift
+    run_with_timeout 120 "$RECORD" --seed="$seed" "$@" "$log" "${uris[@]}" >"$log.out" 2>"$log.err"
+}
+start_record() {
+    : >"$1.out"
+    record "$@" &
+    recorder=$!
+    wait_until 20 grep -q recording "$1.out" || bail "nothing is recorded: $(cat "$1.err")"
+}
+# end_record LOG WHAT: wait for it; all clients came to their end.
+end_record() {
+    wait "$recorder"
+    is $? 0 "$2: every client comes to its end"
+    note "$(cat "$1.out" "$1.err")"
+}
+# number WORD...: the number in front of these words in what was printed last.
+number() {
+    sed -n "s/.*[^0-9]*\b\([0-9][0-9]*\) $*.*/\1/p" <<<"$out" | head -n 1
+}
+keeps_promises() {
+    local what=$1
+    shift
+    ok "$what: all promises are kept" "$CHECK" "$@"
+    note "$out"
+    if [ "$status" != 0 ] && [ -n "${FLUX_TEST_KEEP:-}" ]; then
+        cp "$@" "$FLUX_TEST_KEEP"
+    fi
+}
+# Stop a broker for a moment.
+stop_one() {
+    local pid=${pids[$1]}
+    kill -STOP "$pid"
+    sleep "0.$((RANDOM % 9 + 1))"
+    kill -CONT "$pid"
+}
+
+# --- nothing happens ----------------------------------------------------------------------------------
+
+hold 8 --topology=kary:2 --set=modules=log,hb,kvs --set=orphan.timeout=60s
+brokers 8
+start_record calm.log --seconds=1.5
+end_record calm.log "without faults"
+keeps_promises "without faults" calm.log
+is "$(number of unknown outcome)" 0 "without faults: every commit has an answer"
+ok "without faults: there is something to check" [ "$(number commits,)" -gt 300 ]
+
+start_record lies.log --seconds=1.5 --lie=0.03 --dir=l --no-fences
+end_record lies.log "with lies"
+exits 1 "a client that tells older values is noticed" "$CHECK" lies.log
+like "$out" 'VIOLATION (stale read|lost update|own write|read goes back|append lost|torn|causality)' \
+    "and what it did has a name"
+note "$(grep -A 9 '^[0-9]* violations' <<<"$out")"
+
+# --- brokers that are stopped, and continued ------------------------------------------------------------
+
+start_record stop.log --seconds=4 --dir=s
+for ((i = 0; i < 6; i++)); do
+    stop_one $((RANDOM % 8))
+    sleep "0.$((RANDOM % 3))"
+done
+end_record stop.log "with stops"
+keeps_promises "with stops" stop.log
+
+# --- and killed: leaves, and then one with others below -----------------------------------------------
+
+start_record kill.log --seconds=7 --dir=d
+sleep 0.7
+kill -KILL "${pids[7]}"
+stop_one $((RANDOM % 7))
+kill -STOP "${pids[6]}"
+sleep 0.5
+kill -KILL "${pids[6]}"
+stop_one 0
+sleep 0.5
+kill -KILL "${pids[1]}"
+for ((i = 0; i < 3; i++)); do
+    sleep "0.$((RANDOM % 5))"
+    stop_one $((RANDOM % 2 ? 5 : RANDOM % 2 ? 2 : 0))
+done
+end_record kill.log "with kills"
+keeps_promises "with kills" kill.log
+ok "with kills: some outcomes are unknown" [ "$(number of unknown outcome)" -gt 0 ]
+ok "the rest goes on" "$FLUX" kvs put after=1
+release
+is "$status" 0 "the session ends well"
+finish

@@ -1,0 +1,148 @@
+/* scen_kvs_history.c - clients that use the key-value store at random, and the checker of t/history.
+ *
+ * The load is the one that t/history/record puts on real sessions (histload.c); here every delay, and
+ * what breaks when, comes from the seed.  Clients that lose their broker, or leave a fence that does
+ * not end, go on as others elsewhere.  When all have come to their end the whole history must keep
+ * the promises of the store (histcheck.c).
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "history/histload.h"
+#include "sim.h"
+
+#define CLIENTS_MIN 8
+#define CLIENTS_MAX 24
+
+struct run {
+    sim_t *s;
+    history_t *h;
+    histload_t *load;
+    bool over;
+    unsigned replaced;
+};
+
+static uint64_t now_cb(void *arg)
+{
+    struct run *run = arg;
+
+    return (uint64_t)sim_now(run->s);
+}
+
+static void add_client(struct run *run, uint64_t after)
+{
+    uint32_t rank = sim_random_alive(run->s);
+    struct sim_ep *e = rank == TOPOLOGY_NONE ? NULL : sim_client_add(run->s, rank, "client");
+
+    if (e && histload_add(run->load, e->h, after) < 0)
+        sim_fail(run->s, "out of memory for a client");
+}
+
+static void replace(void *arg, void *data)
+{
+    struct run *run = arg;
+    struct sim_ep *e = data;
+
+    sim_client_remove(e);
+    if (!run->over && run->replaced++ < 4 * CLIENTS_MAX)
+        add_client(run, histload_version(run->load));
+}
+
+/* Its handle must not be closed from here. */
+static void ended_cb(flux_t *h, bool lost, void *arg)
+{
+    struct run *run = arg;
+
+    sim_at(run->s, sim_now(run->s), replace, run, flux_handle_impl(h));
+}
+
+static bool all_done(sim_t *s, void *arg)
+{
+    struct run *run = arg;
+
+    return histload_busy(run->load) == 0;
+}
+
+static void check(struct run *run, bool faults)
+{
+    const struct hist_options o = {.master_known = true, .master = 0};
+    struct hist_report *r = malloc(sizeof(*r));
+
+    if (!r || history_check(run->h, &o, r) < 0)
+        sim_fail(run->s, "out of memory for the history");
+    else if (r->count > 0)
+        sim_fail(run->s, "%zu violations in %zu operations: %s", r->count, r->ops,
+                 r->first[0].text);
+    else if (!faults && run->s->queue_max == 0 && r->unknown > 0)
+        sim_fail(run->s, "%zu commits have an unknown outcome, though nothing broke", r->unknown);
+    if (r && run->s->cfg.trace) {
+        history_write(run->h, stdout);
+        for (size_t i = 0; i < r->count && i < HIST_REPORT_MAX; i++)
+            printf("VIOLATION %s\n", r->first[i].text);
+    }
+    free(r);
+}
+
+static void history_run(sim_t *s)
+{
+    struct run *run = sim_alloc(s, sizeof(*run));
+    bool faults = rng_chance(&s->rng, 0.8);
+    unsigned clients = rng_range(&s->rng, CLIENTS_MIN, CLIENTS_MAX);
+    int64_t time = rng_range(&s->rng, 100, 600) * SIM_MS;
+    struct histload_config cfg = {
+        .seed = rng_next(&s->rng),
+        .dir = "h",
+        .first_client = 1,
+        .keys = rng_range(&s->rng, 2, 10),
+        .append_keys = 2,
+        .guard_keys = 2,
+        .fence_max = 5,
+        .snapshots = true,
+        .value_max = 3000,
+        .large = 0.1,
+        .pause = 1e-3 * rng_range(&s->rng, 1, 30),
+        .fence_timeout = 2.,
+        .wait_timeout = 5.,
+        .now = now_cb,
+        .ended = ended_cb,
+        .arg = run,
+    };
+
+    if (!sim_boot(s))
+        return;
+    run->s = s;
+    if (!(run->h = history_create()) || !(run->load = histload_create(&cfg, run->h))) {
+        sim_fail(s, "out of memory for a history");
+        history_destroy(run->h);
+        return;
+    }
+    for (unsigned i = 0; i < clients && !s->failed; i++)
+        add_client(run, 0);
+    if (faults)
+        sim_faults(s, FAULT_ALL, rng_range(&s->rng, 1, 8), time);
+    sim_run_for(s, time);
+    histload_stop(run->load);
+    if (!sim_run_until(s, all_done, run, 30 * SIM_S + sim_max_delay(s) * 16 * s->cfg.size))
+        sim_fail(s, "%u clients are not at their end", histload_busy(run->load));
+    run->over = true;
+    sim_run_for(s, SIM_S);
+    if (!s->failed)
+        check(run, faults);
+    histload_destroy(run->load);
+    /* What had been asked for the futures that are gone may still be answered. */
+    sim_run_for(s, SIM_S + sim_max_delay(s) * 4 * s->cfg.size);
+    sim_check_quiet(s);
+    history_destroy(run->h);
+}
+
+static void history_tune(struct sim_config *cfg, struct rng *rng)
+{
+    cfg->modules |= SIM_MOD_KVS;
+}
+
+const struct scenario scenario_history = {
+    "history", "the key-value store at random: what clients were told keeps its promises",
+    history_run, history_tune};
