@@ -3,6 +3,7 @@
 #
 #     deps_install build    what ./demo needs: to build flux and to run an MPI program with it
 #     deps_install check    the same, and all that ./check and .ci/run need
+#     deps_install bench    as for build, and what `make bench` compares with
 
 DEPS_BUILD=(
     build-essential autoconf automake libtool pkg-config git xz-utils procps
@@ -11,10 +12,11 @@ DEPS_BUILD=(
     mpich libmpich-dev
 )
 DEPS_CHECK=(
-    openmpi-bin libopenmpi-dev
+    openmpi-bin libopenmpi-dev lua5.3
     clang clang-14 clang-format libclang-rt-14-dev shellcheck valgrind libc6-dbg
     python3-sphinx man-db bash-completion iproute2 slurm-wlm munge
 )
+DEPS_BENCH=(redis-server etcd-server)
 
 # Print those of the given packages that are not installed.
 deps_missing() {
@@ -30,6 +32,8 @@ deps_install() {
     local set=$1 packages=("${DEPS_BUILD[@]}") missing sudo=()
     if [ "$set" = check ]; then
         packages+=("${DEPS_CHECK[@]}")
+    elif [ "$set" = bench ]; then
+        packages+=("${DEPS_BENCH[@]}")
     fi
     if ! command -v dpkg-query >/dev/null; then
         echo "This is no Debian: trusting that what ${packages[*]} hold is installed." >&2

@@ -126,13 +126,16 @@ void lflux_leave(lua_State *L, struct lflux_reactor *lr, struct lflux_frame *fr)
     lua_pushnil(L);
     lua_rawset(L, -4);
     if (lua_isnil(L, -1))
-        luaL_error(L, "a callback ran out of memory");
+        luaL_error(L, "a callback ran out of memory, or loops are nested too deeply");
     lua_error(L);
 }
 
-/* What an error becomes: a text gets the traceback; an object stays what it is. */
+/* What an error becomes: a text gets the traceback, once, if it came through several loops; an
+ * object stays what it is. */
 static int message_handler(lua_State *L)
 {
+    if (lua_type(L, 1) == LUA_TSTRING && strstr(lua_tostring(L, 1), "\nstack traceback:"))
+        return 1;
     if (lua_type(L, 1) == LUA_TSTRING || lua_type(L, 1) == LUA_TNUMBER)
         luaL_traceback(L, L, lua_tostring(L, 1), 1);
     else if (lua_isnil(L, 1))
