@@ -99,6 +99,9 @@ void bench_print(const struct bench_figure *f)
     if (f->ratio_at_most > 0.) {
         snprintf(aim, sizeof(aim), "<= x%.4g", f->ratio_at_most);
         mark = ratio <= f->ratio_at_most ? "ok" : "OVER";
+    } else if (f->ratio_at_least > 0.) {
+        snprintf(aim, sizeof(aim), ">= x%.2g", f->ratio_at_least);
+        mark = ratio >= f->ratio_at_least ? "ok" : "UNDER";
     } else if (f->at_most > 0.) {
         snprintf(aim, sizeof(aim), "<= %.6g", f->at_most);
         mark = f->value <= f->at_most ? "ok" : "OVER";

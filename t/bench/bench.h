@@ -32,6 +32,7 @@ struct bench_figure {
     double at_most;       /* aim for the value; 0: none */
     double at_least;
     double ratio_at_most; /* aim for value / ref */
+    double ratio_at_least;
 };
 void bench_print(const struct bench_figure *f);
 void bench_title(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -1,0 +1,325 @@
+/* bench_peers.c - the key-value store beside what others use: Redis and etcd.
+ *
+ *    bench_peers redis SOCKET        cached get, put and commit, puts in batches
+ *    bench_peers durable DIR [PORT]  commits that are on disk when they are answered; DIR is on that
+ *                                    disk, PORT etcd's
+ *
+ * Runs in a session; durable: of one with a statedir, on the same disk as etcd's data.  The clients
+ * of both are alike (bench_client.h): all in this process, on one reactor, each with one operation
+ * under way.  Rounds of one and of the other take turns; a figure is the median of its rounds.
+ *
+ * Every put writes a value that its key did not have.
+ */
+#include "config.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "bench_client.h"
+
+#define CLIENTS_MAX 64
+#define KEYS 500
+#define ROUNDS 5
+#define ROUND_US 400000. /* a round takes that long, about */
+#define CALIBRATE 200
+#define OPS_MAX 200000
+#define BATCH 10000
+#define BATCHES 10
+#define SYNCS 200
+#define SYNC_BYTES 128
+
+/* Clients of one server; what they do in a round. */
+struct load {
+    const struct bench_client_ops *ops;
+    flux_reactor_t *r;
+    struct bench_client *clients[CLIENTS_MAX];
+    size_t count; /* of clients that take part */
+    bool put;
+    size_t size; /* bytes of a value */
+    char *value;
+    unsigned n; /* of operations ever started */
+    size_t total;
+    size_t started;
+    size_t done;
+    double us[OPS_MAX];
+};
+
+struct slot {
+    struct load *load;
+    struct bench_client *client;
+    double begin;
+};
+
+static void done_cb(void *arg);
+
+static void start(struct slot *s)
+{
+    struct load *l = s->load;
+    unsigned n = l->n++;
+    char key[64];
+    char count[16];
+
+    snprintf(key, sizeof(key), "bench.v%zu.k%u", l->size, n % KEYS);
+    l->started++;
+    s->begin = bench_now_us();
+    if (!l->put) {
+        l->ops->get(s->client, key, l->size, done_cb, s);
+        return;
+    }
+    snprintf(count, sizeof(count), "%08x", n);
+    memcpy(l->value, count, 8);
+    l->ops->put(s->client, key, l->value, l->size, done_cb, s);
+}
+
+static void done_cb(void *arg)
+{
+    struct slot *s = arg;
+    struct load *l = s->load;
+
+    l->us[l->done++] = bench_now_us() - s->begin;
+    if (l->started < l->total)
+        start(s);
+    else if (l->done == l->total)
+        flux_reactor_stop(l->r, 0);
+}
+
+/* Operations a second. */
+static double run(struct load *l, size_t total)
+{
+    struct slot slots[CLIENTS_MAX];
+    double begin = bench_now_us();
+
+    l->total = total > OPS_MAX ? OPS_MAX : total;
+    l->started = l->done = 0;
+    flux_reactor_update(l->r);
+    for (size_t i = 0; i < l->count; i++) {
+        slots[i] = (struct slot){.load = l, .client = l->clients[i]};
+        start(&slots[i]);
+    }
+    flux_reactor_run(l->r);
+    return (double)l->total / (bench_now_us() - begin) * 1e6;
+}
+
+static struct load *load_open(const struct bench_client_ops *ops, flux_reactor_t *r,
+                              const char *where, size_t count)
+{
+    struct load *l = calloc(1, sizeof(*l));
+
+    if (!l || !(l->value = calloc(1, 1 << 20)))
+        bench_die("out of memory");
+    memset(l->value, 'x', 1 << 20);
+    l->ops = ops;
+    l->r = r;
+    for (size_t i = 0; i < count; i++)
+        l->clients[i] = ops->open(r, where);
+    return l;
+}
+
+static void load_close(struct load *l, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        l->ops->close(l->clients[i]);
+    free(l->value);
+    free(l);
+}
+
+struct result {
+    double rate;
+    double p50;
+    double p99;
+};
+
+/* Both in turns. */
+static void compare(struct load *const loads[], size_t n, struct result *results)
+{
+    double rates[2][ROUNDS];
+    double p50[2][ROUNDS];
+    double p99[2][ROUNDS];
+    size_t total[2];
+
+    for (size_t i = 0; i < n; i++) {
+        double rate = run(loads[i], CALIBRATE + loads[i]->count);
+        rate = run(loads[i], (size_t)(rate * ROUND_US / 4e6) + loads[i]->count);
+        total[i] = (size_t)(rate * ROUND_US / 1e6) + loads[i]->count;
+    }
+    for (size_t round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < n; i++) {
+            rates[i][round] = run(loads[i], total[i]);
+            p50[i][round] = bench_percentile(loads[i]->us, loads[i]->done, 50.);
+            p99[i][round] = bench_percentile(loads[i]->us, loads[i]->done, 99.);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        results[i].rate = bench_percentile(rates[i], ROUNDS, 50.);
+        results[i].p50 = bench_percentile(p50[i], ROUNDS, 50.);
+        results[i].p99 = bench_percentile(p99[i], ROUNDS, 50.);
+    }
+}
+
+static void set(struct load *const loads[], size_t n, bool put, size_t size, size_t clients)
+{
+    for (size_t i = 0; i < n; i++) {
+        loads[i]->put = put;
+        loads[i]->size = size;
+        loads[i]->count = clients;
+    }
+}
+
+/* --- Redis --- */
+
+static void batches_done(void *arg)
+{
+    flux_reactor_stop(arg, 0);
+}
+
+static double batches(struct load *l)
+{
+    double begin = bench_now_us();
+
+    for (unsigned i = 0; i < BATCHES; i++) {
+        l->ops->put_many(l->clients[0], "bench.many.k", BATCH, l->n++ * BATCH, batches_done, l->r);
+        flux_reactor_run(l->r);
+    }
+    return (double)BATCHES * BATCH / (bench_now_us() - begin) * 1e6;
+}
+
+static void redis_batches(struct load *const loads[])
+{
+    double rates[2][ROUNDS];
+    struct bench_figure f = {
+        .name = "puts, 10000 in a commit",
+        .unit = "/s",
+        .ref_name = "Redis SET, 10000 pipelined",
+        .at_least = 300000.,
+    };
+
+    for (size_t round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < 2; i++)
+            rates[i][round] = batches(loads[i]);
+    }
+    f.value = bench_percentile(rates[0], ROUNDS, 50.);
+    f.ref = bench_percentile(rates[1], ROUNDS, 50.);
+    bench_print(&f);
+}
+
+static void redis(const char *uri, const char *socket)
+{
+    static const size_t sizes[] = {8, 512, 32768};
+    static const size_t counts[] = {1, 8};
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct load *loads[] = {load_open(&bench_flux, r, uri, 8),
+                            load_open(&bench_redis, r, socket, 8)};
+
+    bench_title("beside Redis: clients on one reactor, each with one operation under way");
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        set(loads, 2, true, sizes[s], 1);
+        for (size_t i = 0; i < 2; i++)
+            run(loads[i], KEYS);
+        for (int put = 0; put < 2; put++) {
+            for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+                struct result res[2];
+                char name[64];
+                struct bench_figure f = {.name = name, .unit = "/s"};
+                set(loads, 2, put, sizes[s], counts[c]);
+                compare(loads, 2, res);
+                snprintf(name, sizeof(name), "%s of %zu B, %zu client%s",
+                         put ? "put+commit" : "cached get", sizes[s], counts[c],
+                         counts[c] > 1 ? "s" : "");
+                f.value = res[0].rate;
+                f.ref = res[1].rate;
+                f.ref_name = put ? "Redis SET" : "Redis GET";
+                f.ratio_at_least = !put ? 1. / 3. : counts[c] > 1 ? 1. : 0.;
+                bench_print(&f);
+            }
+        }
+    }
+    redis_batches(loads);
+    for (size_t i = 0; i < 2; i++)
+        load_close(loads[i], 8);
+    flux_reactor_destroy(r);
+}
+
+/* --- on disk --- */
+
+/* What the disk takes for one small append and fdatasync: nothing durable is faster alone. */
+static double sync_us(const char *dir)
+{
+    double us[SYNCS];
+    char path[256];
+    char buf[SYNC_BYTES] = "x";
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/bench-sync", dir);
+    if ((fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC | O_TRUNC, 0600)) < 0)
+        bench_die("%s: %s", path, strerror(errno));
+    for (size_t i = 0; i < SYNCS; i++) {
+        double begin = bench_now_us();
+        if (write(fd, buf, sizeof(buf)) != (ssize_t)sizeof(buf) || fdatasync(fd) < 0)
+            bench_die("%s: %s", path, strerror(errno));
+        us[i] = bench_now_us() - begin;
+    }
+    close(fd);
+    unlink(path);
+    return bench_percentile(us, SYNCS, 50.);
+}
+
+static void durable(const char *uri, const char *port, const char *dir)
+{
+    static const size_t counts[] = {1, 8, 64};
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct load *loads[2] = {load_open(&bench_flux, r, uri, CLIENTS_MAX)};
+    size_t n = 1;
+    double us = sync_us(dir);
+
+    if (port)
+        loads[n++] = load_open(&bench_etcd, r, port, CLIENTS_MAX);
+    bench_title("durable commits of 128 B (one write and fdatasync alone: %.0f us)", us);
+    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+        struct result res[2] = {0};
+        char name[64];
+        struct bench_figure f = {.name = name, .unit = "/s"};
+        set(loads, n, true, 128, counts[c]);
+        compare(loads, n, res);
+        snprintf(name, sizeof(name), "durable commits, %zu client%s", counts[c],
+                 counts[c] > 1 ? "s" : "");
+        f.value = res[0].rate;
+        f.at_least = counts[c] == 64 ? 50000. : counts[c] == 8 ? 4200. : 0.;
+        if (port) {
+            f.ref_name = "etcd Put (gRPC)";
+            f.ref = res[1].rate;
+            f.ratio_at_least = counts[c] == 64 ? 0. : 1.;
+        }
+        bench_print(&f);
+        snprintf(name, sizeof(name), "... one of them, p50");
+        f.unit = "us";
+        f.value = res[0].p50;
+        f.ref = res[1].p50;
+        f.ratio_at_least = 0.;
+        f.at_least = 0.;
+        f.ratio_at_most = 0.;
+        f.at_most = counts[c] == 1 ? 185. : 0.;
+        bench_print(&f);
+    }
+    for (size_t i = 0; i < n; i++)
+        load_close(loads[i], CLIENTS_MAX);
+    flux_reactor_destroy(r);
+}
+
+int main(int argc, char *argv[])
+{
+    const char *uri = getenv("FLUX_URI");
+
+    if (!uri)
+        bench_die("run this in a session");
+    if (argc == 3 && strcmp(argv[1], "redis") == 0)
+        redis(uri, argv[2]);
+    else if ((argc == 3 || argc == 4) && strcmp(argv[1], "durable") == 0)
+        durable(uri, argc == 4 ? argv[3] : NULL, argv[2]);
+    else
+        bench_die("usage: bench_peers redis SOCKET | durable DIR [PORT OF ETCD]");
+    return 0;
+}
