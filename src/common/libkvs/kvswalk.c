@@ -192,3 +192,124 @@ int kvswalk_dir(content_t *c, const uint8_t *dir, kvswalk_f cb, void *arg, struc
     }
     return rc;
 }
+
+/* --- pages --- */
+
+struct pagewalk {
+    content_t *c;
+    size_t dsize;
+    const char *cursor; /* NULL: none */
+    size_t cursorlen;
+    uint64_t hash; /* of the cursor */
+    uint32_t left; /* entries that are still to be shown, or to be looked for */
+    bool more;
+    bool missing;
+    kvswalk_f cb;
+    void *arg;
+    struct kvsmiss *miss;
+    errmsg_t *err;
+};
+
+/* Entries of a leaf in the order of (hash, name).  They stand there in that of the name; a leaf of
+ * more than TREEOBJ_LEAF_MAX is at the deepest level, where all have one hash. */
+struct pageorder {
+    uint64_t hash[TREEOBJ_LEAF_MAX];
+    uint8_t at[TREEOBJ_LEAF_MAX];
+    bool sorted;
+};
+
+static void page_order(struct pageorder *o, const void *leaf, size_t dsize, uint32_t n)
+{
+    o->sorted = n > TREEOBJ_LEAF_MAX;
+    for (uint32_t i = 0; i < n && !o->sorted; i++) {
+        struct treeobj_entry e;
+        treeobj_leaf_entry(leaf, dsize, i, &e);
+        uint64_t hash = treeobj_hash(e.name, e.namelen);
+        uint32_t k = i;
+        for (; k > 0 && o->hash[k - 1] > hash; k--) {
+            o->hash[k] = o->hash[k - 1];
+            o->at[k] = o->at[k - 1];
+        }
+        o->hash[k] = hash;
+        o->at[k] = (uint8_t)i;
+    }
+}
+
+static int page_leaf(struct pagewalk *w, const void *leaf, bool bounded)
+{
+    struct pageorder order;
+    uint32_t n = treeobj_count(leaf, w->dsize);
+    page_order(&order, leaf, w->dsize, n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct treeobj_entry e;
+        treeobj_leaf_entry(leaf, w->dsize, order.sorted ? i : order.at[i], &e);
+        uint64_t hash = order.sorted ? w->hash : order.hash[i];
+        if (bounded &&
+            (hash < w->hash || (hash == w->hash &&
+                                treeobj_name_cmp(e.name, e.namelen, w->cursor, w->cursorlen) <= 0)))
+            continue;
+        if (w->left == 0) {
+            w->more = true;
+            return 0;
+        }
+        w->left--;
+        int rc = w->cb(&e, w->arg);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* `count`: entries below; bounded: the cursor's place is in this part of the trie. */
+static int page_node(struct pagewalk *w, const uint8_t *digest, int depth, uint32_t count,
+                     bool bounded)
+{
+    if (w->left == 0 && !bounded) {
+        w->more = true;
+        return 0;
+    }
+    const void *obj = kvswalk_node(w->c, digest, depth, w->miss, w->err);
+    if (!obj) {
+        if (errno != EAGAIN)
+            return -1;
+        w->missing = true;
+        /* How many of these come after the cursor is not known: the rest is for the next try. */
+        w->left = bounded || count > w->left ? 0 : w->left - count;
+        return 0;
+    }
+    if (treeobj_kind(obj) == TREEOBJ_LEAF)
+        return page_leaf(w, obj, bounded);
+    unsigned first = bounded ? treeobj_slot(w->hash, (unsigned)depth) : 0;
+    for (unsigned i = first; i < TREEOBJ_FAN && !w->more && w->miss->n < KVSMISS_MAX; i++) {
+        const uint8_t *child;
+        if (!treeobj_branch_child(obj, w->dsize, i, &child, &count))
+            continue;
+        int rc = page_node(w, child, depth + 1, count, bounded && i == first);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int kvswalk_page(content_t *c, const uint8_t *dir, const char *cursor, size_t cursorlen,
+                 uint32_t count, kvswalk_f cb, void *arg, bool *more, struct kvsmiss *miss,
+                 errmsg_t *err)
+{
+    struct pagewalk w = {.c = c,
+                         .dsize = blobref_size(content_blobref(c)),
+                         .cursor = cursor,
+                         .cursorlen = cursorlen,
+                         .hash = cursorlen ? treeobj_hash(cursor, cursorlen) : 0,
+                         .left = count,
+                         .cb = cb,
+                         .arg = arg,
+                         .miss = miss,
+                         .err = err};
+    int rc = page_node(&w, dir, 0, UINT32_MAX, cursorlen > 0);
+    *more = w.more;
+    if (rc == 0 && w.missing) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return rc;
+}

@@ -41,12 +41,23 @@ int kvswalk_entry(content_t *c, const uint8_t *dir, const char *name, size_t len
 int kvswalk_value(content_t *c, const struct treeobj_entry *e, const uint8_t **data, size_t *len,
                   struct kvsmiss *miss, errmsg_t *err);
 
-/* Call back for all entries of a directory, in the order of the trie.  Nonzero from the callback
+/* Call back for all entries of a directory, in the order of the trie (one of at most 32 entries:
+ * sorted by name).  Nonzero from the callback
  * ends it.  0; what the callback returned; -1 with EAGAIN (objects noted in `miss`; entries that
  * are here were shown), EIO. */
 typedef int (*kvswalk_f)(const struct treeobj_entry *e, void *arg);
 int kvswalk_dir(content_t *c, const uint8_t *dir, kvswalk_f cb, void *arg, struct kvsmiss *miss,
                 errmsg_t *err);
+
+/* One page of a directory: the first `count` (1 or more) entries after `cursor` (cursorlen 0: from
+ * the beginning), in the order of the hashes of their names, which does not depend on what else is
+ * there: who goes on from the last name shown sees every name once that is there all the time, also
+ * when the directory changes meanwhile.  `cursor` need not be there (any more).  *more says whether
+ * there are entries after the page.  Returns as kvswalk_dir(); after -1 with EAGAIN the page begins
+ * anew.  Objects are needed for what is shown, and for the way to it. */
+int kvswalk_page(content_t *c, const uint8_t *dir, const char *cursor, size_t cursorlen,
+                 uint32_t count, kvswalk_f cb, void *arg, bool *more, struct kvsmiss *miss,
+                 errmsg_t *err);
 
 /* A leaf or branch that should be at this depth (or any: depth < 0).  NULL with EAGAIN or EIO. */
 const void *kvswalk_node(content_t *c, const uint8_t *digest, int depth, struct kvsmiss *miss,
