@@ -1,4 +1,4 @@
-"""Sphinx configuration: HTML of everything here, and a man page for each file of man1/ and man5/."""
+"""Sphinx configuration: HTML of everything here, and a man page for each file of man1/, man3/ and man5/."""
 import os
 import re
 
@@ -30,7 +30,7 @@ _here = os.path.dirname(os.path.abspath(__file__))
 man_pages = [
     (f"man{section}/{name[:-4]}", name[:-4], _summary(os.path.join(_here, f"man{section}", name)),
      [], section)
-    for section in (1, 5)
+    for section in (1, 3, 5)
     for name in sorted(os.listdir(os.path.join(_here, f"man{section}")))
     if name.startswith("flux") and name.endswith(".rst")
 ]

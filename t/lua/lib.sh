@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # status, out and err are set by lib.sh
 # What the tests of the Lua module begin with, after lib.sh:   . "$SRCDIR/t/lua/lib.sh"
 #
 #     lua_script SIZE SCRIPT [ARG...]    run t/lua/SCRIPT.lua in a session of SIZE brokers (0: in
