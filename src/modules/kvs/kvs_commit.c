@@ -263,6 +263,10 @@ static void published_cb(flux_future_t *f, void *arg)
 
 void km_commit_publish(struct km_ns *ns)
 {
+    if (ns != ns->k->primary) {
+        km_poke(ns); /* followers are told */
+        return;
+    }
     if (ns->publish || (ns->announcing && ns->published >= ns->version))
         return;
     uint8_t buf[KVS_ROOT_WIRE_MAX];
@@ -279,23 +283,29 @@ void km_commit_publish(struct km_ns *ns)
     ns->published = ns->version;
 }
 
-void km_commit_fini(struct km_ns *ns)
+void km_commit_shut(struct km_ns *ns, int errnum, const char *why)
 {
     LIST_FOREACH_SAFE(n, tmp, &ns->forwards)
     {
         struct forward *w = list_entry(n, struct forward, node);
-        flux_respond_error(ns->h, w->req, ECONNABORTED,
-                           "kvs was stopped at rank %u while a commit was on its way: look whether "
-                           "it took effect",
-                           flux_rank(ns->h));
+        if (errnum)
+            flux_respond_error(ns->h, w->req, errnum, "%s", why);
+        else
+            flux_respond_error(ns->h, w->req, ECONNABORTED,
+                               "kvs was stopped at rank %u while a commit was on its way: look "
+                               "whether it took effect",
+                               flux_rank(ns->h));
         forward_free(w);
     }
     LIST_FOREACH_SAFE(n, tmp, &ns->commits)
     {
         struct commit *c = list_entry(n, struct commit, node);
         list_remove(n);
-        flux_msg_destroy(c->req);
+        if (errnum && c->req)
+            flux_respond_error(ns->h, c->req, errnum, "%s", why);
+        flux_msg_destroy(c->req); /* its fence ends by itself */
         free(c);
     }
     flux_future_destroy(ns->publish);
+    ns->publish = NULL;
 }

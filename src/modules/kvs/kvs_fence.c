@@ -225,9 +225,8 @@ static void send_abort(struct km_ns *ns, const char *name, uint32_t nprocs, bool
                        const char *why)
 {
     struct abort_in out = {ns->name, name, nprocs, sent, why};
-    flux_future_destroy(flux_rpc_struct(ns->h, "kvs.fence-abort", &abort_schema, &out,
-                                        FLUX_NODEID_ANY,
-                                        FLUX_MSGF_UPSTREAM | FLUX_MSGF_NORESPONSE));
+    flux_future_destroy(km_upstream_struct(ns, "kvs.fence-abort", &abort_schema, &out, false,
+                                           FLUX_MSGF_NORESPONSE));
 }
 
 static int flush(struct km_fence *f);
@@ -476,24 +475,28 @@ void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     json_decref(owner);
 }
 
-void km_fences_destroy(struct km_ns *ns)
+void km_fences_shut(struct km_ns *ns, int errnum, const char *why)
 {
     struct km_fences *fs = ns->fences;
-    errmsg_t why;
+    errmsg_t stopped;
     size_t pos = 0;
     void *val;
-    if (!fs)
-        return;
     /* The next instance could not go on: it does not know what was sent on and what was not. */
-    errmsg_set(&why, "the fence was aborted: kvs was stopped at rank %u", flux_rank(ns->h));
+    errmsg_set(&stopped, "the fence was aborted: kvs was stopped at rank %u", flux_rank(ns->h));
     while (hmap_next(fs->by_name, &pos, NULL, NULL, &val)) {
         struct km_fence *f = val;
-        if (f->first)
-            send_abort(ns, f->name, f->nprocs, true, why.text);
-        km_fence_done(ns, f, ECONNABORTED, why.text);
+        if (f->first && !errnum)
+            send_abort(ns, f->name, f->nprocs, true, stopped.text);
+        km_fence_done(ns, f, errnum ? errnum : ECONNABORTED, errnum ? why : stopped.text);
     }
     LIST_FOREACH_SAFE(n, tmp, &fs->old)
     grave_free(fs, list_entry(n, struct grave, node));
+}
+
+void km_fences_destroy(struct km_fences *fs)
+{
+    if (!fs)
+        return;
     hmap_destroy(fs->by_name);
     hmap_destroy(fs->graves);
     free(fs);

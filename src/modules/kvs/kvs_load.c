@@ -343,7 +343,7 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     list_init(&s->node);
     list_append(&ns->serves, &s->node);
     km_wait_init(&s->wait, ns, serve_done);
-    ns->miss.n = 0;
+    ns->k->miss.n = 0;
     int rc = 0;
     for (size_t i = 0; i < s->n && !ns->master && rc == 0; i++) {
         /* What is here must not be dropped while the rest is on its way. */
@@ -351,12 +351,12 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         if (o)
             rc = km_wait_hold(&s->wait, o);
         else
-            memcpy(ns->miss.digest[ns->miss.n++], d + i * dsize, dsize);
+            memcpy(ns->k->miss.digest[ns->k->miss.n++], d + i * dsize, dsize);
     }
     if (rc < 0) {
         flux_respond_error(h, msg, ENOMEM, "out of memory");
-    } else if (ns->miss.n > 0) {
-        if (km_wait_for(&s->wait, &ns->miss) == 0)
+    } else if (ns->k->miss.n > 0) {
+        if (km_wait_for(&s->wait, &ns->k->miss) == 0)
             return;
         flux_respond_error(h, msg, ENOMEM, "out of memory");
     } else {
@@ -365,11 +365,18 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     serve_free(s);
 }
 
-void km_load_fini(struct km_ns *ns)
+void km_load_shut(struct km_ns *ns, int errnum, const char *why)
 {
     LIST_FOREACH_SAFE(n, tmp, &ns->serves)
-    serve_free(list_entry(n, struct serve, node));
+    {
+        struct serve *s = list_entry(n, struct serve, node);
+        if (errnum)
+            flux_respond_error(ns->h, s->req, errnum, "%s", why);
+        serve_free(s);
+    }
     LIST_FOREACH_SAFE(n, tmp, &ns->loads)
     load_free(list_entry(n, struct load, node));
     free(ns->wanted);
+    ns->wanted = NULL;
+    ns->nwanted = ns->wanted_cap = 0;
 }

@@ -1,12 +1,16 @@
 /* kvs_module.c - the key-value store as a service: the life of an instance, its namespaces, and the
  * table of requests.
  *
- * One instance runs at each rank.  That of rank 0 is the master of the primary namespace: it has
- * the store (libkvs/kvsstore.h) and makes its roots.  The others have a cache of objects and the
- * newest root that they have heard of.
+ * One instance runs at each rank.  A namespace has its master at one of them, the primary at rank
+ * 0: it has the store (libkvs/kvsstore.h) and makes its roots.  The others have a cache of objects
+ * and the newest root that they have heard of.
  *
  *    file            what
  *    kvs_ns.c        one namespace: its life and its root
+ *    kvs_space.c     namespaces as this instance knows them
+ *    kvs_directory.c which there are (rank 0): made, removed, listed
+ *    kvs_route.c     the way to a master
+ *    kvs_follow.c    roots of namespaces other than the primary
  *    kvs_version.c   kvs.version, kvs.wait-version, the event kvs.setroot
  *    kvs_commit.c    commits up to the master, root changes
  *    kvs_fence.c     fences, merged on the way up
@@ -41,6 +45,7 @@
 #include "libutil/size.h"
 
 #define CACHE_LIMIT (16u * 1024 * 1024)
+#define TICK 15. /* seconds */
 
 struct cancel {
     uint32_t matchtag;
@@ -59,6 +64,7 @@ static void work_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     struct list_node now;
     struct list_node *n;
 
+    km_spaces_bury(k);
     list_init(&now);
     while ((n = list_first(&k->busy))) {
         list_remove(n);
@@ -70,54 +76,34 @@ static void work_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     }
 }
 
-/* --- namespaces --- */
+/* --- the hash --- */
 
-struct km_ns *km_ns_request(struct km *k, const flux_msg_t *msg, const char *name, size_t len,
-                            flux_handler_f cb)
+int km_learn_algorithm(struct km *k, const char *name, errmsg_t *err)
 {
-    char text[KVS_NS_MAX + 1];
-    struct km_ns *ns;
-
-    if (kvs_ns_check(name, len, NULL) < 0) {
-        flux_respond_error(k->h, msg, EINVAL,
-                           "a namespace has 1 to %d letters, digits, '.', '_', '-'", KVS_NS_MAX);
-        return NULL;
-    }
-    memcpy(text, name, len);
-    text[len] = '\0';
-    if (!(ns = hmap_get(k->spaces, text))) {
-        flux_respond_error(k->h, msg, ENOENT, "there is no namespace '%s'", text);
-        return NULL;
-    }
-    return km_ns_ready(ns, msg, cb) ? ns : NULL;
-}
-
-int km_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q)
-{
-    size_t len;
-    const void *data = flux_msg_payload(msg, &len);
-    errmsg_t err;
-
-    if (flux_msg_has_flag(msg, FLUX_MSGF_RAW) && kvs_ns_req_decode(data, len, q, &err) == 0)
-        return 0;
-    if (!flux_msg_has_flag(msg, FLUX_MSGF_RAW))
-        errmsg_fail(&err, EPROTO, "a request for %s has no raw payload", flux_msg_topic(msg));
-    flux_respond_error(h, msg, errno, "%s", err.text);
-    return -1;
-}
-
-/* The hash is the choice of rank 0: others learn it from the first root. */
-int km_learn_hash(struct km *k, const char *ref, errmsg_t *err)
-{
-    size_t len = strcspn(ref, "-");
-
     if (k->blobref)
         return 0;
-    if (len >= sizeof(k->hash))
-        return errmsg_fail(err, EPROTO, "'%.40s' is no reference of a root", ref);
-    memcpy(k->hash, ref, len);
-    k->hash[len] = '\0';
+    snprintf(k->hash, sizeof(k->hash), "%s", name);
     return (k->blobref = blobref_create(k->hash, err)) ? 0 : -1;
+}
+
+/* The hash is the choice of rank 0: others learn it from the first root, or namespace. */
+int km_learn_hash(struct km *k, const char *ref, errmsg_t *err)
+{
+    char name[sizeof(k->hash)];
+    size_t len = strcspn(ref, "-");
+
+    if (len >= sizeof(name))
+        return errmsg_fail(err, EPROTO, "'%.40s' is no reference of a root", ref);
+    memcpy(name, ref, len);
+    name[len] = '\0';
+    return km_learn_algorithm(k, name, err);
+}
+
+static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct km *k = arg;
+
+    km_spaces_idle(k);
 }
 
 /* --- who is gone --- */
@@ -141,7 +127,9 @@ static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     km_senders_cancel(k->senders, msg, in.matchtag);
 }
 
-#define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER)
+#define OWNER (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER)
+/* Whether somebody may is the namespace's to say. */
+#define ANYBODY (OWNER | FLUX_ROLE_USER)
 
 static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "kvs.lookup", km_lookup_cb, ANYBODY},
@@ -151,14 +139,26 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "kvs.fence-abort", km_fence_abort_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.watch", km_watch_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "kvs.load", km_load_cb, FLUX_ROLE_BROKER},
-    {FLUX_MSG_REQUEST, "kvs.getroot", km_getroot_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.follow", km_follow_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.getroot", km_getroot_cb, OWNER},
     {FLUX_MSG_REQUEST, "kvs.version", km_version_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "kvs.wait-version", km_wait_version_cb, ANYBODY},
-    {FLUX_MSG_REQUEST, "kvs.stats", km_stats_cb, ANYBODY},
-    {FLUX_MSG_REQUEST, "kvs.dropcache", km_dropcache_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.namespace-create", km_create_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.namespace-remove", km_remove_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.namespace-list", km_list_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.namespace-drop", km_drop_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.namespace-find", km_find_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.namespace-open", km_open_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.namespace-close", km_close_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.namespace-lost", km_lost_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.namespace-register", km_register_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.stats", km_stats_cb, OWNER},
+    {FLUX_MSG_REQUEST, "kvs.dropcache", km_dropcache_cb, OWNER},
     {FLUX_MSG_REQUEST, "kvs.disconnect", disconnect_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.cancel", cancel_cb, ANYBODY},
     {FLUX_MSG_EVENT, "kvs.setroot", km_setroot_cb, 0},
+    {FLUX_MSG_EVENT, "kvs.namespace-removed", km_removed_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.down", km_down_cb, 0},
     FLUX_HANDLER_END,
 };
 
@@ -219,38 +219,86 @@ static void hash_cb(flux_future_t *f, void *arg)
     flux_future_destroy(f);
 }
 
-static void subscribed_cb(flux_future_t *f, void *arg)
-{
-    struct km *k = arg;
+/* --- events --- */
 
-    if (flux_future_errnum(f) != 0)
-        fail_start(k, flux_future_errnum(f), "roots are not announced here", flux_future_error(f));
-    k->subscribing = NULL;
-    flux_future_destroy(f);
+struct subscription {
+    struct list_node node;
+    struct km *k;
+    flux_future_t *f;
+};
+
+static void subscription_free(struct subscription *s)
+{
+    list_remove(&s->node);
+    flux_future_destroy(s->f);
+    free(s);
 }
 
-/* The master announces roots itself. */
-static int subscribe(struct km *k)
+static void subscribed_cb(flux_future_t *f, void *arg)
 {
-    k->subscribing = flux_event_subscribe(k->h, "kvs.setroot");
-    return k->subscribing ? flux_future_then(k->subscribing, -1., subscribed_cb, k) : -1;
+    struct subscription *s = arg;
+
+    if (flux_future_errnum(f) != 0)
+        fail_start(s->k, flux_future_errnum(f), "events are not heard here", flux_future_error(f));
+    subscription_free(s);
+}
+
+static int subscribe(struct km *k, const char *topic)
+{
+    struct subscription *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return -1;
+    s->k = k;
+    list_init(&s->node);
+    list_append(&k->subscribing, &s->node);
+    s->f = flux_event_subscribe(k->h, topic);
+    return s->f ? flux_future_then(s->f, -1., subscribed_cb, s) : -1;
+}
+
+static int subscribe_all(struct km *k)
+{
+    /* Rank 0 makes the others itself. */
+    if (!k->first && (subscribe(k, "kvs.setroot") < 0 || subscribe(k, "kvs.namespace-removed") < 0))
+        return -1;
+    return subscribe(k, "overlay.down");
+}
+
+/* --- the end and the beginning --- */
+
+static void spaces_fini(struct km *k)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (k->spaces && hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
+        struct km_ns *ns = val;
+        if (ns->master && ns != k->primary && !k->first)
+            km_directory_tell_lost(k, ns->name, ns->serial);
+        km_ns_destroy(ns);
+    }
+    km_spaces_bury(k);
+    hmap_destroy(k->spaces);
 }
 
 static void kvs_fini(flux_t *h, void *arg)
 {
     struct km *k = arg;
-    size_t pos = 0;
-    void *val;
 
     /* Who waits is not answered: the host does that, or hands the requests to the next instance. */
     flux_handlers_remove(k->handlers);
     flux_future_destroy(k->starting);
-    flux_future_destroy(k->subscribing);
-    while (k->spaces && hmap_next(k->spaces, &pos, NULL, NULL, &val))
-        km_ns_destroy(val);
-    hmap_destroy(k->spaces);
+    flux_future_destroy(k->asking_shape);
+    LIST_FOREACH_SAFE(n, tmp, &k->subscribing)
+    subscription_free(list_entry(n, struct subscription, node));
+    km_relays_fini(k);
+    spaces_fini(k);
+    km_directory_destroy(k);
     km_senders_destroy(k->senders);
     blobref_destroy(k->blobref);
+    topology_destroy(k->topo);
+    idset_destroy(k->lost);
+    flux_watcher_destroy(k->tick);
     flux_watcher_destroy(k->defer);
     free(k);
 }
@@ -267,15 +315,23 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     k->first = flux_rank(h) == 0;
     k->cache_limit = CACHE_LIMIT;
     list_init(&k->busy);
-    if (!(k->spaces = hmap_create_str(NULL)) || !(k->senders = km_senders_create()) ||
+    list_init(&k->dead);
+    list_init(&k->relays);
+    list_init(&k->unrouted);
+    list_init(&k->subscribing);
+    if (!(k->lost = idset_create()) || (k->first && !(k->dir = km_directory_create(k))) ||
+        !(k->spaces = hmap_create_str(NULL)) || !(k->senders = km_senders_create()) ||
         !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, 0)) ||
         !(k->defer = flux_defer_create(flux_get_reactor(h), work_cb, k)) ||
-        !(k->handlers = flux_handlers_add(h, handlers, k)) || (!k->first && subscribe(k) < 0) ||
+        !(k->tick = flux_timer_create(flux_get_reactor(h), tick_cb, k)) ||
+        !(k->handlers = flux_handlers_add(h, handlers, k)) || subscribe_all(k) < 0 ||
         !(k->starting = flux_attr_get_async(h, "content.hash")) ||
         flux_future_then(k->starting, -1., hash_cb, k) < 0) {
         kvs_fini(h, k);
         return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
     }
+    k->primary->state = KM_NS_KNOWN;
+    flux_timer_start(k->tick, TICK, TICK);
     *arg = k;
     return 0;
 }

@@ -52,24 +52,39 @@ void km_ns_work(struct km_ns *ns)
         return;
     km_fence_work(ns);
     km_commit_work(ns);
+    km_follow_work(ns);
     km_watch_work(ns);
     km_load_work(ns);
     content_trim(ns->content);
 }
 
+/* Rank 0 is the root of the tree: the broker knows the way, past instances that are not loaded. */
+static uint32_t towards(const struct km_ns *ns, bool master, unsigned *flags)
+{
+    if (master)
+        return ns->rank;
+    if (ns->rank != 0)
+        return km_route_hop(ns->k, ns->rank);
+    *flags |= FLUX_MSGF_UPSTREAM;
+    return FLUX_NODEID_ANY;
+}
+
 flux_future_t *km_upstream(struct km_ns *ns, const char *topic, const void *data, size_t len,
                            bool master)
 {
-    return flux_rpc_raw(ns->h, topic, data, len, master ? ns->rank : FLUX_NODEID_ANY,
-                        master ? 0 : FLUX_MSGF_UPSTREAM);
+    unsigned flags = 0;
+    uint32_t rank = towards(ns, master, &flags);
+
+    return flux_rpc_raw(ns->h, topic, data, len, rank, flags);
 }
 
 flux_future_t *km_upstream_struct(struct km_ns *ns, const char *topic,
                                   const struct flux_schema *desc, const void *in, bool master,
                                   unsigned flags)
 {
-    return flux_rpc_struct(ns->h, topic, desc, in, master ? ns->rank : FLUX_NODEID_ANY,
-                           flags | (master ? 0 : FLUX_MSGF_UPSTREAM));
+    uint32_t rank = towards(ns, master, &flags);
+
+    return flux_rpc_struct(ns->h, topic, desc, in, rank, flags);
 }
 
 /* --- requests before there is a root --- */
@@ -92,12 +107,10 @@ static void early_gone(struct km_claim *c, bool cancelled)
     early_free(e);
 }
 
-bool km_ns_ready(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb)
+bool km_put_by(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb)
 {
     struct early *e;
 
-    if (ns->ready)
-        return true;
     if (ns->nearly >= EARLY_MAX || !(e = calloc(1, sizeof(*e)))) {
         flux_respond_error(ns->h, msg, EAGAIN, "the store at rank %u is not ready: try again later",
                            flux_rank(ns->h));
@@ -114,7 +127,18 @@ bool km_ns_ready(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb)
     list_init(&e->node);
     list_append(&ns->early, &e->node);
     ns->nearly++;
-    if (ns->k->started && !ns->master && !ns->getroot)
+    return true;
+}
+
+bool km_ns_ready(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb)
+{
+    if (ns->ready)
+        return true;
+    if (!km_put_by(ns, msg, cb) || ns->master)
+        return false;
+    if (ns != ns->k->primary)
+        km_follow(ns);
+    else if (ns->k->started && !ns->getroot)
         km_root_fetch(ns, false);
     return false;
 }
@@ -140,6 +164,26 @@ static void early_serve(struct km_ns *ns)
     flux_handler_f cb;
 
     while (ns->ready && (cb = early_take(ns, &msg))) {
+        cb(ns->h, msg, ns->k);
+        flux_msg_destroy(msg);
+    }
+}
+
+void km_early_again(struct km_ns *ns)
+{
+    struct list_node now;
+    struct list_node *n;
+
+    list_init(&now);
+    while ((n = list_first(&ns->early))) {
+        list_remove(n);
+        list_append(&now, n);
+    }
+    while ((n = list_first(&now))) {
+        struct early *e = list_entry(n, struct early, node);
+        flux_msg_t *msg = flux_msg_incref(e->msg);
+        flux_handler_f cb = e->cb;
+        early_free(e);
         cb(ns->h, msg, ns->k);
         flux_msg_destroy(msg);
     }
@@ -296,7 +340,11 @@ struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
     ns->h = k->h;
     ns->rank = rank;
     ns->master = rank == flux_rank(k->h);
+    ns->state = KM_NS_ASKING;
+    ns->owner = FLUX_USERID_UNKNOWN;
     list_init(&ns->work_node);
+    list_init(&ns->route_node);
+    list_init(&ns->followers);
     list_init(&ns->early);
     list_init(&ns->vwaits);
     list_init(&ns->refreshers);
@@ -330,22 +378,47 @@ void km_ns_begin(struct km_ns *ns)
         km_root_fetch(ns, false);
 }
 
+bool km_ns_busy(const struct km_ns *ns)
+{
+    return !list_empty(&ns->early) || !list_empty(&ns->vwaits) || !list_empty(&ns->forwards) ||
+           !list_empty(&ns->reads) || !list_empty(&ns->serves) || !list_empty(&ns->followers) ||
+           km_fence_count(ns) > 0 || km_watch_count(ns) > 0;
+}
+
+void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
+{
+    ns->ready = false;
+    flux_future_destroy(ns->finding);
+    flux_future_destroy(ns->getroot);
+    ns->finding = ns->getroot = NULL;
+    list_remove(&ns->route_node);
+    ns->unrouted = false;
+    km_watches_shut(ns, errnum, why);
+    km_read_shut(ns, errnum, why);
+    km_load_shut(ns, errnum, why);
+    km_fences_shut(ns, errnum, why);
+    km_commit_shut(ns, errnum, why);
+    km_vwaits_shut(ns, errnum, why);
+    km_follow_shut(ns, errnum, why);
+    if (errnum) {
+        early_fail(ns, errnum, why);
+        return;
+    }
+    LIST_FOREACH_SAFE(n, tmp, &ns->early)
+    early_free(list_entry(n, struct early, node));
+}
+
 void km_ns_destroy(struct km_ns *ns)
 {
     if (!ns)
         return;
     if (ns->name && hmap_get(ns->k->spaces, ns->name) == ns)
         (void)hmap_take(ns->k->spaces, ns->name);
+    if (ns->watches && ns->fences)
+        km_ns_shut(ns, 0, "");
     list_remove(&ns->work_node);
-    flux_future_destroy(ns->getroot);
-    km_watches_destroy(ns);
-    km_read_fini(ns);
-    km_load_fini(ns);
-    km_commit_fini(ns);
-    km_fences_destroy(ns);
-    LIST_FOREACH_SAFE(n, tmp, &ns->early)
-    early_free(list_entry(n, struct early, node));
-    km_vwaits_fini(ns);
+    km_watches_destroy(ns->watches);
+    km_fences_destroy(ns->fences);
     kvsstore_destroy(ns->store);
     content_destroy(ns->content);
     free(ns->name);

@@ -21,13 +21,26 @@ struct km;
 struct km_watches;
 struct km_fences;
 
+/* See kvs_space.c. */
+enum km_ns_state { KM_NS_ASKING, KM_NS_KNOWN, KM_NS_ENDED };
+
 struct km_ns {
     struct km *k;
     flux_t *h;
-    struct list_node work_node; /* in km.busy */
+    struct list_node work_node; /* in km.busy, or km.dead */
     char *name;
+    enum km_ns_state state;
+    uint64_t serial;
+    uint32_t owner;
     uint32_t rank; /* of the master */
     bool master;   /* it is here */
+    double used;   /* time of the last request for it */
+    flux_future_t *finding;
+    bool unrouted; /* it waits in km.unrouted */
+    struct list_node route_node;
+    flux_future_t *follow; /* not the primary: roots from the instance above */
+    struct list_node followers;
+    uint64_t told; /* version that followers know */
 
     content_t *content; /* NULL until the hash of the session is known */
     kvsstore_t *store;  /* master */
@@ -62,7 +75,6 @@ struct km_ns {
     struct list_node reads;
     struct km_fences *fences;
     struct km_watches *watches;
-    struct kvsmiss miss; /* scratch */
 
     struct {
         uint64_t lookups, readdirs, commits, root_changes, fences, loads, served, watch_sent,
@@ -76,8 +88,13 @@ struct km_ns {
 
 /* A namespace in the table of the instance.  NULL with ENOMEM. */
 struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank);
-/* NULL-safe.  Who waits is not answered: the host does that, or hands it to the next instance. */
+/* End all that is under way: who waits gets the error, or (errnum 0) is not answered: the host does
+ * that, or hands it to the next instance. */
+void km_ns_shut(struct km_ns *ns, int errnum, const char *why);
+/* NULL-safe; shuts it with errnum 0. */
 void km_ns_destroy(struct km_ns *ns);
+/* Does anybody wait for something of it, or follow it? */
+bool km_ns_busy(const struct km_ns *ns);
 /* It is the master: make its store, empty.  -1 with ENOMEM or EIO. */
 int km_ns_open(struct km_ns *ns);
 /* The instance has started: have the root. */
@@ -86,6 +103,10 @@ void km_ns_begin(struct km_ns *ns);
 void km_ns_work(struct km_ns *ns);
 /* Have that done soon. */
 void km_poke(struct km_ns *ns);
+/* Put a request by until there is news: `cb` gets it again.  false when it was answered. */
+bool km_put_by(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
+/* Serve what was put by. */
+void km_early_again(struct km_ns *ns);
 /* false after putting the request by: `cb` gets it again when there is a root. */
 bool km_ns_ready(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
 
@@ -104,11 +125,33 @@ flux_future_t *km_upstream_struct(struct km_ns *ns, const char *topic,
                                   const struct flux_schema *desc, const void *in, bool master,
                                   unsigned flags);
 
+/* --- kvs_space.c --- */
+
+/* It ends: it leaves the table, who waits gets the error (errnum 0: nobody waits), and it is freed
+ * at the next deferral.  Not the primary. */
+void km_space_end(struct km_ns *ns, int errnum, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The topology is here (errnum 0), or cannot be had. */
+void km_space_routed(struct km_ns *ns, int errnum, const char *error);
+
+/* --- kvs_route.c --- */
+
+/* Wait for the topology. */
+void km_route_wait(struct km_ns *ns);
+
+/* --- kvs_follow.c --- */
+
+/* Follow the root upstream. */
+void km_follow(struct km_ns *ns);
+/* Tell followers about a new root. */
+void km_follow_work(struct km_ns *ns);
+void km_follow_shut(struct km_ns *ns, int errnum, const char *why);
+
 /* --- kvs_version.c --- */
 
 /* Answer who waits for this version or an older one. */
 void km_vwaits_serve(struct km_ns *ns);
-void km_vwaits_fini(struct km_ns *ns);
+void km_vwaits_shut(struct km_ns *ns, int errnum, const char *why);
 
 /* --- kvs_commit.c --- */
 
@@ -117,12 +160,13 @@ struct km_fence;
 int km_commit_fence(struct km_ns *ns, struct km_fence *f);
 void km_commit_work(struct km_ns *ns);
 void km_commit_publish(struct km_ns *ns);
-void km_commit_fini(struct km_ns *ns);
+void km_commit_shut(struct km_ns *ns, int errnum, const char *why);
 
 /* --- kvs_fence.c --- */
 
 struct km_fences *km_fences_create(void);
-void km_fences_destroy(struct km_ns *ns);
+void km_fences_shut(struct km_ns *ns, int errnum, const char *why);
+void km_fences_destroy(struct km_fences *fs); /* NULL-safe, after that */
 void km_fence_work(struct km_ns *ns);
 void km_fence_txn(const struct km_fence *f, const void **txn, size_t *len);
 /* Applied (errnum 0, the root is the new one) or refused; the fence is gone after this. */
@@ -152,7 +196,7 @@ void km_wait_clear(struct km_wait *w);
 int km_wait_hold(struct km_wait *w, struct content_obj *o);
 
 void km_load_work(struct km_ns *ns);
-void km_load_fini(struct km_ns *ns);
+void km_load_shut(struct km_ns *ns, int errnum, const char *why);
 
 /* --- kvs_read.c --- */
 
@@ -188,14 +232,15 @@ void km_read_start(struct km_read *r);
 void km_read_cancel(struct km_read *r); /* harmless when it is over */
 void km_read_again(
     struct km_read *r); /* with a newer root (errnum 0), or the error it could not be had for */
-void km_read_fini(struct km_ns *ns);
+void km_read_shut(struct km_ns *ns, int errnum, const char *why);
 /* Send r->answer as response to `req`. */
 void km_read_respond(struct km_read *r, const flux_msg_t *req, bool more);
 
 /* --- kvs_watch.c --- */
 
 struct km_watches *km_watches_create(void);
-void km_watches_destroy(struct km_ns *ns);
+void km_watches_shut(struct km_ns *ns, int errnum, const char *why);
+void km_watches_destroy(struct km_watches *ws); /* NULL-safe, after that */
 void km_watch_work(struct km_ns *ns);
 size_t km_watch_count(const struct km_ns *ns);
 

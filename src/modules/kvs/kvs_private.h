@@ -6,6 +6,8 @@
 #include "kvs_ns.h"
 #include "kvs_sender.h"
 #include "libflux/module.h"
+#include "libidset/idset.h"
+#include "libtopology/topology.h"
 
 struct km {
     flux_t *h;
@@ -21,17 +23,99 @@ struct km {
     struct km_ns *primary; /* always there */
     struct km_senders *senders;
     flux_future_t *starting; /* attributes */
-    flux_future_t *subscribing;
+    struct list_node dead;   /* namespaces that ended */
+    struct kvsmiss miss;     /* scratch */
+
+    struct km_directory *dir; /* rank 0 */
+    struct list_node relays;  /* requests that rank 0 answers */
+    topology_t *topo;         /* NULL until it is needed */
+    flux_future_t *asking_shape;
+    struct list_node unrouted; /* namespaces that wait for it */
+    idset_t *lost;             /* ranks */
+    flux_watcher_t *tick;      /* what is done now and then */
+    struct list_node subscribing;
 };
+
+/* --- kvs_space.c --- */
+
+struct km_place {
+    const char *namespace;
+    uint32_t owner;
+    uint32_t rank;
+    uint64_t serial;
+    bool lost;
+    const char *hash;
+};
+extern const struct flux_schema km_place_schema;
+struct km_serial {
+    const char *namespace;
+    uint64_t serial;
+};
+extern const struct flux_schema km_serial_schema;
 
 /* The namespace that a request is for, once it is ready; NULL when the request was answered with an
  * error, or put by until then: `cb` gets it again. */
 struct km_ns *km_ns_request(struct km *k, const flux_msg_t *msg, const char *name, size_t len,
                             flux_handler_f cb);
+/* The same, of a request that says {"namespace"} and no more. */
+struct km_ns *km_plain_request(struct km *k, const flux_msg_t *msg, flux_handler_f cb);
+/* The same, but its root need not be known yet. */
+struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const char *name, size_t len,
+                               flux_handler_f cb);
 /* The raw payload of a request that is something for a namespace.  -1 after answering. */
 int km_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q);
-/* Learn the hash of the session from the text of a reference.  -1 with EPROTO or ENOMEM. */
+/* Be the master of a namespace, which is empty.  -1 with ENOMEM or EPROTO. */
+int km_space_open(struct km *k, const struct km_place *p, errmsg_t *err);
+/* This one is no more. */
+void km_space_removed(struct km *k, const char *name, uint64_t serial);
+void km_spaces_lost(struct km *k, const idset_t *ranks);
+/* Forget those that nobody uses here; free those that ended. */
+void km_spaces_idle(struct km *k);
+void km_spaces_bury(struct km *k);
+
+void km_find_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_open_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_close_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_removed_cb(flux_t *h, const flux_msg_t *event, void *arg);
+
+/* --- kvs_module.c --- */
+
+/* Learn the hash of the session: by its name, or from the text of a reference.  -1 with EPROTO or
+ * ENOMEM. */
+int km_learn_algorithm(struct km *k, const char *name, errmsg_t *err);
 int km_learn_hash(struct km *k, const char *ref, errmsg_t *err);
+
+/* --- kvs_directory.c --- */
+
+struct km_directory *km_directory_create(struct km *k); /* NULL with ENOMEM */
+void km_directory_destroy(struct km *k);
+/* A namespace that is live or lost: 0 with *p (which may be NULL), or -1 with ENOENT. */
+int km_directory_find(struct km *k, const char *name, struct km_place *p, errmsg_t *err);
+void km_directory_lost(struct km *k, const idset_t *ranks);
+/* From the master, or who finds none: what it had is lost. */
+void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial);
+/* The directory began anew: say what this instance is the master of. */
+void km_directory_register(struct km *k);
+void km_relays_fini(struct km *k);
+
+void km_create_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_remove_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_list_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_lost_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_register_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+
+/* --- kvs_route.c --- */
+
+/* Is the topology known? */
+bool km_route_ready(const struct km *k);
+/* The rank to send to for something on its way to `rank`. */
+uint32_t km_route_hop(const struct km *k, uint32_t rank);
+void km_down_cb(flux_t *h, const flux_msg_t *event, void *arg);
+
+/* --- kvs_follow.c --- */
+
+void km_follow_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 
 /* --- kvs_version.c --- */
 

@@ -56,9 +56,9 @@ static int list_entry_cb(const struct treeobj_entry *e, void *arg)
     size_t datalen = e->len, len;
     bool has = e->type == TREEOBJ_LINK || (r->flags & KVS_REQ_VALUES && treeobj_is_value(e));
     if (has && e->digest && datalen <= LISTING_MAX) {
-        if (kvsvalue_read(r->ns->content, e, 0, datalen, NULL, &r->ns->miss, &r->err) < 0 ||
+        if (kvsvalue_read(r->ns->content, e, 0, datalen, NULL, &r->ns->k->miss, &r->err) < 0 ||
             (e->type == TREEOBJ_REF &&
-             kvswalk_value(r->ns->content, e, &data, &len, &r->ns->miss, &r->err) < 0)) {
+             kvswalk_value(r->ns->content, e, &data, &len, &r->ns->k->miss, &r->err) < 0)) {
             if (errno != EAGAIN)
                 return -1;
             l->missing = true;
@@ -102,7 +102,8 @@ static int make_listing(struct km_read *r)
     struct listing l = {.r = r, .len = KVS_ANSWER_HEADER, .cap = 1024};
     if (!(l.buf = malloc(l.cap)))
         return errmsg_fail(&r->err, ENOMEM, "out of memory for a directory listing");
-    int rc = kvswalk_dir(r->ns->content, r->entry.digest, list_entry_cb, &l, &r->ns->miss, &r->err);
+    int rc =
+        kvswalk_dir(r->ns->content, r->entry.digest, list_entry_cb, &l, &r->ns->k->miss, &r->err);
     if (rc == 0 && l.missing) {
         errno = EAGAIN;
         rc = -1;
@@ -134,9 +135,10 @@ static int make_value(struct km_read *r)
         len = r->entry.len;
         if (len > KVS_LOOKUP_MAX)
             return errmsg_fail(&r->err, EFBIG, "the value has %zu bytes: read it in parts", len);
-        if (r->entry.type == TREEOBJ_CHUNKED
-                ? kvsvalue_read(r->ns->content, &r->entry, 0, len, NULL, &r->ns->miss, &r->err) < 0
-                : kvswalk_value(r->ns->content, &r->entry, &data, &len, &r->ns->miss, &r->err) < 0)
+        if (r->entry.type == TREEOBJ_CHUNKED ? kvsvalue_read(r->ns->content, &r->entry, 0, len,
+                                                             NULL, &r->ns->k->miss, &r->err) < 0
+                                             : kvswalk_value(r->ns->content, &r->entry, &data, &len,
+                                                             &r->ns->k->miss, &r->err) < 0)
             return -1;
     }
     a.size = len;
@@ -159,7 +161,7 @@ static int read_once(struct km_read *r)
     struct km_ns *ns = r->ns;
     unsigned flags = r->flags & KVS_REQ_READLINK ? KVSWALK_NOFOLLOW : 0;
     if (kvswalk_find(ns->content, r->root, r->key, r->keylen, flags, &r->entry, &r->linked,
-                     &ns->miss, &r->err) < 0)
+                     &ns->k->miss, &r->err) < 0)
         return -1;
     if (r->list && r->entry.type == TREEOBJ_DIR)
         return make_listing(r);
@@ -190,12 +192,12 @@ static void gone(struct km_read *r)
 static void step(struct km_read *r)
 {
     struct km_ns *ns = r->ns;
-    ns->miss.n = 0;
+    ns->k->miss.n = 0;
     if (read_once(r) == 0) {
         finish(r, 0);
     } else if (errno != EAGAIN) {
         finish(r, errno);
-    } else if (km_wait_for(&r->wait, &ns->miss) < 0) {
+    } else if (km_wait_for(&r->wait, &ns->k->miss) < 0) {
         if (errno == ENOENT) {
             gone(r);
         } else {
@@ -354,7 +356,7 @@ void km_readdir_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     request(arg, msg, true, km_readdir_cb);
 }
 
-void km_read_fini(struct km_ns *ns)
+void km_read_shut(struct km_ns *ns, int errnum, const char *why)
 {
     LIST_FOREACH_SAFE(n, tmp, &ns->reads)
     {
@@ -362,6 +364,8 @@ void km_read_fini(struct km_ns *ns)
         if (r->done == request_done) {
             struct reqread *q = r->arg;
             km_read_cancel(r);
+            if (errnum)
+                flux_respond_error(ns->h, q->req, errnum, "%s", why);
             reqread_free(q);
         }
     }

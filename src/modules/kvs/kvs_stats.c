@@ -16,7 +16,8 @@ struct stats {
     const char *hash;
     uint64_t version, objects, bytes, cached_objects, cached_bytes, cache_limit, hits, misses,
         dropped, lookups, readdirs, commits, root_changes, fences, fences_open, loads, served,
-        watchers, watch_sent, watch_looked, fence_msgs_in, fence_bytes_in, fence_bytes_local;
+        watchers, watch_sent, watch_looked, fence_msgs_in, fence_bytes_in, fence_bytes_local,
+        namespaces_known, senders;
 };
 static const struct flux_field stats_fields[] = {
     FLUX_FIELD_BOOL(struct stats, master, FLUX_FIELD_REQUIRED),
@@ -41,6 +42,8 @@ static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct stats, watchers, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, watch_sent, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, watch_looked, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, namespaces_known, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, senders, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, fence_msgs_in, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, fence_bytes_in, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, fence_bytes_local, FLUX_FIELD_REQUIRED),
@@ -79,6 +82,8 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         .watchers = km_watch_count(ns),
         .watch_sent = ns->st.watch_sent,
         .watch_looked = ns->st.watch_looked,
+        .namespaces_known = hmap_count(ns->k->spaces),
+        .senders = km_senders_count(ns->k->senders),
         .fence_msgs_in = ns->st.fence_msgs_in,
         .fence_bytes_in = ns->st.fence_bytes_in,
         .fence_bytes_local = ns->st.fence_bytes_local,

@@ -63,10 +63,15 @@ void km_vwaits_serve(struct km_ns *ns)
     }
 }
 
-void km_vwaits_fini(struct km_ns *ns)
+void km_vwaits_shut(struct km_ns *ns, int errnum, const char *why)
 {
     LIST_FOREACH_SAFE(n, tmp, &ns->vwaits)
-    vwait_free(list_entry(n, struct vwait, node));
+    {
+        struct vwait *v = list_entry(n, struct vwait, node);
+        if (errnum)
+            flux_respond_error(ns->h, v->msg, errnum, "%s", why);
+        vwait_free(v);
+    }
 }
 
 void km_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg)
@@ -84,6 +89,8 @@ void km_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg)
     }
     if (!(ns = hmap_get(k->spaces, root.ns)))
         return;
+    if (root.version == 0 && ns == k->primary)
+        km_directory_register(k);
     /* Announcements rise, unless the master was loaded anew. */
     if (root.version == 0 && ns->version > 0) {
         /* A master has begun.  Is this old news, or has what we know become so? */
@@ -94,23 +101,9 @@ void km_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg)
     }
 }
 
-/* A request that names a namespace and no more.  NULL when it was answered or put by. */
-static struct km_ns *plain_request(struct km *k, const flux_msg_t *msg, flux_handler_f cb)
-{
-    struct kvs_ns_only in;
-    struct km_ns *ns;
-    json_t *owner;
-
-    if (flux_request_decode(k->h, msg, &kvs_ns_only_schema, &in, &owner) < 0)
-        return NULL;
-    ns = km_ns_request(k, msg, in.namespace, strlen(in.namespace), cb);
-    json_decref(owner);
-    return ns;
-}
-
 void km_getroot_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km_ns *ns = plain_request(arg, msg, km_getroot_cb);
+    struct km_ns *ns = km_plain_request(arg, msg, km_getroot_cb);
 
     if (ns)
         km_respond_root(ns, msg);
@@ -118,7 +111,7 @@ void km_getroot_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 void km_version_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km_ns *ns = plain_request(arg, msg, km_version_cb);
+    struct km_ns *ns = km_plain_request(arg, msg, km_version_cb);
 
     if (ns)
         respond_version(ns, msg);

@@ -437,11 +437,11 @@ static void walk(struct km_ns *ns)
     }
     size_t dsize = blobref_size(ns->k->blobref);
     if (memcmp(ws->done, ns->root, dsize) != 0) {
-        struct walk x = {.ns = ns, .dsize = dsize, .miss = &ns->miss};
-        ns->miss.n = 0;
+        struct walk x = {.ns = ns, .dsize = dsize, .miss = &ns->k->miss};
+        ns->k->miss.n = 0;
         memcpy(ws->target, ns->root, sizeof(ws->target));
         bool ok = walk_dir(&x, ws->top, ws->done, ns->root);
-        if (!ok && ns->miss.n > 0 && km_wait_for(&ws->wait, &ns->miss) == 0) {
+        if (!ok && ns->k->miss.n > 0 && km_wait_for(&ws->wait, &ns->k->miss) == 0) {
             ws->waiting = true;
             return;
         }
@@ -558,15 +558,24 @@ size_t km_watch_count(const struct km_ns *ns)
     return ns->watches->count;
 }
 
-void km_watches_destroy(struct km_ns *ns)
+void km_watches_shut(struct km_ns *ns, int errnum, const char *why)
 {
     struct km_watches *ws = ns->watches;
-    if (!ws)
-        return;
     if (ws->wait.done)
         km_wait_clear(&ws->wait);
     LIST_FOREACH_SAFE(n, tmp, &ws->all)
-    watcher_free(ns, list_entry(n, struct watcher, all_node));
+    {
+        struct watcher *w = list_entry(n, struct watcher, all_node);
+        if (errnum)
+            flux_respond_error(ns->h, w->req, errnum, "%s", why);
+        watcher_free(ns, w);
+    }
+}
+
+void km_watches_destroy(struct km_watches *ws)
+{
+    if (!ws)
+        return;
     mark_clear(&ws->top->mark);
     free(ws->top->child);
     free(ws->top);

@@ -1,0 +1,122 @@
+/* kvs_route.c - the way to the master of a namespace: hop by hop along the tree, from instance to
+ * instance, so that fences merge and objects are cached on the way wherever the master is.
+ *
+ *    overlay.topology {} -> {"topology","size","file"}, from the own broker, when it is needed for
+ *    the first time
+ *    event overlay.down {"ranks"}
+ *
+ * Invariants:
+ *  1. The next hop towards rank R is the neighbour on the way to R in the tree; when that one is
+ *     lost it is R itself, which the broker may reach along the ring.
+ *  2. A namespace waits for the topology in `unrouted`, or is told that it cannot be had.
+ *
+ * Failure: no topology, no way: who waits gets the error.
+ */
+#include "config.h"
+#include <errno.h>
+#include <string.h>
+
+#include "kvs_private.h"
+
+struct shape {
+    const char *topology;
+    uint32_t size;
+    const char *file;
+};
+static const struct flux_field shape_fields[] = {
+    FLUX_FIELD_STR(struct shape, topology, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct shape, size, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct shape, file, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema shape_schema = FLUX_SCHEMA(struct shape, shape_fields);
+
+struct down {
+    const char *ranks;
+};
+static const struct flux_field down_fields[] = {
+    FLUX_FIELD_STR(struct down, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema down_schema = FLUX_SCHEMA(struct down, down_fields);
+
+bool km_route_ready(const struct km *k)
+{
+    return k->topo != NULL;
+}
+
+static void routed(struct km *k, int errnum, const char *error)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&k->unrouted))) {
+        struct km_ns *ns = list_entry(n, struct km_ns, route_node);
+        list_remove(n);
+        ns->unrouted = false;
+        km_space_routed(ns, errnum, error);
+    }
+}
+
+static void shape_cb(flux_future_t *f, void *arg)
+{
+    struct km *k = arg;
+    struct shape s;
+    errmsg_t err = {""};
+    int errnum = 0;
+
+    if (flux_rpc_get_struct(f, &shape_schema, &s, &err) < 0)
+        errnum = errno;
+    else {
+        /* A file is that of the root, and need not be here. */
+        k->topo = strncmp(s.topology, "file:", 5) == 0
+                      ? topology_create_text(s.file, strlen(s.file), "the tree of the session",
+                                             s.size, &err)
+                      : topology_create(s.topology, s.size, &err);
+        errnum = k->topo ? 0 : errno;
+    }
+    k->asking_shape = NULL;
+    flux_future_destroy(f);
+    routed(k, errnum, err.text);
+}
+
+void km_route_wait(struct km_ns *ns)
+{
+    struct km *k = ns->k;
+
+    ns->unrouted = true;
+    list_append(&k->unrouted, &ns->route_node);
+    if (k->asking_shape)
+        return;
+    k->asking_shape = flux_rpc(k->h, "overlay.topology", NULL, flux_rank(k->h), 0);
+    if (!k->asking_shape || flux_future_then(k->asking_shape, -1., shape_cb, k) < 0) {
+        flux_future_destroy(k->asking_shape);
+        k->asking_shape = NULL;
+        routed(k, ENOMEM, "the store is out of memory");
+    }
+}
+
+uint32_t km_route_hop(const struct km *k, uint32_t rank)
+{
+    uint32_t hop = k->topo ? topology_next_hop(k->topo, flux_rank(k->h), rank) : rank;
+
+    return hop == TOPOLOGY_NONE || idset_test(k->lost, hop) ? rank : hop;
+}
+
+void km_down_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    struct km *k = arg;
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    struct down in;
+    json_t *owner = json ? flux_schema_decode(&down_schema, json, len, &in, NULL) : NULL;
+    idset_t *ranks = owner ? idset_parse(in.ranks, NULL) : NULL;
+
+    if (ranks) {
+        if (idset_add(k->lost, ranks) < 0)
+            flux_log(h, LOG_ERR, "out of memory for the ranks that were lost");
+        km_spaces_lost(k, ranks);
+        km_directory_lost(k, ranks);
+    }
+    idset_destroy(ranks);
+    json_decref(owner);
+}
