@@ -51,6 +51,37 @@ static void replace(void *arg, void *data)
         add_client(run, histload_version(run->load));
 }
 
+/* Nothing gets through to a broker and what is below it, or back, for a while: what is sent arrives
+ * afterwards.  Or only events, or all but events. */
+static void hold_back(struct chan *ch, int64_t until)
+{
+    if (ch->to && ch->last < until)
+        ch->last = until;
+}
+
+static void partition(void *arg, void *data)
+{
+    struct node *n = arg;
+    sim_t *s = n->sim;
+    int64_t until = sim_now(s) + rng_range(&s->rng, 1, 400) * SIM_MS;
+    unsigned planes = rng_range(&s->rng, 1, 3);
+
+    if (n->state != NODE_ON)
+        return;
+    s->faults++;
+    sim_trace_add(s, 7, n->rank);
+    if (planes & 1) {
+        hold_back(&n->up, until);
+        hold_back(&n->down, until);
+    }
+    if (planes & 2)
+        hold_back(&n->event, until);
+    if (planes == 3) {
+        hold_back(&n->ring_next, until);
+        hold_back(&n->ring_prev, until);
+    }
+}
+
 /* Its handle must not be closed from here. */
 static void ended_cb(flux_t *h, bool lost, void *arg)
 {
@@ -123,6 +154,9 @@ static void history_run(sim_t *s)
         add_client(run, 0);
     if (faults)
         sim_faults(s, FAULT_ALL, rng_range(&s->rng, 1, 8), time);
+    for (unsigned i = rng_below(&s->rng, 4); i > 0 && s->cfg.size > 1; i--)
+        sim_at(s, sim_now(s) + (int64_t)(rng_real(&s->rng) * (double)time), partition,
+               &s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)], NULL);
     sim_run_for(s, time);
     histload_stop(run->load);
     if (!sim_run_until(s, all_done, run, 30 * SIM_S + sim_max_delay(s) * 16 * s->cfg.size))

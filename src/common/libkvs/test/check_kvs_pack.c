@@ -506,6 +506,38 @@ START_TEST(stream)
 }
 END_TEST
 
+/* A value that was put and then overwritten before the next pack of a stream went out. */
+START_TEST(overwritten)
+{
+    kvs_dict_t *up = kvs_dict_create(), *down = kvs_dict_create();
+    kvs_set_t *from = kvs_set_create(), *to = kvs_set_create();
+    errmsg_t err = {""};
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 2; k++) {
+            struct kvs_txn_buf b = {0};
+            char val[2000];
+            memset(val, 'a' + 2 * i + k, sizeof(val));
+            put(&b, "key", val, sizeof(val));
+            merge(from, b.data, b.len);
+            kvs_txn_buf_clear(&b);
+        }
+        uint8_t *buf;
+        size_t len;
+        ck_assert_int_eq(kvs_set_encode(from, up, 0, &buf, &len), 0);
+        ck_assert_uint_lt(len, 2100);
+        ck_assert_msg(kvs_set_merge(to, buf, len, down, &err) == 0, "%s", err.text);
+        free(buf);
+        kvs_set_clear(from);
+    }
+    ck_assert_uint_eq(kvs_set_puts(to), 1);
+    ck_assert_uint_eq(kvs_set_values(to), 1);
+    kvs_dict_destroy(up);
+    kvs_dict_destroy(down);
+    kvs_set_destroy(from);
+    kvs_set_destroy(to);
+}
+END_TEST
+
 /* A set that is full refuses, and stays what it was. */
 START_TEST(full)
 {
@@ -558,6 +590,7 @@ int main(void)
     tcase_add_test(tc, refused);
     tcase_add_test(tc, bombs);
     tcase_add_test(tc, stream);
+    tcase_add_test(tc, overwritten);
     tcase_add_test(tc, full);
     suite_add_tcase(s, tc);
     SRunner *sr = srunner_create(s);
