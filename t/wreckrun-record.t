@@ -62,13 +62,24 @@ id=$("$FLUX" wreckrun -d -N2 -O 'file-{{id}}-{{node}}' sh -c 'echo in $FLUX_NODE
 ok "a detached job with files" wait_until 10 get_is "job.$id.state" complete
 is "$(cat "file-$id-0" "file-$id-1" | tr '\n' ' ')" "in 0 in 1 " "... writes to them"
 
-# PMI pairs do not stay.
-if [ -x "$BUILDDIR/src/common/libpmi/test/pmi_exchange" ]; then
-    ok "a PMI exchange over 4 nodes" "$FLUX" wreckrun -N4 -n8 "$BUILDDIR/src/common/libpmi/test/pmi_exchange"
+# What tasks tell each other is the job's own affair, and does not stay.
+exchange=$BUILDDIR/src/common/libpmi/test/pmi_exchange
+changes() { # root changes that a job makes
+    local before after
+    before=$("$FLUX" kvs version | awk '{ print $1 }')
+    "$FLUX" wreckrun -N4 -n8 "$@" >/dev/null || return
+    after=$("$FLUX" kvs version | awk '{ print $1 }')
+    echo $((after - before))
+}
+if [ -x "$exchange" ] && [ -x "$BUILDDIR/t/kvs/kvs_probe" ]; then
+    ok "a PMI exchange over 4 nodes" "$FLUX" wreckrun -N4 -n8 "$exchange"
     is "$(get "job.$(last_id).exitcode")" 0 "... is on record"
-    is "$("$FLUX" kvs dir -R "job.$(last_id)" | grep -c '\.pmi')" 0 "... but not what it exchanged"
+    plain=$(changes true)
+    like "$plain" "^[1-9]" "a job makes roots"
+    is "$(changes "$exchange")" "$plain" "... and one that exchanges no more: it has a namespace"
+    is "$("$BUILDDIR/t/kvs/kvs_probe" list | awk '{ print $1 }')" primary "... which is gone at its end"
 else
-    skip 3 "pmi_exchange is not built"
+    skip 5 "pmi_exchange is not built"
 fi
 
 # A session in this session.

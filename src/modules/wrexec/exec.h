@@ -19,7 +19,7 @@ typedef struct exec exec_t;
 
 /* Called from the reactor.  Pointers are valid during the call. */
 struct exec_callbacks {
-    /* What the launcher says about a job: OUTPUT, STDIN_ACK, FAIL, PMI_FENCE, PMI_NOTE, DONE. */
+    /* What the launcher says about a job: OUTPUT, STDIN_ACK, FAIL, PMI_FENCE, DONE. */
     void (*frame)(void *arg, const struct wire_frame *f);
     /* The launcher is gone, and with it all tasks of this node. */
     void (*lost)(void *arg, const char *why);

@@ -174,7 +174,7 @@ static void respond_result(struct job *j)
 
 void job_check(struct job *j)
 {
-    if (j->finished || !j->local_done || j->commits > 0 || !list_empty(&j->pieces))
+    if (j->finished || !j->local_done || !list_empty(&j->pieces))
         return;
     for (uint32_t i = 0; i < j->nchildren; i++)
         if (!j->children[i].done)
@@ -278,8 +278,7 @@ void job_frame(struct job *j, const struct wire_frame *f)
         frame_fail(j, f);
         break;
     case WIRE_PMI_FENCE:
-    case WIRE_PMI_NOTE:
-        job_fence(j, wire_u32(f->payload), f->payload + 4, f->len - 4, f->type == WIRE_PMI_NOTE);
+        job_fence(j, wire_u32(f->payload), f->payload + 4, f->len - 4);
         break;
     case WIRE_DONE:
         local_end(j, (const int32_t *)(const void *)f->payload, f->len / 4);

@@ -94,8 +94,6 @@ static void op_barrier(void *arg, const void *blob, size_t len, size_t npairs)
         send_frame(j->l, WIRE_PMI_FENCE, j->id, &num, sizeof(num), blob, len);
         return;
     }
-    if (npairs > 0)
-        send_frame(j->l, WIRE_PMI_NOTE, j->id, &num, sizeof(num), blob, len);
     pmi_server_barrier_done(j->pmi, 0, NULL);
 }
 

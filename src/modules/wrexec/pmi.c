@@ -1,16 +1,25 @@
 /* PMI barriers across nodes, over the key-value store.
  *
+ * A job has a namespace of its own, "job-ID", whose master is at the job's first rank: what its
+ * tasks tell each other goes between its nodes, and the root of the session has no part in it but
+ * the name.  Each node asks for it at its first barrier; the first one to do so makes it, and rank
+ * 0 removes it when the job is over (rootjob.c).
+ *
  * The pairs that the tasks of a node put since the last barrier are one value:
  *
- *    job.ID.pmi.NUM.NODE      NUM: number of the barrier in the job, from 0
+ *    NUM.NODE      NUM: number of the barrier in the job, from 0
  *
- * put by the node's fence "wrexec.ID.NUM", which all nodes of the job take part in.  The store
- * merges it on the way up and makes one root change of it; then each node reads the directory
- * job.ID.pmi.NUM once, with values, and hands the whole set to its launcher, which answers all its
- * tasks from it. So P tasks cost the session one fence, and one directory read a node, never P
- * times P look-ups.
+ * put by the node's fence "NUM", which all nodes of the job take part in.  The store merges it on
+ * the way and makes one root change of it; then each node reads the directory NUM once, with
+ * values, and hands the whole set to its launcher, which answers all its tasks from it.  So P tasks
+ * cost one fence, and one directory read a node, never P times P look-ups.
  *
- * A job on one node does not wait for the store: its pairs are committed for the record.
+ * A job on one node does without the store.
+ *
+ * state of a barrier   its future                    next
+ * naming               the namespace being made      fencing (at once when it is there already)
+ * fencing              the fence                     reading
+ * reading              the directory                 over
  *
  * Failure: the tasks are told that the barrier failed, with the store's sentence, and the job
  * fails.
@@ -31,14 +40,21 @@ struct fence {
     struct list_node node;
     struct job *job;
     uint32_t num;
-    flux_future_t *f; /* the fence, then the read */
+    flux_kvs_txn_t *txn; /* until the fence is entered */
+    flux_future_t *f;
 };
 
 static void fence_free(struct fence *fe)
 {
     list_remove(&fe->node);
     flux_future_destroy(fe->f);
+    flux_kvs_txn_destroy(fe->txn);
     free(fe);
+}
+
+void job_namespace(uint64_t id, char name[JOB_NAMESPACE_MAX])
+{
+    snprintf(name, JOB_NAMESPACE_MAX, "job-%" PRIu64, id);
 }
 
 void job_fences_free(struct job *j)
@@ -94,11 +110,10 @@ static void read_cb(flux_future_t *f, void *arg)
     buf_destroy(all);
 }
 
-static void fence_cb(flux_future_t *f, void *arg)
+static void fenced_cb(flux_future_t *f, void *arg)
 {
     struct fence *fe = arg;
-    struct job *j = fe->job;
-    char key[96];
+    char ns[JOB_NAMESPACE_MAX], key[16];
     errmsg_t err;
 
     if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0) {
@@ -106,32 +121,49 @@ static void fence_cb(flux_future_t *f, void *arg)
         return;
     }
     flux_future_destroy(f);
-    snprintf(key, sizeof(key), "job.%" PRIu64 ".pmi.%u", j->id, fe->num);
-    fe->f = flux_kvs_readdir(j->ctx->h, NULL, key, FLUX_KVS_VALUES, NULL);
+    job_namespace(fe->job->id, ns);
+    snprintf(key, sizeof(key), "%u", fe->num);
+    fe->f = flux_kvs_readdir(fe->job->ctx->h, ns, key, FLUX_KVS_VALUES, NULL);
     if (!fe->f || flux_future_then(fe->f, -1., read_cb, fe) < 0)
         fence_failed(fe, "could not be read", strerror(errno));
 }
 
-static void note_cb(flux_future_t *f, void *arg)
+static void fence_enter(struct fence *fe)
 {
-    struct job *j = arg;
+    struct job *j = fe->job;
+    char ns[JOB_NAMESPACE_MAX], name[16];
+
+    job_namespace(j->id, ns);
+    snprintf(name, sizeof(name), "%u", fe->num);
+    fe->f = flux_kvs_fence(j->ctx->h, ns, name, j->nnodes, fe->txn);
+    flux_kvs_txn_destroy(fe->txn);
+    fe->txn = NULL;
+    if (!fe->f || flux_future_then(fe->f, -1., fenced_cb, fe) < 0)
+        fence_failed(fe, "could not be entered", strerror(errno));
+}
+
+static void named_cb(flux_future_t *f, void *arg)
+{
+    struct fence *fe = arg;
     errmsg_t err;
 
-    if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0)
-        flux_log(j->ctx->h, LOG_WARNING, "job %" PRIu64 ": PMI pairs are not on record: %s", j->id,
-                 err.text);
+    if (flux_rpc_get(f, &err) < 0 && errno != EEXIST) {
+        fence_failed(fe, "could not be entered", err.text);
+        return;
+    }
     flux_future_destroy(f);
-    j->commits--;
-    job_check(j);
+    fe->f = NULL;
+    fe->job->named = true;
+    fence_enter(fe);
 }
 
 static flux_kvs_txn_t *pairs_txn(struct job *j, uint32_t num, const void *blob, size_t len,
                                  errmsg_t *err)
 {
     flux_kvs_txn_t *txn = flux_kvs_txn_create();
-    char key[96];
+    char key[32];
 
-    snprintf(key, sizeof(key), "job.%" PRIu64 ".pmi.%u.%u", j->id, num, j->node);
+    snprintf(key, sizeof(key), "%u.%u", num, j->node);
     if (!txn)
         errmsg_fail(err, ENOMEM, "out of memory");
     else if (len == 0 || flux_kvs_txn_put_raw(txn, key, blob, len, err) == 0)
@@ -140,35 +172,29 @@ static flux_kvs_txn_t *pairs_txn(struct job *j, uint32_t num, const void *blob, 
     return NULL;
 }
 
-void job_fence(struct job *j, uint32_t num, const void *blob, size_t len, bool note)
+void job_fence(struct job *j, uint32_t num, const void *blob, size_t len)
 {
     errmsg_t err = {"out of memory"};
-    flux_kvs_txn_t *txn = pairs_txn(j, num, blob, len, &err);
-    struct fence *fe;
-    flux_future_t *f;
-    char name[96];
+    char ns[JOB_NAMESPACE_MAX];
+    struct fence *fe = calloc(1, sizeof(*fe));
 
-    if (note) {
-        f = txn ? flux_kvs_commit(j->ctx->h, NULL, txn) : NULL;
-        if (f && flux_future_then(f, -1., note_cb, j) == 0)
-            j->commits++;
-        else
-            flux_future_destroy(f);
-        flux_kvs_txn_destroy(txn);
-        return;
-    }
-    if (!(fe = calloc(1, sizeof(*fe)))) {
-        flux_kvs_txn_destroy(txn);
+    if (!fe) {
         job_fail(j, 1, "out of memory for a PMI barrier");
         return;
     }
     fe->job = j;
     fe->num = num;
     list_append(&j->fences, &fe->node);
-    snprintf(name, sizeof(name), "wrexec.%" PRIu64 ".%u", j->id, num);
-    if (txn)
-        fe->f = flux_kvs_fence(j->ctx->h, NULL, name, j->nnodes, txn);
-    flux_kvs_txn_destroy(txn);
-    if (!fe->f || flux_future_then(fe->f, -1., fence_cb, fe) < 0)
+    if (!(fe->txn = pairs_txn(j, num, blob, len, &err))) {
         fence_failed(fe, "could not be entered", err.text);
+        return;
+    }
+    if (j->named) {
+        fence_enter(fe);
+        return;
+    }
+    job_namespace(j->id, ns);
+    fe->f = flux_kvs_namespace_create(j->ctx->h, ns, FLUX_KVS_OWNER_SELF, idset_first(j->ranks));
+    if (!fe->f || flux_future_then(fe->f, -1., named_cb, fe) < 0)
+        fence_failed(fe, "could not be entered", strerror(errno));
 }

@@ -6,7 +6,6 @@
  *    nnodes, ntasks, ranks (idset), starttime, endtime (seconds since 1970)
  *    exitcode    of the job; status: JSON [[wait status, "tasks"], ...]
  *    reason      the sentence that says what ended it, if anything but its tasks did
- *    pmi.*       see pmi.c; gone when the job has ended
  *    output.N    of a detached job without output files: chunk N from 0, records one after the
  *                other, each a line "TASK STREAM LENGTH" and that many bytes (STREAM: 1 stdout,
  *                2 stderr)
@@ -120,13 +119,9 @@ int record_end(flux_kvs_txn_t *txn, struct job *j, int code, const char *text, u
 {
     json_t *obj = result_to_json(j->result);
     char *status = obj ? json_dumps(obj, JSON_COMPACT) : NULL;
-    char key[64];
     int rc = -1;
 
-    /* What processes told each other is of no use to anybody once they are gone. */
-    snprintf(key, sizeof(key), "job.%" PRIu64 ".pmi", j->id);
-    if (status && flux_kvs_txn_unlink(txn, key, FLUX_KVS_RECURSIVE, NULL) == 0 &&
-        put(txn, j, "state", "%s", code ? "failed" : "complete") == 0 &&
+    if (status && put(txn, j, "state", "%s", code ? "failed" : "complete") == 0 &&
         put(txn, j, "exitcode", "%d", code) == 0 && put(txn, j, "status", "%s", status) == 0 &&
         (!text || put(txn, j, "reason", "%s", text) == 0) &&
         (!lost || put(txn, j, "outputlost", "%" PRIu64, lost) == 0))

@@ -180,6 +180,19 @@ static void final_cb(flux_future_t *f, void *arg)
     finish(rj);
 }
 
+/* The namespace in which the tasks of different nodes told each other where they are (pmi.c).  Most
+ * jobs never made one, which is no error. */
+static void drop_namespace(struct rootjob *rj)
+{
+    char ns[JOB_NAMESPACE_MAX];
+
+    if (rj->exec || rj->j->nnodes < 2)
+        return;
+    job_namespace(rj->j->id, ns);
+    /* The request is on its way; nobody waits for its answer. */
+    flux_future_destroy(flux_kvs_namespace_remove(rj->root->ctx->h, ns));
+}
+
 void root_job_finished(struct job *j)
 {
     struct rootjob *rj = j->rj;
@@ -191,6 +204,7 @@ void root_job_finished(struct job *j)
     flux_watcher_stop(rj->limit);
     flux_watcher_stop(rj->grace);
     flux_watcher_stop(rj->record);
+    drop_namespace(rj);
     if (rj->exec || !rj->root->kvs || add_output(rj) < 0 ||
         (!rj->txn && !(rj->txn = flux_kvs_txn_create())) ||
         record_end(rj->txn, j, job_code(rj), rj->fail_text, rj->lost,

@@ -24,7 +24,6 @@ static const struct {
     [WIRE_STDIN_ACK] = {4, 4, true},
     [WIRE_FAIL] = {12, 12 + 4096, true},
     [WIRE_PMI_FENCE] = {4, WIRE_PAYLOAD_MAX, true},
-    [WIRE_PMI_NOTE] = {4, WIRE_PAYLOAD_MAX, true},
     [WIRE_DONE] = {4, 4 * WIRE_TASKS_MAX, true},
 };
 #define NTYPES (sizeof(lengths) / sizeof(*lengths))

@@ -21,7 +21,6 @@
  *    FAIL       i32 exit code, i32 first task (-1: none), u32 count, text: the job cannot go on
  *               (program not found, a task died within MPI, MPI_Abort)
  *    PMI_FENCE  u32 number of the barrier, pairs: all local tasks are in it
- *    PMI_NOTE   the same on a single node, where nobody is waited for: for the record only
  *    DONE       i32 wait status for each local task: nothing of the job is left here
  *
  * A record of output: u32 task, u32 stream (1 or 2), u32 length, all little-endian; then the bytes.
@@ -59,7 +58,6 @@ enum wire_type {
     WIRE_STDIN_ACK,
     WIRE_FAIL,
     WIRE_PMI_FENCE,
-    WIRE_PMI_NOTE,
     WIRE_DONE,
 };
 

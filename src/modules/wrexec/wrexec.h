@@ -70,7 +70,7 @@ struct job {
     struct list_node pieces;
     struct result *result;
     struct list_node fences;
-    unsigned commits; /* not yet answered */
+    bool named; /* the job's namespace is there */
     struct list_node over;
     struct rootjob *rj; /* at rank 0 */
 };
@@ -95,7 +95,10 @@ void job_stdin(struct job *j, const void *data, size_t len);
 void job_fail(struct job *j, int code, const char *text);
 
 /* pmi.c */
-void job_fence(struct job *j, uint32_t num, const void *blob, size_t len, bool note);
+void job_fence(struct job *j, uint32_t num, const void *blob, size_t len);
+#define JOB_NAMESPACE_MAX 32
+/* The namespace of a job that has several nodes, once its tasks exchange something. */
+void job_namespace(uint64_t id, char name[JOB_NAMESPACE_MAX]);
 void job_fences_free(struct job *j);
 
 /* root.c */
