@@ -6,7 +6,8 @@
  *
  * The master puts commits (and complete fences) in a queue and works it off when it has looked at
  * all that came in: one by one while it is idle, all that waits in one root change when it is busy.
- * It answers, and after that has the event kvs.setroot published; while one event is on its way to
+ * A change that is to be kept goes to the disk (kvs_keep.c) and ends when it is there; meanwhile the
+ * next one gathers.  The master answers, and after that has the event kvs.setroot published; while one event is on its way to
  * its number no other is sent, so that the events never fall behind the changes: the next one
  * carries the newest root.
  *
@@ -26,7 +27,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvs_private.h"
+#include "kvs_disk.h"
+#include "libkvs/kvs_pack.h"
+#include "libkvs/kvsdisk.h"
 
 /* A root change takes at most so much, so that answers do not wait for ever in a flood. */
 #define BATCH_OPS 4096
@@ -166,7 +169,7 @@ static void commit_end(struct km_ns *ns, struct commit *c)
 
 /* The change will stay (errnum 0), or never was: its root becomes visible, who waits is answered,
  * and it is announced.  Changes end in the order in which they were applied. */
-static void change_durable(struct km_ns *ns, struct km_change *ch, int errnum, const char *error)
+void km_change_done(struct km_ns *ns, struct km_change *ch, int errnum, const char *error)
 {
     struct list_node *n;
     if (ch->changed && errnum == 0)
@@ -183,10 +186,111 @@ static void change_durable(struct km_ns *ns, struct km_change *ch, int errnum, c
     km_commit_publish(ns);
 }
 
+/* Chunks that a transaction refers to have to be on disk before it is. */
+static int keep_chunks(struct km_ns *ns, const void *txn, size_t len)
+{
+    struct kvs_txn_iter it;
+    struct kvs_op op;
+    int rc = 0;
+    if (kvs_pack_is(txn, len) || kvs_txn_open(&it, txn, len, NULL, NULL) < 0)
+        return 0;
+    while (rc == 0 && kvs_txn_next(&it, &op, NULL) == 1) {
+        struct kvs_op_chunks c;
+        if (op.type != KVS_OP_PUTCHUNKS)
+            continue;
+        kvs_op_get_chunks(&op, &c);
+        rc = km_keep_chunks(ns->keep, c.digests, c.n);
+    }
+    return rc;
+}
+
+/* The row of the journal: what was applied.  NULL with ENOMEM. */
+static uint8_t *change_row(struct km_ns *ns, struct km_change *ch, size_t *size)
+{
+    const void *txn;
+    size_t len;
+    uint32_t n = 0;
+    *size = KVSDISK_ROW_HEADER;
+    LIST_FOREACH(it, &ch->commits)
+    {
+        const struct commit *c = list_entry(it, struct commit, node);
+        if (c->errnum)
+            continue;
+        commit_txn(c, &txn, &len);
+        if (keep_chunks(ns, txn, len) < 0)
+            return NULL;
+        *size += KVSDISK_ROW_TXN + len;
+        n++;
+    }
+    uint8_t *row = malloc(*size), *p = row;
+    if (!row)
+        return NULL;
+    kvsdisk_row_header(p, n);
+    p += KVSDISK_ROW_HEADER;
+    LIST_FOREACH(it, &ch->commits)
+    {
+        const struct commit *c = list_entry(it, struct commit, node);
+        if (c->errnum)
+            continue;
+        commit_txn(c, &txn, &len);
+        kvsdisk_row_txn(p, (uint32_t)len);
+        memcpy(p + KVSDISK_ROW_TXN, txn, len);
+        p += KVSDISK_ROW_TXN + len;
+    }
+    return row;
+}
+
 /* The change is in the store.  The one place between "applied" and "will stay". */
 static void change_applied(struct km_ns *ns, struct km_change *ch)
 {
-    change_durable(ns, ch, 0, NULL);
+    uint8_t *row = NULL;
+    size_t size = 0;
+    if (!ns->keep) {
+        km_change_done(ns, ch, 0, NULL);
+        return;
+    }
+    if (ch->changed)
+        row = change_row(ns, ch, &size);
+    km_keep_change(ns->keep, ch, ch->changed ? ch->version : 0, ch->root, row, size);
+}
+
+/* --- bytes that are on disk only --- */
+
+static void stall_over(struct km_wait *w)
+{
+    struct km_ns *ns = w->ns;
+    if (w->errnum && !list_empty(&ns->commits)) {
+        struct commit *c = list_entry(list_first(&ns->commits), struct commit, node);
+        c->errnum = w->errnum;
+        errmsg_set(&c->err, "%s", w->error);
+        commit_end(ns, c);
+    }
+    km_poke(ns);
+}
+
+/* The first commit in the queue needs them.  -1 with errno when they cannot be had. */
+static int stall(struct km_ns *ns)
+{
+    if (!ns->stall) {
+        if (!(ns->stall = malloc(sizeof(*ns->stall))))
+            return -1;
+        km_wait_init(ns->stall, ns, stall_over);
+    }
+    /* What came before is held until it was of use. */
+    return km_wait_for(ns->stall, kvsstore_missing(ns->store));
+}
+
+static bool stalled(const struct km_ns *ns)
+{
+    return ns->stall && ns->stall->waiting > 0;
+}
+
+static void unstall(struct km_ns *ns)
+{
+    if (ns->stall)
+        km_wait_clear(ns->stall);
+    free(ns->stall);
+    ns->stall = NULL;
 }
 
 /* One root change. */
@@ -213,15 +317,24 @@ static void change(struct km_ns *ns)
         commit_txn(c, &txn, &len);
         bytes += len;
         ops++;
-        if (rc == 0 && kvsstore_apply(ns->store, txn, len, &c->err) < 0)
-            c->errnum = errno;
+        if (rc < 0 || kvsstore_apply(ns->store, txn, len, &c->err) == 0)
+            continue;
+        c->errnum = errno;
+        if (errno == ENODATA && stall(ns) == 0) {
+            c->errnum = 0;
+            list_remove(n);
+            list_push(&ns->commits, n);
+            break;
+        }
     }
+    if (!stalled(ns))
+        unstall(ns);
     if (rc == 0) {
         rc = kvsstore_end(ns->store, &err);
         errnum = rc < 0 ? errno : 0;
     }
     if (rc < 0) {
-        change_durable(ns, ch, errnum, err.text);
+        km_change_done(ns, ch, errnum, err.text);
         return;
     }
     if (rc == 1) {
@@ -233,18 +346,35 @@ static void change(struct km_ns *ns)
     change_applied(ns, ch);
 }
 
+/* Not while bytes or the disk are waited for: then there is a poke to come. */
+static bool may_change(struct km_ns *ns)
+{
+    struct list_node *n;
+    errmsg_t err;
+    if (stalled(ns))
+        return false;
+    if (!ns->keep || km_keep_ready(ns->keep, &err) == 0)
+        return true;
+    int errnum = errno;
+    while (errnum != EAGAIN && (n = list_first(&ns->commits))) {
+        struct commit *c = list_entry(n, struct commit, node);
+        c->errnum = errnum;
+        c->err = err;
+        commit_end(ns, c);
+    }
+    return false;
+}
+
 void km_commit_work(struct km_ns *ns)
 {
     if (!ns->store)
         return;
     bool more = false;
-    if (!list_empty(&ns->commits)) {
+    if (!list_empty(&ns->commits) && may_change(ns)) {
         change(ns);
-        more = kvsstore_collect(ns->store, COLLECT) || !list_empty(&ns->commits);
-    } else {
-        more = kvsstore_collect(ns->store, COLLECT);
+        more = !list_empty(&ns->commits) && may_change(ns);
     }
-    if (more)
+    if (kvsstore_collect(ns->store, COLLECT) || more)
         km_poke(ns);
 }
 
@@ -297,6 +427,7 @@ void km_commit_shut(struct km_ns *ns, int errnum, const char *why)
                                flux_rank(ns->h));
         forward_free(w);
     }
+    unstall(ns);
     LIST_FOREACH_SAFE(n, tmp, &ns->commits)
     {
         struct commit *c = list_entry(n, struct commit, node);

@@ -28,7 +28,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kvs_private.h"
+#include "kvs_disk.h"
 
 #define ENTRIES_MAX 65536
 
@@ -210,6 +210,20 @@ static void opened_cb(flux_future_t *f, void *arg)
     opened(e, errnum, err.text);
 }
 
+/* It is on disk. */
+static void kept_cb(void *arg, uint32_t id, int errnum, const char *error)
+{
+    struct entry *e = arg;
+    struct km_place p;
+    errmsg_t err;
+
+    errmsg_set(&err, "%s", error);
+    entry_place(e, &p);
+    if (errnum == 0 && km_space_open(e->k, &p, id, &err) < 0)
+        errnum = errno;
+    opened(e, errnum, err.text);
+}
+
 static void open_entry(struct entry *e)
 {
     struct km *k = e->k;
@@ -218,7 +232,11 @@ static void open_entry(struct entry *e)
 
     entry_place(e, &p);
     if (e->rank == flux_rank(k->h)) {
-        opened(e, km_space_open(k, &p, &err) < 0 ? errno : 0, err.text);
+        int rc = km_disk_create(k, e->name, e->owner, kept_cb, e);
+        if (rc < 0)
+            opened(e, ENOMEM, "rank 0 is out of memory for a namespace");
+        else if (rc == 0)
+            opened(e, km_space_open(k, &p, 0, &err) < 0 ? errno : 0, err.text);
         return;
     }
     e->f = flux_rpc_struct(k->h, "kvs.namespace-open", &km_place_schema, &p, e->rank, 0);
@@ -398,6 +416,22 @@ void km_register_cb(flux_t *h, const flux_msg_t *msg, void *arg)
             flux_log(h, LOG_ERR, "out of memory for namespace '%s'", in.namespace);
     }
     json_decref(owner);
+}
+
+struct km_ns *km_directory_restore(struct km *k, const char *name, uint32_t owner, errmsg_t *err)
+{
+    struct entry *e = NULL;
+    struct km_place p;
+
+    if (hmap_get(k->dir->entries, name))
+        errmsg_fail(err, EEXIST, "there is a namespace '%s' already", name);
+    else if (!(e = entry_new(k, name, owner, flux_rank(k->h), ++k->dir->serial)))
+        errmsg_fail(err, ENOMEM, "rank 0 is out of memory for a namespace");
+    if (!e)
+        return NULL;
+    e->state = LIVE;
+    entry_place(e, &p);
+    return km_space_master(k, &p, err);
 }
 
 void km_directory_register(struct km *k)

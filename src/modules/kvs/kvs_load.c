@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvs_private.h"
+#include "kvs_disk.h"
 #include "libutil/le.h"
 
 #define ABSENT 0xffffffffu
@@ -81,10 +81,21 @@ static int want(struct km_ns *ns, const uint8_t *digest)
     return 0;
 }
 
+/* The master has all there is, but for bytes that it can read again. */
+static bool on_disk(const struct km_ns *ns, const struct kvsmiss *miss)
+{
+    for (unsigned i = 0; i < miss->n; i++) {
+        const struct content_obj *o = content_find(ns->content, miss->digest[i]);
+        if (!o || !o->kept || !ns->keep)
+            return false;
+    }
+    return true;
+}
+
 int km_wait_for(struct km_wait *w, const struct kvsmiss *miss)
 {
     struct km_ns *ns = w->ns;
-    if (ns->master) {
+    if (ns->master && !on_disk(ns, miss)) {
         errno = ENOENT;
         return -1;
     }
@@ -216,6 +227,11 @@ static void loaded_cb(flux_future_t *f, void *arg)
 void km_load_work(struct km_ns *ns)
 {
     size_t dsize = ns->k->blobref ? blobref_size(ns->k->blobref) : 0;
+    while (ns->master && ns->nwanted > 0) {
+        uint8_t digest[BLOBREF_DIGEST_MAX];
+        memcpy(digest, ns->wanted[--ns->nwanted], sizeof(digest));
+        km_keep_load(ns->keep, digest);
+    }
     while (ns->nwanted > 0) {
         struct load *l = calloc(1, sizeof(*l));
         if (!l) {
@@ -345,12 +361,12 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     km_wait_init(&s->wait, ns, serve_done);
     ns->k->miss.n = 0;
     int rc = 0;
-    for (size_t i = 0; i < s->n && !ns->master && rc == 0; i++) {
+    for (size_t i = 0; i < s->n && (!ns->master || ns->keep) && rc == 0; i++) {
         /* What is here must not be dropped while the rest is on its way. */
         struct content_obj *o = content_get(ns->content, d + i * dsize);
         if (o)
             rc = km_wait_hold(&s->wait, o);
-        else
+        else if (!ns->master || content_find(ns->content, d + i * dsize))
             memcpy(ns->k->miss.digest[ns->k->miss.n++], d + i * dsize, dsize);
     }
     if (rc < 0) {

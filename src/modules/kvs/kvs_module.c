@@ -26,8 +26,9 @@
  *  1. The primary namespace is always in the table.
  *  2. Whatever waits here for a client or an instance below has a claim (kvs_sender.h), so the end
  *     of one touches nobody else's things.
- *  3. The store is in memory.  The master refuses to be unloaded or reloaded once there is something
- *     in it, and any instance does while a fence is open, unless it is forced.  A master that begins
+ *  3. A store that is not kept on disk (kvs_disk.c) is in memory.  Its master refuses to be unloaded
+ *     or reloaded once there is something in it, and any instance does while a fence is open, unless
+ *     it is forced.  A master that begins
  *     announces its first root.  Who knows a later one asks it, and when the answer is older than
  *     what was known before the question, the store began anew and its root is taken.
  *
@@ -171,22 +172,31 @@ static void fail_start(struct km *k, int errnum, const char *what, const char *w
     flux_reactor_stop(flux_get_reactor(k->h), -1);
 }
 
+/* What is on disk is back, if anything is kept there. */
+static void kept_cb(struct km *k, int errnum, const char *error)
+{
+    k->started = errnum == 0;
+    if (errnum)
+        fail_start(k, errnum, "the store", error);
+    else if (k->disk)
+        km_ns_serve(k->primary);
+    else if (km_ns_open(k->primary) < 0)
+        fail_start(k, ENOMEM, "the store", "out of memory");
+}
+
 /* The attributes are here. */
 static void begin(struct km *k)
 {
     errmsg_t err;
 
-    k->started = true;
     if (!k->first) {
+        k->started = true;
         km_ns_begin(k->primary);
-        return;
-    }
-    if (!(k->blobref = blobref_create(k->hash, &err))) {
+    } else if (!(k->blobref = blobref_create(k->hash, &err))) {
         fail_start(k, errno, "attribute content.hash", err.text);
-        return;
-    }
-    if (km_ns_open(k->primary) < 0)
+    } else if (km_disk_start(k, kept_cb) < 0) {
         fail_start(k, ENOMEM, "the store", "out of memory");
+    }
 }
 
 static void limit_cb(flux_future_t *f, void *arg)
@@ -292,6 +302,7 @@ static void kvs_fini(flux_t *h, void *arg)
     LIST_FOREACH_SAFE(n, tmp, &k->subscribing)
     subscription_free(list_entry(n, struct subscription, node));
     km_relays_fini(k);
+    km_disk_stop(k);
     spaces_fini(k);
     km_directory_destroy(k);
     km_senders_destroy(k->senders);
@@ -345,7 +356,7 @@ static int kvs_may_stop(flux_t *h, void *arg, errmsg_t *err)
     while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
         struct km_ns *ns = val;
         size_t open = km_fence_count(ns);
-        if (ns->master && (ns->version > 0 || !list_empty(&ns->commits)))
+        if (ns->master && !ns->keep && (ns->version > 0 || !list_empty(&ns->commits)))
             return errmsg_fail(err, EBUSY,
                                "the store is in its memory and would be lost, all %llu versions of "
                                "it: force it if that is meant",

@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvs_private.h"
+#include "kvs_disk.h"
 
 #define EARLY_MAX 65536
 
@@ -362,13 +362,25 @@ struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
     return ns;
 }
 
-int km_ns_open(struct km_ns *ns)
+int km_ns_make(struct km_ns *ns)
 {
     if (make_cache(ns, NULL) < 0 || !(ns->store = kvsstore_create(ns->content)))
         return -1;
+    return 0;
+}
+
+void km_ns_serve(struct km_ns *ns)
+{
     km_root_set(ns, kvsstore_version(ns->store), kvsstore_root(ns->store));
     km_commit_publish(ns);
     early_serve(ns);
+}
+
+int km_ns_open(struct km_ns *ns)
+{
+    if (km_ns_make(ns) < 0)
+        return -1;
+    km_ns_serve(ns);
     return 0;
 }
 
@@ -396,6 +408,8 @@ void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
     km_watches_shut(ns, errnum, why);
     km_read_shut(ns, errnum, why);
     km_load_shut(ns, errnum, why);
+    if (ns->keep)
+        km_keep_end(ns->keep, errnum, why);
     km_fences_shut(ns, errnum, why);
     km_commit_shut(ns, errnum, why);
     km_vwaits_shut(ns, errnum, why);
@@ -417,6 +431,8 @@ void km_ns_destroy(struct km_ns *ns)
     if (ns->watches && ns->fences)
         km_ns_shut(ns, 0, "");
     list_remove(&ns->work_node);
+    km_keep_destroy(ns->keep);
+    free(ns->stall);
     km_watches_destroy(ns->watches);
     km_fences_destroy(ns->fences);
     kvsstore_destroy(ns->store);

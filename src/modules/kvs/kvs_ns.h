@@ -18,6 +18,7 @@
 #include "libutil/list.h"
 
 struct km;
+struct km_keep;
 struct km_watches;
 struct km_fences;
 
@@ -42,8 +43,9 @@ struct km_ns {
     struct list_node followers;
     uint64_t told; /* version that followers know */
 
-    content_t *content; /* NULL until the hash of the session is known */
-    kvsstore_t *store;  /* master */
+    content_t *content;   /* NULL until the hash of the session is known */
+    kvsstore_t *store;    /* master */
+    struct km_keep *keep; /* master: what is on disk, if it is kept there */
 
     /* The root, once it is known. */
     bool ready;
@@ -62,6 +64,7 @@ struct km_ns {
     /* commit */
     struct list_node forwards; /* sent upstream */
     struct list_node commits;  /* master: waiting to be applied */
+    struct km_wait *stall;     /* master: for bytes that the first of them needs */
     flux_future_t *publish;    /* master: the setroot event being numbered */
     bool announcing;           /* master: there was one already */
     uint64_t published;        /* version it carries */
@@ -96,6 +99,10 @@ void km_ns_destroy(struct km_ns *ns);
 /* Does anybody wait for something of it, or follow it? */
 bool km_ns_busy(const struct km_ns *ns);
 /* It is the master: make its store, empty.  -1 with ENOMEM or EIO. */
+int km_ns_make(struct km_ns *ns);
+/* Serve the root of its store. */
+void km_ns_serve(struct km_ns *ns);
+/* Both. */
 int km_ns_open(struct km_ns *ns);
 /* The instance has started: have the root. */
 void km_ns_begin(struct km_ns *ns);

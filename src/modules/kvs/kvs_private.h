@@ -25,6 +25,7 @@ struct km {
     flux_future_t *starting; /* attributes */
     struct list_node dead;   /* namespaces that ended */
     struct kvsmiss miss;     /* scratch */
+    struct km_disk *disk;    /* rank 0, when there is a directory to keep things in */
 
     struct km_directory *dir; /* rank 0 */
     struct list_node relays;  /* requests that rank 0 answers */
@@ -64,8 +65,10 @@ struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const char *
                                flux_handler_f cb);
 /* The raw payload of a request that is something for a namespace.  -1 after answering. */
 int km_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q);
-/* Be the master of a namespace, which is empty.  -1 with ENOMEM or EPROTO. */
-int km_space_open(struct km *k, const struct km_place *p, errmsg_t *err);
+/* Be the master of a namespace: put it in the table.  NULL with ENOMEM or EPROTO. */
+struct km_ns *km_space_master(struct km *k, const struct km_place *p, errmsg_t *err);
+/* And open it, empty.  `id`: its number on disk, or 0.  -1 with ENOMEM or EPROTO. */
+int km_space_open(struct km *k, const struct km_place *p, uint32_t id, errmsg_t *err);
 /* This one is no more. */
 void km_space_removed(struct km *k, const char *name, uint64_t serial);
 void km_spaces_lost(struct km *k, const idset_t *ranks);
@@ -85,6 +88,14 @@ void km_removed_cb(flux_t *h, const flux_msg_t *event, void *arg);
 int km_learn_algorithm(struct km *k, const char *name, errmsg_t *err);
 int km_learn_hash(struct km *k, const char *ref, errmsg_t *err);
 
+/* --- kvs_disk.c --- */
+
+/* Ask whether there is a directory, and if so bring back what is in it: `started` is called later, with
+ * all namespaces but the primary open, and the primary when there is a directory.  -1 with ENOMEM. */
+int km_disk_start(struct km *k, void (*started)(struct km *k, int errnum, const char *error));
+/* Make durable what is not, and close the file.  Who waits for a commit is answered. */
+void km_disk_stop(struct km *k);
+
 /* --- kvs_directory.c --- */
 
 struct km_directory *km_directory_create(struct km *k); /* NULL with ENOMEM */
@@ -94,6 +105,9 @@ int km_directory_find(struct km *k, const char *name, struct km_place *p, errmsg
 void km_directory_lost(struct km *k, const idset_t *ranks);
 /* From the master, or who finds none: what it had is lost. */
 void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial);
+/* A namespace whose master is this instance came back: in the directory, and in the table.  NULL with
+ * ENOMEM or EEXIST. */
+struct km_ns *km_directory_restore(struct km *k, const char *name, uint32_t owner, errmsg_t *err);
 /* The directory began anew: say what this instance is the master of. */
 void km_directory_register(struct km *k);
 void km_relays_fini(struct km *k);

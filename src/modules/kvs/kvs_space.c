@@ -32,7 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvs_private.h"
+#include "kvs_disk.h"
 
 #define SPACES_MAX 65536 /* known or asked for at an instance */
 #define IDLE 60.         /* seconds until one that nobody uses is forgotten */
@@ -80,10 +80,13 @@ void km_space_end(struct km_ns *ns, int errnum, const char *fmt, ...)
 
 void km_spaces_bury(struct km *k)
 {
-    struct list_node *n;
-
-    while ((n = list_first(&k->dead)))
-        km_ns_destroy(list_entry(n, struct km_ns, work_node));
+    LIST_FOREACH_SAFE(n, tmp, &k->dead)
+    {
+        struct km_ns *ns = list_entry(n, struct km_ns, work_node);
+        /* The disk's thread may be reading its objects. */
+        if (!ns->keep || km_keep_idle(ns->keep))
+            km_ns_destroy(ns);
+    }
 }
 
 /* --- finding --- */
@@ -189,6 +192,10 @@ struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const char *
     memcpy(text, name, len);
     text[len] = '\0';
     if (!(ns = hmap_get(k->spaces, text))) {
+        if (k->first && !k->started) { /* it may come back from the disk */
+            (void)km_put_by(k->primary, msg, cb);
+            return NULL;
+        }
         if (k->first && km_directory_find(k, text, NULL, &err) < 0) {
             flux_respond_error(k->h, msg, errno, "%s", err.text);
             return NULL;
@@ -269,7 +276,9 @@ void km_find_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
     if (flux_request_decode(h, msg, &kvs_ns_only_schema, &in, &owner) < 0)
         return;
-    if (k->first) {
+    if (k->first && !k->started) {
+        (void)km_put_by(k->primary, msg, km_find_cb);
+    } else if (k->first) {
         if (km_directory_find(k, in.namespace, &p, &err) < 0)
             flux_respond_error(h, msg, errno, "%s", err.text);
         else
@@ -285,22 +294,34 @@ void km_find_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     json_decref(owner);
 }
 
-int km_space_open(struct km *k, const struct km_place *p, errmsg_t *err)
+struct km_ns *km_space_master(struct km *k, const struct km_place *p, errmsg_t *err)
 {
     struct km_ns *ns = hmap_get(k->spaces, p->namespace);
 
     if (ns)
         km_space_end(ns, ENOENT, "namespace '%s' was removed", ns->name);
     if (km_learn_algorithm(k, p->hash, err) < 0)
-        return -1;
-    if (!(ns = km_ns_create(k, p->namespace, flux_rank(k->h))))
-        return errmsg_fail(err, ENOMEM, "rank %u is out of memory for a namespace",
-                           flux_rank(k->h));
+        return NULL;
+    if (!(ns = km_ns_create(k, p->namespace, flux_rank(k->h)))) {
+        errmsg_fail(err, ENOMEM, "rank %u is out of memory for a namespace", flux_rank(k->h));
+        return NULL;
+    }
     ns->owner = p->owner;
     ns->serial = p->serial;
     ns->used = flux_now(k->h);
     ns->state = KM_NS_KNOWN;
-    if (km_ns_open(ns) < 0) {
+    return ns;
+}
+
+int km_space_open(struct km *k, const struct km_place *p, uint32_t id, errmsg_t *err)
+{
+    struct km_ns *ns = km_space_master(k, p, err);
+
+    if (!ns)
+        return -1;
+    if (km_ns_make(ns) == 0 && (id == 0 || km_keep_fresh(ns, id) == 0)) {
+        km_ns_serve(ns);
+    } else {
         km_space_end(ns, ENOMEM, "rank %u is out of memory for a namespace", flux_rank(k->h));
         return errmsg_fail(err, ENOMEM, "rank %u is out of memory for a namespace",
                            flux_rank(k->h));
@@ -317,7 +338,7 @@ void km_open_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     if (flux_request_decode(h, msg, &km_place_schema, &p, &owner) < 0)
         return;
     if (kvs_ns_check(p.namespace, strlen(p.namespace), &err) < 0 ||
-        strcmp(p.namespace, KVS_NS_PRIMARY) == 0 || km_space_open(arg, &p, &err) < 0)
+        strcmp(p.namespace, KVS_NS_PRIMARY) == 0 || km_space_open(arg, &p, 0, &err) < 0)
         flux_respond_error(h, msg, errno ? errno : EINVAL, "%s", err.text);
     else
         flux_respond(h, msg, "{}");
@@ -328,8 +349,11 @@ void km_space_removed(struct km *k, const char *name, uint64_t serial)
 {
     struct km_ns *ns = hmap_get(k->spaces, name);
 
-    if (ns && ns->serial == serial)
-        km_space_end(ns, ENOENT, "namespace '%s' was removed", name);
+    if (!ns || ns->serial != serial)
+        return;
+    if (ns->keep)
+        km_keep_remove(ns->keep);
+    km_space_end(ns, ENOENT, "namespace '%s' was removed", name);
 }
 
 void km_close_cb(flux_t *h, const flux_msg_t *msg, void *arg)
