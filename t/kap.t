@@ -126,6 +126,17 @@ ok "empty fence" "$FLUX" kap -n 256 --puts=0 --json
 ok "is a few bytes a message" awk -v b="$(field fence_bytes)" -v m="$(field fence_messages)" \
     'BEGIN {exit !(b < 120 * m)}'
 
+# The root of a namespace of its own, at rank 5.
+PROBE=$BUILDDIR/t/kvs/kvs_probe
+if [ -x "$PROBE" ]; then
+    ok "a namespace" "$PROBE" create own 5
+    ok "a fence in it" "$FLUX" kap -N own -n 64 --redundant -s $V --json
+    ok "goes to its master" awk -v b="$(field fence_bytes)" -v v=$V 'BEGIN {exit !(b >= v)}'
+    ok "and by commits" "$FLUX" kap -N own -n 64 --sync=commit
+else
+    skip 4 "t/kvs/kvs_probe has not been built"
+fi
+
 release
 is "$status" 0 "the session ends well"
 

@@ -1,9 +1,9 @@
 /* kvs_stats.c - looking at an instance: counters, and dropping what it can load again.
  *
- *    kvs.stats      (any payload)  -> counters
- *    kvs.dropcache  (any payload)  -> {"dropped"}: objects that can be loaded again
+ *    kvs.stats      {"namespace"}, or nothing  -> counters of a namespace (nothing: primary)
+ *    kvs.dropcache  {"namespace"}, or nothing  -> {"dropped"}: objects that can be loaded again
  *
- * Failure: none of its own.
+ * Failure: EPROTO for another payload; what keeps a request from its namespace.
  */
 #include "config.h"
 #include <stdio.h>
@@ -51,9 +51,31 @@ static const struct flux_field stats_fields[] = {
 };
 static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
 
+struct request {
+    const char *namespace;
+};
+static const struct flux_field request_fields[] = {
+    FLUX_FIELD_STR(struct request, namespace, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema request_schema = FLUX_SCHEMA(struct request, request_fields);
+
+static struct km_ns *namespace(flux_t *h, const flux_msg_t *msg, void *arg, flux_handler_f cb)
+{
+    struct request r = {KVS_NS_PRIMARY};
+    json_t *owner = NULL;
+    struct km_ns *ns;
+
+    if (flux_msg_payload(msg, NULL) && flux_request_decode(h, msg, &request_schema, &r, &owner) < 0)
+        return NULL;
+    ns = km_ns_request(arg, msg, r.namespace, strlen(r.namespace), cb);
+    json_decref(owner);
+    return ns;
+}
+
 void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km_ns *ns = km_ns_request(arg, msg, KVS_NS_PRIMARY, strlen(KVS_NS_PRIMARY), km_stats_cb);
+    struct km_ns *ns = namespace(h, msg, arg, km_stats_cb);
     struct content_stats cs = {0};
 
     if (!ns)
@@ -93,8 +115,7 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 void km_dropcache_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km_ns *ns =
-        km_ns_request(arg, msg, KVS_NS_PRIMARY, strlen(KVS_NS_PRIMARY), km_dropcache_cb);
+    struct km_ns *ns = namespace(h, msg, arg, km_dropcache_cb);
     char json[48];
 
     if (!ns)
