@@ -16,7 +16,13 @@
  *    kvs_fence.c     fences, merged on the way up
  *    kvs_load.c      objects from upstream, for readers here and instances below
  *    kvs_read.c      kvs.lookup, kvs.readdir
+ *    kvs_answer.c    what they answer
  *    kvs_watch.c     kvs.watch
+ *    kvs_snapshot.c  kvs.snapshot: roots of the past
+ *    kvs_upload.c    kvs.store: pieces of large values
+ *    kvs_disk.c      the file that things are kept in, when there is one
+ *    kvs_restore.c   bringing back what is in it
+ *    kvs_keep.c      journal and checkpoints of a namespace
  *    kvs_sender.c    who has what here
  *    kvs_stats.c     kvs.stats, kvs.dropcache
  *
@@ -100,10 +106,19 @@ int km_learn_hash(struct km *k, const char *ref, errmsg_t *err)
     return km_learn_algorithm(k, name, err);
 }
 
+uint32_t km_clock(const struct km *k)
+{
+    return (uint32_t)(flux_now(k->h) - k->born);
+}
+
 static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct km *k = arg;
+    size_t pos = 0;
+    void *val;
 
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val))
+        km_uploads_expire(val);
     km_spaces_idle(k);
 }
 
@@ -139,6 +154,8 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "kvs.fence", km_fence_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "kvs.fence-abort", km_fence_abort_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.watch", km_watch_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.snapshot", km_snapshot_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.store", km_store_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "kvs.load", km_load_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.follow", km_follow_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.getroot", km_getroot_cb, OWNER},
@@ -341,6 +358,7 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
         kvs_fini(h, k);
         return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
     }
+    k->born = flux_now(h);
     k->primary->state = KM_NS_KNOWN;
     flux_timer_start(k->tick, TICK, TICK);
     *arg = k;

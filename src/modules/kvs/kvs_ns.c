@@ -353,6 +353,8 @@ struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
     list_init(&ns->loads);
     list_init(&ns->serves);
     list_init(&ns->reads);
+    list_init(&ns->snapshots);
+    list_init(&ns->uploads);
     if (!(ns->name = strdup(name)) || !(ns->fences = km_fences_create()) ||
         !(ns->watches = km_watches_create()) || hmap_put(k->spaces, name, ns) < 0) {
         km_ns_destroy(ns);
@@ -394,7 +396,8 @@ bool km_ns_busy(const struct km_ns *ns)
 {
     return !list_empty(&ns->early) || !list_empty(&ns->vwaits) || !list_empty(&ns->forwards) ||
            !list_empty(&ns->reads) || !list_empty(&ns->serves) || !list_empty(&ns->followers) ||
-           km_fence_count(ns) > 0 || km_watch_count(ns) > 0;
+           !list_empty(&ns->snapshots) || !list_empty(&ns->uploads) || km_fence_count(ns) > 0 ||
+           km_watch_count(ns) > 0;
 }
 
 void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
@@ -413,6 +416,8 @@ void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
     km_fences_shut(ns, errnum, why);
     km_commit_shut(ns, errnum, why);
     km_vwaits_shut(ns, errnum, why);
+    km_snapshots_shut(ns, errnum, why);
+    km_uploads_shut(ns, errnum, why);
     km_follow_shut(ns, errnum, why);
     if (errnum) {
         early_fail(ns, errnum, why);

@@ -76,6 +76,9 @@ struct km_ns {
     size_t nwanted, wanted_cap;
 
     struct list_node reads;
+    struct list_node snapshots;
+    size_t nsnapshots;
+    struct list_node uploads; /* pieces of values on their way to the master */
     struct km_fences *fences;
     struct km_watches *watches;
 
@@ -214,10 +217,11 @@ struct km_read {
     struct list_node node; /* in km_ns.reads; free for others once it is over */
     struct km_ns *ns;
     struct km_wait wait;
-    /* what is read: key lives with the owner */
-    const char *key;
-    size_t keylen;
-    unsigned flags;
+    /* what is read: its key and cursor live with the owner */
+    struct kvs_lookup_req q;
+    /* Make the answer from the entry: 0, or -1 with EAGAIN when objects are missing (they are in
+     * km.miss; called again when they are here) or another error. */
+    int (*make)(struct km_read *r);
     bool list;  /* entries, when it is a directory */
     bool fixed; /* at a root that was given */
     uint8_t root[BLOBREF_DIGEST_MAX];
@@ -242,6 +246,18 @@ void km_read_again(
 void km_read_shut(struct km_ns *ns, int errnum, const char *why);
 /* Send r->answer as response to `req`. */
 void km_read_respond(struct km_read *r, const flux_msg_t *req, bool more);
+
+/* --- kvs_snapshot.c, kvs_upload.c --- */
+
+void km_snapshots_shut(struct km_ns *ns, int errnum, const char *why);
+void km_uploads_shut(struct km_ns *ns, int errnum, const char *why);
+/* Let go of what no commit has named in time. */
+void km_uploads_expire(struct km_ns *ns);
+
+/* --- kvs_answer.c --- */
+
+/* km_read.make of look-ups and listings. */
+int km_answer_make(struct km_read *r);
 
 /* --- kvs_watch.c --- */
 

@@ -33,7 +33,8 @@ struct km {
     flux_future_t *asking_shape;
     struct list_node unrouted; /* namespaces that wait for it */
     idset_t *lost;             /* ranks */
-    flux_watcher_t *tick;      /* what is done now and then */
+    double born;
+    flux_watcher_t *tick; /* what is done now and then */
     struct list_node subscribing;
 };
 
@@ -83,6 +84,8 @@ void km_removed_cb(flux_t *h, const flux_msg_t *event, void *arg);
 
 /* --- kvs_module.c --- */
 
+/* Seconds since the instance began. */
+uint32_t km_clock(const struct km *k);
 /* Learn the hash of the session: by its name, or from the text of a reference.  -1 with EPROTO or
  * ENOMEM. */
 int km_learn_algorithm(struct km *k, const char *name, errmsg_t *err);
@@ -152,5 +155,7 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_lookup_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_readdir_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_snapshot_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_store_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 
 #endif

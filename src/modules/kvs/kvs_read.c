@@ -25,7 +25,6 @@
 #include "libkvs/kvsvalue.h"
 
 #define REFRESH_MAX 10
-#define LISTING_MAX (128u * 1024 * 1024)
 
 static void step(struct km_read *r);
 
@@ -38,134 +37,16 @@ static void finish(struct km_read *r, int errnum)
     r->done(r, r->arg);
 }
 
-/* --- listing --- */
-
-struct listing {
-    struct km_read *r;
-    uint8_t *buf;
-    size_t len, cap;
-    uint32_t count;
-    bool missing;
-};
-
-static int list_entry_cb(const struct treeobj_entry *e, void *arg)
-{
-    struct listing *l = arg;
-    struct km_read *r = l->r;
-    const uint8_t *data = e->data;
-    size_t datalen = e->len, len;
-    bool has = e->type == TREEOBJ_LINK || (r->flags & KVS_REQ_VALUES && treeobj_is_value(e));
-    if (has && e->digest && datalen <= LISTING_MAX) {
-        if (kvsvalue_read(r->ns->content, e, 0, datalen, NULL, &r->ns->k->miss, &r->err) < 0 ||
-            (e->type == TREEOBJ_REF &&
-             kvswalk_value(r->ns->content, e, &data, &len, &r->ns->k->miss, &r->err) < 0)) {
-            if (errno != EAGAIN)
-                return -1;
-            l->missing = true;
-            return 0;
-        }
-    }
-    if (l->missing)
-        return 0;
-    size_t need = l->len + KVS_ANSWER_ENTRY_HEADER + e->namelen + (has ? datalen : 0);
-    if (need > LISTING_MAX)
-        return errmsg_fail(&r->err, EMSGSIZE,
-                           "the directory with its values exceeds %u MiB: list it without values",
-                           LISTING_MAX >> 20);
-    if (need + 1 > l->cap) {
-        size_t cap = l->cap * 2 > need + 1 ? l->cap * 2 : need + 1;
-        uint8_t *p = realloc(l->buf, cap);
-        if (!p)
-            return errmsg_fail(&r->err, ENOMEM, "out of memory for a directory listing");
-        l->buf = p;
-        l->cap = cap;
-    }
-    uint8_t *p = l->buf + l->len;
-    struct kvs_answer_entry w = {.type = treeobj_is_value(e) ? TREEOBJ_VALUE : e->type,
-                                 .namelen = e->namelen,
-                                 .has_data = has,
-                                 .size = e->type == TREEOBJ_DIR ? 0 : e->len};
-    kvs_answer_entry_encode_header(&w, p);
-    memcpy(p + KVS_ANSWER_ENTRY_HEADER, e->name, e->namelen);
-    if (has && e->type == TREEOBJ_CHUNKED)
-        (void)kvsvalue_read(r->ns->content, e, 0, datalen, p + KVS_ANSWER_ENTRY_HEADER + e->namelen,
-                            NULL, NULL); /* all of it is here */
-    else if (has && datalen)
-        memcpy(p + KVS_ANSWER_ENTRY_HEADER + e->namelen, data, datalen);
-    l->len = need;
-    l->count++;
-    return 0;
-}
-
-static int make_listing(struct km_read *r)
-{
-    struct listing l = {.r = r, .len = KVS_ANSWER_HEADER, .cap = 1024};
-    if (!(l.buf = malloc(l.cap)))
-        return errmsg_fail(&r->err, ENOMEM, "out of memory for a directory listing");
-    int rc =
-        kvswalk_dir(r->ns->content, r->entry.digest, list_entry_cb, &l, &r->ns->k->miss, &r->err);
-    if (rc == 0 && l.missing) {
-        errno = EAGAIN;
-        rc = -1;
-    }
-    if (rc < 0) {
-        int saved = errno;
-        free(l.buf);
-        errno = saved;
-        return -1;
-    }
-    struct kvs_answer a = {
-        .type = TREEOBJ_DIR, .count = l.count, .version = r->version, .size = l.count};
-    kvs_answer_encode_header(&a, l.buf);
-    r->answer = l.buf;
-    r->len = l.len;
-    return 0;
-}
-
-static int make_value(struct km_read *r)
-{
-    const uint8_t *data = NULL;
-    size_t len = 0;
-    struct kvs_answer a = {.type = r->entry.type, .version = r->version};
-    if (r->entry.type == TREEOBJ_LINK) {
-        data = r->entry.data;
-        len = r->entry.len;
-    } else if (r->entry.type != TREEOBJ_DIR) {
-        a.type = TREEOBJ_VALUE;
-        len = r->entry.len;
-        if (len > KVS_LOOKUP_MAX)
-            return errmsg_fail(&r->err, EFBIG, "the value has %zu bytes: read it in parts", len);
-        if (r->entry.type == TREEOBJ_CHUNKED ? kvsvalue_read(r->ns->content, &r->entry, 0, len,
-                                                             NULL, &r->ns->k->miss, &r->err) < 0
-                                             : kvswalk_value(r->ns->content, &r->entry, &data, &len,
-                                                             &r->ns->k->miss, &r->err) < 0)
-            return -1;
-    }
-    a.size = len;
-    r->len = KVS_ANSWER_HEADER + len;
-    if (!(r->answer = malloc(r->len + 1)))
-        return errmsg_fail(&r->err, ENOMEM, "out of memory for a value");
-    kvs_answer_encode_header(&a, r->answer);
-    if (r->entry.type == TREEOBJ_CHUNKED)
-        (void)kvsvalue_read(r->ns->content, &r->entry, 0, len, r->answer + KVS_ANSWER_HEADER, NULL,
-                            NULL); /* all of it is here */
-    else if (len)
-        memcpy(r->answer + KVS_ANSWER_HEADER, data, len);
-    return 0;
-}
-
 /* --- rounds --- */
 
 static int read_once(struct km_read *r)
 {
     struct km_ns *ns = r->ns;
-    unsigned flags = r->flags & KVS_REQ_READLINK ? KVSWALK_NOFOLLOW : 0;
-    if (kvswalk_find(ns->content, r->root, r->key, r->keylen, flags, &r->entry, &r->linked,
+    unsigned flags = r->q.flags & KVS_REQ_READLINK ? KVSWALK_NOFOLLOW : 0;
+    if (kvswalk_find(ns->content, r->root, r->q.key, r->q.keylen, flags, &r->entry, &r->linked,
                      &ns->k->miss, &r->err) < 0)
         return -1;
-    if (r->list && r->entry.type == TREEOBJ_DIR)
-        return make_listing(r);
-    return make_value(r);
+    return r->make(r);
 }
 
 /* An object is gone: is there a newer root to look below? */
@@ -295,7 +176,7 @@ static void request_done(struct km_read *r, void *arg)
         free(r->answer);
         r->answer = NULL;
         flux_respond_error(r->ns->h, q->req, ENOTDIR, "'%.*s' is not a directory",
-                           r->keylen > 120 ? 120 : (int)r->keylen, r->key);
+                           r->q.keylen > 120 ? 120 : (int)r->q.keylen, r->q.key);
     } else if (r->errnum) {
         flux_respond_error(r->ns->h, q->req, r->errnum, "%s", r->err.text);
     } else {
@@ -306,6 +187,8 @@ static void request_done(struct km_read *r, void *arg)
 
 static void request(struct km *k, const flux_msg_t *msg, bool list, flux_handler_f cb)
 {
+    const unsigned allowed =
+        list ? KVS_REQ_VALUES | KVS_REQ_PAGE : KVS_REQ_READLINK | KVS_REQ_TAG | KVS_REQ_RANGE;
     struct kvs_lookup_req in;
     struct km_ns *ns;
     errmsg_t err;
@@ -313,6 +196,11 @@ static void request(struct km *k, const flux_msg_t *msg, bool list, flux_handler
     const void *data = flux_msg_payload(msg, &len);
     if (kvs_lookup_req_decode(data, len, &in, &err) < 0) {
         flux_respond_error(k->h, msg, errno, "%s", err.text);
+        return;
+    }
+    if (in.flags & ~allowed) {
+        flux_respond_error(k->h, msg, EPROTO, "flags %#x are not for %s", in.flags,
+                           flux_msg_topic(msg));
         return;
     }
     if (!(ns = km_ns_request(k, msg, in.ns, in.nslen, cb)))
@@ -328,10 +216,9 @@ static void request(struct km *k, const flux_msg_t *msg, bool list, flux_handler
     }
     struct km_read *r = &q->read;
     r->ns = ns;
-    r->key = in.key; /* in the payload, which the message keeps */
-    r->keylen = in.keylen;
-    r->flags = in.flags;
+    r->q = in; /* in the payload, which the message keeps */
     r->list = list;
+    r->make = km_answer_make;
     r->done = request_done;
     r->arg = q;
     if (in.reflen) {

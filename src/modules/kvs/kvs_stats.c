@@ -17,7 +17,7 @@ struct stats {
     uint64_t version, objects, bytes, cached_objects, cached_bytes, cache_limit, hits, misses,
         dropped, lookups, readdirs, commits, root_changes, fences, fences_open, loads, served,
         watchers, watch_sent, watch_looked, fence_msgs_in, fence_bytes_in, fence_bytes_local,
-        namespaces_known, senders;
+        namespaces_known, senders, snapshots;
 };
 static const struct flux_field stats_fields[] = {
     FLUX_FIELD_BOOL(struct stats, master, FLUX_FIELD_REQUIRED),
@@ -44,12 +44,24 @@ static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct stats, watch_looked, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, namespaces_known, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, senders, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, snapshots, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, fence_msgs_in, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, fence_bytes_in, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, fence_bytes_local, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
+
+static size_t all_snapshots(const struct km *k)
+{
+    size_t n = 0;
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val))
+        n += ((struct km_ns *)val)->nsnapshots;
+    return n;
+}
 
 struct request {
     const char *namespace;
@@ -106,6 +118,7 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         .watch_looked = ns->st.watch_looked,
         .namespaces_known = hmap_count(ns->k->spaces),
         .senders = km_senders_count(ns->k->senders),
+        .snapshots = all_snapshots(ns->k),
         .fence_msgs_in = ns->st.fence_msgs_in,
         .fence_bytes_in = ns->st.fence_bytes_in,
         .fence_bytes_local = ns->st.fence_bytes_local,

@@ -544,9 +544,8 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     list_append(&s->watchers, &w->node);
     list_append(&ws->all, &w->all_node);
     w->read.ns = ns;
-    w->read.key = q.key; /* in the payload, which the message keeps */
-    w->read.keylen = q.keylen;
-    w->read.flags = q.flags;
+    w->read.q = q; /* in the payload, which the message keeps */
+    w->read.make = km_answer_make;
     w->read.list = true;
     w->read.done = looked;
     w->read.arg = w;

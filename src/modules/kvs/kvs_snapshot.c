@@ -1,0 +1,176 @@
+/* kvs_snapshot.c - roots of the past that somebody still needs.
+ *
+ *    kvs.snapshot {"namespace","rootref"} -> root (kvs_wire.h), and nothing more: a stream
+ *                 rootref "": the newest.  The root is kept as long as the stream lasts.
+ *
+ * An instance that is not the master asks the master itself, by a stream of its own for each
+ * snapshot: when a client cancels or dies, or a rank is lost, streams end on the way to the master,
+ * and so does the hold.
+ *
+ * Invariants:
+ *  1. At the master each snapshot holds its root in the store exactly once, from the answer on.
+ *  2. A snapshot has a claim (kvs_sender.h): none outlives who asked for it.
+ *
+ * Failure: ENOENT for a root that is not kept any more.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvs_private.h"
+
+#define SNAPSHOTS_MAX 65536 /* of a namespace at an instance */
+
+struct snapshot {
+    struct list_node node; /* in km_ns.snapshots */
+    struct km_claim claim;
+    struct km_ns *ns;
+    flux_msg_t *req;
+    flux_future_t *f; /* not the master: the stream from it */
+    bool held;
+    uint8_t root[BLOBREF_DIGEST_MAX];
+};
+
+static void snapshot_free(struct snapshot *s)
+{
+    struct km_ns *ns = s->ns;
+
+    list_remove(&s->node);
+    ns->nsnapshots--;
+    km_claim_drop(ns->k->senders, &s->claim);
+    flux_future_destroy(s->f);
+    if (s->held) {
+        kvsstore_release_root(ns->store, s->root);
+        km_poke(ns); /* there may be something to collect */
+    }
+    flux_msg_destroy(s->req);
+    free(s);
+}
+
+static void snapshot_gone(struct km_claim *c, bool cancelled)
+{
+    struct snapshot *s = list_entry(c, struct snapshot, claim);
+
+    if (cancelled)
+        flux_respond_error(s->ns->h, s->req, ENODATA, "the snapshot was cancelled");
+    snapshot_free(s);
+}
+
+static void snapshot_fail(struct snapshot *s, int errnum, const char *why)
+{
+    flux_respond_error(s->ns->h, s->req, errnum, "%s", why);
+    snapshot_free(s);
+}
+
+/* At the master. */
+static void take(struct snapshot *s, const char *rootref)
+{
+    struct km_ns *ns = s->ns;
+    struct kvs_root root;
+    uint8_t buf[KVS_ROOT_WIRE_MAX];
+    errmsg_t err;
+
+    km_root_fill(ns, &root);
+    memcpy(s->root, ns->root, sizeof(s->root));
+    if (*rootref && strcmp(rootref, root.ref) != 0) {
+        root.version = 0;
+        memcpy(root.ref, rootref, strlen(rootref) + 1); /* the caller saw that it fits */
+        if (blobref_parse(ns->k->blobref, rootref, strlen(rootref), s->root, &err) < 0) {
+            snapshot_fail(s, EINVAL, err.text);
+            return;
+        }
+    }
+    if (kvsstore_hold_root(ns->store, s->root, &err) < 0) {
+        snapshot_fail(s, errno, err.text);
+        return;
+    }
+    s->held = true;
+    flux_respond_more_raw(ns->h, s->req, buf, kvs_root_encode(&root, buf));
+}
+
+static void taken_cb(flux_future_t *f, void *arg)
+{
+    struct snapshot *s = arg;
+    struct kvs_root root;
+    const void *data;
+    size_t len;
+    errmsg_t err = {""};
+
+    if (flux_rpc_get_raw(f, &data, &len, &err) < 0 || kvs_root_decode(data, len, &root, &err) < 0 ||
+        (root.version && km_root_heard(s->ns, &root, &err) < 0)) {
+        snapshot_fail(s, errno ? errno : EPROTO, err.text);
+        return;
+    }
+    flux_respond_more_raw(s->ns->h, s->req, data, len);
+    flux_future_next(f);
+}
+
+static void start(struct snapshot *s, const char *rootref)
+{
+    struct km_ns *ns = s->ns;
+    struct kvs_ns_rootref out = {ns->name, rootref};
+
+    if (ns->master) {
+        take(s, rootref);
+        return;
+    }
+    s->f = km_upstream_struct(ns, "kvs.snapshot", &kvs_ns_rootref_schema, &out, true,
+                              FLUX_MSGF_STREAMING);
+    if (!s->f || flux_future_then(s->f, -1., taken_cb, s) < 0)
+        snapshot_fail(s, ENOMEM, "out of memory for a snapshot");
+}
+
+static struct snapshot *snapshot_new(struct km_ns *ns, const flux_msg_t *msg)
+{
+    struct snapshot *s = calloc(1, sizeof(*s));
+
+    if (!s || km_claim(ns->k->senders, &s->claim, msg, snapshot_gone) < 0) {
+        free(s);
+        return NULL;
+    }
+    s->ns = ns;
+    s->req = flux_msg_incref(msg);
+    list_init(&s->node);
+    list_append(&ns->snapshots, &s->node);
+    ns->nsnapshots++;
+    return s;
+}
+
+void km_snapshot_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct kvs_ns_rootref in;
+    struct snapshot *s;
+    struct km_ns *ns;
+    json_t *owner;
+
+    if (flux_request_decode(h, msg, &kvs_ns_rootref_schema, &in, &owner) < 0)
+        return;
+    if (!flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
+        flux_respond_error(h, msg, EPROTO, "kvs.snapshot must be a streaming request");
+    else if (strlen(in.rootref) >= KVS_ROOTREF_MAX)
+        flux_respond_error(h, msg, EINVAL, "'%.40s...' is too long for a root's reference",
+                           in.rootref);
+    else if ((ns = km_ns_request(arg, msg, in.namespace, strlen(in.namespace), km_snapshot_cb))) {
+        if (ns->nsnapshots >= SNAPSHOTS_MAX)
+            flux_respond_error(h, msg, EAGAIN, "there are %d snapshots here: end one first",
+                               SNAPSHOTS_MAX);
+        else if (!(s = snapshot_new(ns, msg)))
+            flux_respond_error(h, msg, ENOMEM, "out of memory for a snapshot");
+        else
+            start(s, in.rootref);
+    }
+    json_decref(owner);
+}
+
+void km_snapshots_shut(struct km_ns *ns, int errnum, const char *why)
+{
+    LIST_FOREACH_SAFE(n, tmp, &ns->snapshots)
+    {
+        struct snapshot *s = list_entry(n, struct snapshot, node);
+        if (errnum)
+            snapshot_fail(s, errnum, why);
+        else
+            snapshot_free(s);
+    }
+}
