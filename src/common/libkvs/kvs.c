@@ -297,7 +297,8 @@ flux_future_t *flux_kvs_lookup(flux_t *h, const char *ns, const char *key, int f
                                const char *rootref)
 {
     struct kvs_lookup_req q = {.flags = (unsigned)flags};
-    if (!allowed(flags, FLUX_KVS_READLINK | FLUX_KVS_TAG))
+    /* FLUX_KVS_INFO is KVS_REQ_RANGE, of no bytes. */
+    if (!allowed(flags, FLUX_KVS_READLINK | FLUX_KVS_TAG | FLUX_KVS_INFO))
         return NULL;
     return request(h, "kvs.lookup", &q, ns, key, rootref, 0);
 }

@@ -107,6 +107,7 @@ enum {
     FLUX_KVS_READLINK = 1,
     FLUX_KVS_VALUES = 2,        /* readdir, watch: entries with their values */
     FLUX_KVS_TAG = 4,           /* lookup: with the key's tag */
+    FLUX_KVS_INFO = 8,          /* lookup: for flux_kvs_lookup_get_info() only, without the bytes */
     FLUX_KVS_WATCH_APPEND = 32, /* watch: of a value that grows only what is new */
     FLUX_KVS_WATCH_DIFF = 64,   /* watch: of a directory what has changed, at any depth below */
 };
