@@ -5,7 +5,8 @@
  * hold:
  *
  *    promise                 how
- *    monotonic reads         versions told to one client, and at one broker, never fall
+ *    monotonic reads         versions told to one client, and at one broker, never fall; nor do
+ *                            those of the results of one watch (which may come late, though)
  *    read your writes        nor below its own commit
  *    causal                  nor below a version waited for; a commit is newer than all that its
  *                            client had seen (writes follow reads); with the values below this is
@@ -268,7 +269,7 @@ static void latest_set(struct latest *l, uint64_t version, uint32_t op)
         *l = (struct latest){version, op, true};
 }
 
-static void *state_of(struct check *c, hmap_t *map, uint32_t n, size_t size)
+static void *state_of(struct check *c, hmap_t *map, uint64_t n, size_t size)
 {
     void *p = hmap_get_u64(map, n);
 
@@ -292,6 +293,18 @@ static void not_older(struct check *c, uint32_t op, const struct latest *than, e
 static bool older(const struct hist_op *o, const struct latest *l)
 {
     return l->any && o->version < l->version;
+}
+
+/* Results of a watch come in order, but may be older than what was read meanwhile. */
+static void watched(struct check *c, uint32_t op, struct latest *l)
+{
+    const struct hist_op *o = history_op(c->h, op);
+
+    if (o->outcome != HIST_OK || o->version == HIST_NO_VERSION)
+        return;
+    if (older(o, l))
+        not_older(c, op, l, HV_MONOTONIC);
+    latest_set(l, o->version, op);
 }
 
 static void invoked(struct check *c, uint32_t op, const struct session *s,
@@ -359,9 +372,10 @@ static int walk(struct check *c)
     size_t count = history_count(c->h), n = 0;
     struct moment *m = malloc((2 * count + 1) * sizeof(*m));
     hmap_t *clients = hmap_create_u64(free), *ranks = hmap_create_u64(free);
+    hmap_t *streams = hmap_create_u64(free);
     struct latest all = {0};
 
-    if (!m || !clients || !ranks) {
+    if (!m || !clients || !ranks || !streams) {
         c->oom = true;
         count = 0;
     }
@@ -381,15 +395,23 @@ static int walk(struct check *c)
         const struct hist_op *o = history_op(c->h, m[i].op);
         struct session *s = state_of(c, clients, o->client, sizeof(*s));
         struct latest *rank = state_of(c, ranks, o->rank, sizeof(*rank));
-        if (!s || !rank)
+        struct latest *stream =
+            o->call == HIST_WATCH
+                ? state_of(c, streams, (uint64_t)o->client << 32 | (uint32_t)o->want,
+                           sizeof(*stream))
+                : NULL;
+        if (!s || !rank || (o->call == HIST_WATCH && !stream))
             break;
-        if (m[i].answer)
+        if (stream && !m[i].answer)
+            watched(c, m[i].op, stream);
+        else if (m[i].answer)
             answered(o, m[i].op, s, rank, &all);
         else
             invoked(c, m[i].op, s, rank, &all);
     }
     hmap_destroy(clients);
     hmap_destroy(ranks);
+    hmap_destroy(streams);
     free(m);
     return c->oom ? -1 : 0;
 }

@@ -7,7 +7,10 @@
  *    for each client: histload_add(l, handle);
  *    ... run the reactors ...
  *    histload_stop(l);                     no more; each reads everything once
- *    ... run until histload_busy(l) == 0 ...
+ *    ... run until histload_busy(l) == 0, and a while longer ...
+ *    histload_verify(l);                   watchers are to have been told what is there now
+ *    ... run until histload_busy(l) == 0, and a while longer ...
+ *    if (histload_behind(l, buf, size) > 0) ...
  *    histload_destroy(l);                  before the handles are closed, or after
  *
  * A client whose handle is closed or whose connection is lost ends by itself; the outcome of what
@@ -28,7 +31,9 @@ struct histload_config {
     const char *dir; /* all keys are in this directory */
     uint32_t first_client;
     unsigned keys, append_keys, guard_keys;
-    unsigned fence_max;   /* participants; 0: no fences */
+    unsigned fence_max; /* participants; 0: no fences */
+    bool watches;
+    bool append_watches;  /* some of them only with what was appended */
     bool snapshots;       /* hold roots, and expect them to be kept */
     size_t value_max;     /* bytes of a large value */
     double large;         /* chance of one */
@@ -50,6 +55,11 @@ void histload_destroy(histload_t *l); /* NULL-safe */
 /* A client begins.  `after`: it first waits for this version (0: for none).  -1 with ENOMEM. */
 int histload_add(histload_t *l, flux_t *h, uint64_t after);
 void histload_stop(histload_t *l);
+/* All who watch something read it once more; */
+void histload_verify(histload_t *l);
+/* then the last result of their watch must be what they have read.  How many differ, with a
+ * sentence about the first; `*watching`: how many there are. */
+unsigned histload_behind(const histload_t *l, unsigned *watching, char *buf, size_t size);
 unsigned histload_busy(const histload_t *l);    /* clients that are not at their end */
 unsigned histload_clients(const histload_t *l); /* that are there */
 uint64_t histload_version(const histload_t *l); /* the newest that anybody was told */

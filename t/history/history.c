@@ -11,11 +11,13 @@
  *           get ROOT KEY...                   unlink:KEY
  *           version                           guard:KEY=TOKEN,TOKEN...
  *           wait VERSION                      guard:KEY!            (absent)
+ *           watch STREAM KEY
  *
  * Words are separated by one blank.  TIME is a number that grows: nanoseconds of a clock that all
  * who write logs to be read together share.  NS is the namespace, ROOT a reference; "-" stands for
  * what is not known or not given (the primary namespace, no error).  KEY in an answer is
- * "KEY=TOKEN,TOKEN" or "KEY!".  An operation without an answer has an unknown outcome.
+ * "KEY=TOKEN,TOKEN" or "KEY!".  Each result of watching a key is an operation of its own; STREAM is
+ * the client's number of what it watches.  An operation without an answer has an unknown outcome.
  *
  * Invariants:
  *  1. Items of one operation lie together, as do the tokens of one item.
@@ -356,7 +358,7 @@ size_t history_encode(char *buf, const char *token, size_t size)
 
 /* --- writing --- */
 
-static const char *const call_names[] = {"commit", "fence", "get", "version", "wait"};
+static const char *const call_names[] = {"commit", "fence", "get", "version", "wait", "watch"};
 static const char *const outcome_names[] = {"open", "ok", "fail", "unknown"};
 static const char *const item_names[] = {"put:", "append:", "unlink:", "guard:", "", ""};
 
@@ -380,7 +382,7 @@ static void write_invoked(const history_t *h, FILE *f, const struct hist_op *o)
             o->number, o->rank, history_name(h, HIST_OTHERS, o->ns), call_names[o->call]);
     if (o->call == HIST_FENCE)
         fprintf(f, " %s %" PRIu32, history_name(h, HIST_OTHERS, o->fence), o->nprocs);
-    else if (o->call == HIST_WAIT)
+    else if (o->call == HIST_WAIT || o->call == HIST_WATCH)
         fprintf(f, " %" PRIu64, o->want);
     else if (o->call == HIST_GET)
         fprintf(f, " %s", history_name(h, HIST_ROOTS, o->at));
@@ -438,8 +440,8 @@ void history_describe(const history_t *h, size_t op, char *buf, size_t size)
             o->rank, o->number, call_names[o->call]);
     if (o->call == HIST_FENCE)
         fprintf(f, " %s of %" PRIu32, history_name(h, HIST_OTHERS, o->fence), o->nprocs);
-    else if (o->call == HIST_WAIT)
-        fprintf(f, " for %" PRIu64, o->want);
+    else if (o->call == HIST_WAIT || o->call == HIST_WATCH)
+        fprintf(f, " %s %" PRIu64, o->call == HIST_WAIT ? "for" : "no.", o->want);
     else if (o->at)
         fprintf(f, " at %.20s", history_name(h, HIST_ROOTS, o->at));
     write_items(h, f, o->items, o->nitems);
@@ -551,7 +553,7 @@ static int read_invoked(history_t *h, struct line *l)
         number(l, "number", UINT32_MAX, &num) < 0 || number(l, "rank", UINT32_MAX, &rank) < 0)
         return -1;
     char *ns = word(l);
-    int call = find(call_names, 5, word(l));
+    int call = find(call_names, 6, word(l));
     if (!ns || call < 0)
         return errmsg_fail(l->err, EPROTO, "there is no such call");
     if (hmap_get_u64(h->open, client << 32 | num))
@@ -569,7 +571,8 @@ static int read_invoked(history_t *h, struct line *l)
         if (!o->fence || number(l, "size of a fence", UINT32_MAX, &x) < 0)
             return errmsg_fail(l->err, EPROTO, "a fence has a name and a size");
         o->nprocs = (uint32_t)x;
-    } else if (call == HIST_WAIT && number(l, "version", UINT64_MAX - 1, &o->want) < 0) {
+    } else if ((call == HIST_WAIT || call == HIST_WATCH) &&
+               number(l, call == HIST_WAIT ? "version" : "stream", UINT64_MAX - 1, &o->want) < 0) {
         return -1;
     } else if (call == HIST_GET) {
         char *at = word(l);
@@ -577,7 +580,7 @@ static int read_invoked(history_t *h, struct line *l)
             return errmsg_fail(l->err, EPROTO, "a get has a root or '-'");
         o->at = intern(h, HIST_ROOTS, at);
     }
-    if (read_items(h, l, false, call == HIST_GET, &o->items, &o->nitems) < 0)
+    if (read_items(h, l, false, call == HIST_GET || call == HIST_WATCH, &o->items, &o->nitems) < 0)
         return -1;
     if (hmap_put_u64(h->open, client << 32 | num, (void *)(uintptr_t)(op + 1)) < 0)
         return errmsg_fail(l->err, ENOMEM, "out of memory");

@@ -34,6 +34,7 @@ enum hist_call {
     HIST_GET,     /* keys now, all of them at one root, or at `at` */
     HIST_VERSION, /* which one is it */
     HIST_WAIT,    /* for version `want` */
+    HIST_WATCH,   /* one result of watching a key: the client's stream number `want` */
 };
 enum hist_outcome {
     HIST_OPEN,    /* no answer yet */
@@ -146,7 +147,7 @@ enum hist_kind {
     HV_CONTENTS,     /* one version with different contents */
     HV_ROOT,         /* one version with two roots, or one root with two versions */
     HV_OWN_WRITES,   /* older than the client's own commit */
-    HV_MONOTONIC,    /* older than what the client had seen */
+    HV_MONOTONIC,    /* older than what the client had seen, or a stream had brought */
     HV_CAUSAL,       /* older than what the client had waited for */
     HV_BROKER,       /* older than what another client of the same broker had seen */
     HV_MASTER,       /* at the master's rank: older than what anybody had seen */

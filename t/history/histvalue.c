@@ -367,7 +367,8 @@ void hc_reads(struct check *c)
     }
     for (uint32_t i = 0; i < history_count(c->h); i++) {
         const struct hist_op *o = op_at(c, i);
-        if (o->ns != c->ns || o->call != HIST_GET || o->outcome != HIST_OK)
+        if (o->ns != c->ns || (o->call != HIST_GET && o->call != HIST_WATCH) ||
+            o->outcome != HIST_OK)
             continue;
         c->r->reads++;
         uint64_t v = o->at ? c->root_version[o->at] : o->version;
@@ -378,7 +379,7 @@ void hc_reads(struct check *c)
                 read_absent(c, i, it, v);
             else if (v != HIST_NO_VERSION)
                 read_value(c, i, it, v);
-            else if (it->absent && !o->at)
+            else if (it->absent && !o->at && o->call == HIST_GET)
                 read_absent_somewhen(c, i, it, c->floor[i]);
             else
                 read_anywhen(c, i, it);

@@ -13,10 +13,12 @@
  *    --large=P       chance of a value of up to 100 kB (default 0.01)
  *    --lie=P         chance of a read to be told wrongly: the checker must notice
  *    --no-fences     no fences        --no-snapshots     hold no roots
+ *    --no-watches    watch nothing
  *
  * A client whose broker ends goes on as another client at another broker, and first waits there for
  * the newest version that was told to anybody here.  At the end the clients wait for that too, and
- * read all.  Exit code 0 when all came to their end; the log is for `history-check`.
+ * read all.  Exit code 0 when all came to their end, and all who watch a key were told what it is
+ * then; the log is for `history-check`.
  */
 #include "config.h"
 #include <errno.h>
@@ -30,7 +32,8 @@
 #include "libutil/list.h"
 #include "libutil/strutil.h"
 
-#define END_SECONDS 30. /* for the clients to come to their end */
+#define END_SECONDS 30.  /* for the clients to come to their end */
+#define CALM_SECONDS 0.5 /* until nothing is under way any more */
 
 struct conn {
     struct list_node node;
@@ -50,6 +53,7 @@ struct recorder {
     flux_watcher_t *end;
     flux_watcher_t *look;
     bool late;
+    enum { RUNNING, ENDING, ENDED, VERIFYING, VERIFIED } phase;
 };
 
 static uint64_t now_ns(void *arg)
@@ -131,12 +135,14 @@ static void closer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     }
 }
 
+/* Running, coming to the end, calm, verifying, calm, over. */
 static void end_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct recorder *rec = arg;
 
-    if (!flux_watcher_active(rec->look)) {
+    if (rec->phase == RUNNING) {
         histload_stop(rec->load);
+        rec->phase = ENDING;
         flux_timer_start(rec->look, 0.05, 0.05);
         flux_timer_start(rec->end, END_SECONDS, 0.);
     } else {
@@ -149,13 +155,24 @@ static void look_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
 {
     struct recorder *rec = arg;
 
-    if (histload_busy(rec->load) == 0)
+    if (histload_busy(rec->load) > 0)
+        return;
+    if (rec->phase == ENDING || rec->phase == VERIFYING) {
+        rec->phase++;
+        flux_timer_start(rec->look, CALM_SECONDS, 0.05);
+    } else if (rec->phase == ENDED) {
+        rec->phase++;
+        histload_verify(rec->load);
+    } else {
         flux_reactor_stop(r, 0);
+    }
 }
 
 static int run(struct recorder *rec, unsigned clients, double seconds)
 {
     uint64_t ok, failed, lies;
+    unsigned watching, behind;
+    char text[400];
 
     for (unsigned i = 0; i < rec->nuri; i++) {
         for (unsigned k = 0; k < clients; k++) {
@@ -176,6 +193,12 @@ static int run(struct recorder *rec, unsigned clients, double seconds)
                 histload_busy(rec->load));
         return 1;
     }
+    behind = histload_behind(rec->load, &watching, text, sizeof(text));
+    printf("%u watch a key at the end\n", watching);
+    if (behind > 0) {
+        fprintf(stderr, "record: %u were not told what they watch: %s\n", behind, text);
+        return 1;
+    }
     return 0;
 }
 
@@ -183,19 +206,27 @@ static int usage(void)
 {
     fputs("usage: record [--clients=N] [--seconds=S] [--seed=N] [--ns=NAME] [--dir=KEY] "
           "[--first=N]\n"
-          "              [--pause=S] [--large=P] [--lie=P] [--no-fences] [--no-snapshots] LOG "
+          "              [--pause=S] [--large=P] [--lie=P] [--no-fences] [--no-snapshots] "
+          "[--no-watches] LOG "
           "URI...\n",
           stderr);
     return 2;
 }
 
 static const struct option options[] = {
-    {"clients", required_argument, NULL, 'c'}, {"seconds", required_argument, NULL, 's'},
-    {"seed", required_argument, NULL, 'r'},    {"ns", required_argument, NULL, 'n'},
-    {"dir", required_argument, NULL, 'd'},     {"first", required_argument, NULL, '1'},
-    {"pause", required_argument, NULL, 'p'},   {"large", required_argument, NULL, 'L'},
-    {"lie", required_argument, NULL, 'l'},     {"no-fences", no_argument, NULL, 'F'},
-    {"no-snapshots", no_argument, NULL, 'S'},  {NULL, 0, NULL, 0},
+    {"clients", required_argument, NULL, 'c'},
+    {"seconds", required_argument, NULL, 's'},
+    {"seed", required_argument, NULL, 'r'},
+    {"ns", required_argument, NULL, 'n'},
+    {"dir", required_argument, NULL, 'd'},
+    {"first", required_argument, NULL, '1'},
+    {"pause", required_argument, NULL, 'p'},
+    {"large", required_argument, NULL, 'L'},
+    {"lie", required_argument, NULL, 'l'},
+    {"no-fences", no_argument, NULL, 'F'},
+    {"no-snapshots", no_argument, NULL, 'S'},
+    {"no-watches", no_argument, NULL, 'W'},
+    {NULL, 0, NULL, 0},
 };
 
 int main(int argc, char **argv)
@@ -208,6 +239,7 @@ int main(int argc, char **argv)
                                   .append_keys = 3,
                                   .guard_keys = 3,
                                   .fence_max = 6,
+                                  .watches = true,
                                   .snapshots = true,
                                   .value_max = 100000,
                                   .large = 0.01,
@@ -253,6 +285,9 @@ int main(int argc, char **argv)
             break;
         case 'F':
             cfg.fence_max = 0;
+            break;
+        case 'W':
+            cfg.watches = false;
             break;
         case 'S':
             cfg.snapshots = false;

@@ -110,11 +110,25 @@ static void check(struct run *run, bool faults)
     else if (!faults && run->s->queue_max == 0 && r->unknown > 0)
         sim_fail(run->s, "%zu commits have an unknown outcome, though nothing broke", r->unknown);
     if (r && run->s->cfg.trace) {
-        history_write(run->h, stdout);
         for (size_t i = 0; i < r->count && i < HIST_REPORT_MAX; i++)
             printf("VIOLATION %s\n", r->first[i].text);
     }
     free(r);
+}
+
+/* Who watches a key was told what it is at the end. */
+static void verify(struct run *run)
+{
+    sim_t *s = run->s;
+    unsigned watching;
+    char text[300];
+
+    histload_verify(run->load);
+    if (!sim_run_until(s, all_done, run, 10 * SIM_S + sim_max_delay(s) * 8 * s->cfg.size))
+        sim_fail(s, "%u clients do not read what they watch", histload_busy(run->load));
+    sim_run_for(s, SIM_S);
+    if (!s->failed && histload_behind(run->load, &watching, text, sizeof(text)) > 0)
+        sim_fail(s, "%s", text);
 }
 
 static void history_run(sim_t *s)
@@ -131,6 +145,7 @@ static void history_run(sim_t *s)
         .append_keys = 2,
         .guard_keys = 2,
         .fence_max = 5,
+        .watches = true,
         .snapshots = true,
         .value_max = 3000,
         .large = 0.1,
@@ -163,8 +178,11 @@ static void history_run(sim_t *s)
         sim_fail(s, "%u clients are not at their end", histload_busy(run->load));
     run->over = true;
     sim_run_for(s, SIM_S);
+    verify(run);
     if (!s->failed)
         check(run, faults);
+    if (s->cfg.trace)
+        history_write(run->h, stdout);
     histload_destroy(run->load);
     /* What had been asked for the futures that are gone may still be answered. */
     sim_run_for(s, SIM_S + sim_max_delay(s) * 4 * s->cfg.size);

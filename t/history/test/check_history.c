@@ -812,6 +812,82 @@ START_TEST(bad_log)
 }
 END_TEST
 
+/* Short histories, and the first word of what is wrong with them ("": nothing). */
+static const struct {
+    const char *log;
+    const char *wrong;
+} small[] = {
+    /* Results of a watch may be older than what was read meanwhile, but stay in order. */
+    {"i 1 1 1 0 - commit put:a=x\na 2 1 1 ok 1 r1 -\n"
+     "i 3 1 2 0 - commit put:a=y\na 4 1 2 ok 2 r2 -\n"
+     "i 5 2 1 1 - get - a\na 6 2 1 ok 2 - - a=y\n"
+     "i 7 2 2 1 - watch 1 a\na 8 2 2 ok 1 - - a=x\n"
+     "i 9 2 3 1 - watch 1 a\na 10 2 3 ok 2 - - a=y\n",
+     ""},
+    {"i 1 1 1 0 - commit put:a=x\na 2 1 1 ok 1 r1 -\n"
+     "i 3 1 2 0 - commit put:a=y\na 4 1 2 ok 2 r2 -\n"
+     "i 7 2 2 1 - watch 1 a\na 8 2 2 ok 2 - - a=y\n"
+     "i 9 2 3 1 - watch 1 a\na 10 2 3 ok 1 - - a=x\n",
+     "read goes back"},
+    {"i 1 1 1 0 - commit put:a=x\na 2 1 1 ok 1 r1 -\n"
+     "i 7 2 2 1 - watch 1 a\na 8 2 2 ok 2 - - a=z\n",
+     "value from nowhere"},
+    /* Each namespace has versions and roots of its own. */
+    {"i 1 1 1 0 - commit put:a=x\na 2 1 1 ok 5 r1 -\n"
+     "i 3 1 2 0 other commit put:a=y\na 4 1 2 ok 1 r2 -\n"
+     "i 5 1 3 0 other get - a\na 6 1 3 ok 1 - - a=y\n",
+     ""},
+    {"i 1 1 1 0 - commit put:a=x\na 2 1 1 ok 5 r1 -\n"
+     "i 3 1 2 0 other get - a\na 4 1 2 ok 5 - - a=x\n",
+     "value from nowhere"},
+    /* An outcome that is unknown: may come late, but then for good. */
+    {"i 1 1 1 0 - commit put:a=x put:b=x2\na 2 1 1 unknown - - EPIPE\n"
+     "i 3 2 1 0 - commit put:b=y\na 4 2 1 ok 1 r1 -\n"
+     "i 5 2 2 0 - get - a b\na 6 2 2 ok 1 - - a! b=y\n"
+     "i 7 2 3 0 - get - a b\na 8 2 3 ok 2 - - a=x b=x2\n",
+     ""},
+    {"i 1 1 1 0 - commit put:a=x\na 2 1 1 unknown - - EPIPE\n"
+     "i 3 2 1 0 - get - a\na 4 2 1 ok 1 - - a=x\n"
+     "i 5 2 2 0 - get - a\na 6 2 2 ok 2 - - a!\n",
+     "stale read"},
+    {"i 1 1 1 0 - commit put:a=x put:b=x2\na 2 1 1 unknown - - EPIPE\n"
+     "i 3 2 1 0 - commit put:b=y\na 4 2 1 ok 1 r1 -\n"
+     "i 5 2 2 0 - commit put:c=z\na 6 2 2 ok 2 r2 -\n"
+     "i 7 2 3 0 - get - a b\na 8 2 3 ok 2 - - a! b=y\n"
+     "i 9 2 4 0 - get - a b\na 10 2 4 ok 4 - - a=x b=y\n",
+     "torn commit"},
+    /* A fence whose outcome only one participant knows was for all. */
+    {"i 1 1 1 0 - fence f 2 put:a=x\ni 2 2 1 0 - fence f 2 put:b=y\n"
+     "a 3 1 1 ok 1 r1 -\na 4 2 1 unknown - - EPIPE\n"
+     "i 5 3 1 0 - get - a b\na 6 3 1 ok 1 - - a=x b=y\n",
+     ""},
+    {"i 1 1 1 0 - fence f 2 put:a=x\ni 2 2 1 0 - fence f 2 put:b=y\n"
+     "a 3 1 1 ok 1 r1 -\na 4 2 1 unknown - - EPIPE\n"
+     "i 5 3 1 0 - get - a b\na 6 3 1 ok 1 - - a=x b!\n",
+     "torn commit"},
+};
+
+START_TEST(small_log)
+{
+    history_t *h = history_create();
+    struct hist_report *r = malloc(sizeof(*r));
+    errmsg_t err = {""};
+    FILE *f = fmemopen((void *)small[_i].log, strlen(small[_i].log), "r");
+
+    ck_assert_msg(history_read(h, f, "log", &err) == 0, "%s", err.text);
+    fclose(f);
+    ck_assert_int_eq(history_check(h, &options, r), 0);
+    if (small[_i].wrong[0])
+        ck_assert_msg(r->count > 0 &&
+                          strncmp(r->first[0].text, small[_i].wrong, strlen(small[_i].wrong)) == 0,
+                      "%d: %s: %s", _i, small[_i].wrong, r->first[0].text);
+    else
+        ck_assert_msg(r->count == 0, "%d: %s", _i, r->first[0].text);
+    history_destroy(h);
+    free(r);
+}
+END_TEST
+
 /* A hundred thousand operations in seconds. */
 START_TEST(large)
 {
@@ -839,6 +915,7 @@ int main(void)
     tcase_add_loop_test(tc, planted, 0, NPLANTS);
     tcase_add_test(tc, log_file);
     tcase_add_loop_test(tc, bad_log, 0, sizeof(bad_logs) / sizeof(bad_logs[0]));
+    tcase_add_loop_test(tc, small_log, 0, sizeof(small) / sizeof(small[0]));
     tcase_add_test(tc, large);
     tcase_set_timeout(tc, 120);
     suite_add_tcase(s, tc);
