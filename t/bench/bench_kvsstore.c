@@ -1,24 +1,29 @@
 /* bench_kvsstore.c - the engine of the key-value store alone: no messages, no threads.
  *
  * Each line: what, time per operation, and beside it the time that hashing and copying the bytes of the changed
- * objects takes at least, with the ratio.
+ * objects takes at least, with the ratio.  Memory is what the system counts as resident.  Arguments choose sections
+ * (see main()); without, all are run, each in a process of its own.
  */
 #include "config.h"
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "libkvs/kvs_txn.h"
+#include "libkvs/kvsdiff.h"
 #include "libkvs/kvsstore.h"
+#include "libkvs/kvsvalue.h"
 #include "libkvs/kvswalk.h"
 
+/* Processor time: nothing here waits, and other programs do not count. */
 static double now(void)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
@@ -139,6 +144,9 @@ static void bench_lookup(struct bench *x, const char *dir, unsigned keys)
     printf("lookup,     directory of %7u keys: %6.2f us\n", keys, (now() - begin) / N * 1e6);
 }
 
+static void collect_all(struct bench *x);
+static void unlink_all(struct bench *x, const char *dir);
+
 static void bench_batch(struct bench *x, unsigned batch)
 {
     enum { N = 200000 };
@@ -146,44 +154,56 @@ static void bench_batch(struct bench *x, unsigned batch)
 
     fill(x, "batch", N, batch);
     printf("new keys, %6u in a commit: %9.0f per second\n", batch, N / (now() - begin));
-    struct kvs_txn_buf t = {0};
-    if (kvs_txn_buf_add(&t, KVS_OP_UNLINK, KVS_OP_RECURSIVE, "batch", 5, NULL, 0, NULL) < 0)
-        die("an unlink was refused");
-    commit(x, &t);
+    unlink_all(x, "batch");
+    collect_all(x);
+}
+
+/* Resident memory in bytes. */
+static double rss(void)
+{
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    if (!f || fscanf(f, "%*d %ld", &pages) != 1)
+        die("no /proc/self/statm");
+    fclose(f);
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static void collect_all(struct bench *x)
+{
     while (kvsstore_collect(x->s, 1000))
         ;
 }
 
-static size_t heap(void)
+/* What nobody uses expires: as the service does after a while. */
+static void expire_all(struct bench *x)
 {
-    malloc_trim(0);
-    struct mallinfo2 m = mallinfo2();
-    return m.uordblks + m.hblkhd;
+    content_set_clock(x->c, 1);
+    content_expire(x->c, UINT32_MAX);
+    content_set_clock(x->c, 0);
 }
 
-int main(void)
+static void unlink_all(struct bench *x, const char *dir)
+{
+    struct kvs_txn_buf t = {0};
+
+    if (kvs_txn_buf_add(&t, KVS_OP_UNLINK, KVS_OP_RECURSIVE, dir, strlen(dir), NULL, 0, NULL) < 0)
+        die("an unlink was refused");
+    commit(x, &t);
+}
+
+static void section_commit(struct bench *x)
 {
     static const unsigned sizes[] = {10, 100, 5000, 100000, 1000000};
-    static struct bench x;
     char dir[32];
 
-    x.b = blobref_create("sha256", NULL);
-    x.c = x.b ? content_create(x.b, 4 << 20) : NULL;
-    x.s = x.c ? kvsstore_create(x.c) : NULL;
-    if (!x.s)
-        die("no memory");
-    size_t empty = heap();
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         snprintf(dir, sizeof(dir), "d%u", sizes[i]);
-        size_t before = heap();
-        fill(&x, dir, sizes[i], 1000);
-        if (sizes[i] == 1000000)
-            printf("memory of 1000000 small keys: %.0f MiB\n", (double)(heap() - before) / 1048576);
-        bench_commit(&x, dir, sizes[i]);
-        bench_lookup(&x, dir, sizes[i]);
+        fill(x, dir, sizes[i], 1000);
+        bench_commit(x, dir, sizes[i]);
+        bench_lookup(x, dir, sizes[i]);
     }
-    for (unsigned batch = 1; batch <= 10000; batch *= 100)
-        bench_batch(&x, batch);
     struct kvs_txn_buf t = {0};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         snprintf(dir, sizeof(dir), "d%u", sizes[i]);
@@ -192,20 +212,254 @@ int main(void)
             die("an unlink was refused");
     }
     double begin = now(), worst = 0;
-    commit(&x, &t);
+    commit(x, &t);
     printf("unlink of 1105110 keys: %.2f ms", (now() - begin) * 1e3);
     bool more = true;
     while (more) {
         double step = now();
-        more = kvsstore_collect(x.s, 256);
+        more = kvsstore_collect(x->s, 256);
         step = now() - step;
-        worst = step > worst ? step : worst;
+        if (more) /* the last one gives memory back to the system */
+            worst = step > worst ? step : worst;
     }
     printf(", giving them back: %.0f ms in steps of at most %.2f ms\n", (now() - begin) * 1e3,
            worst * 1e3);
-    printf("memory that stays: %.1f MiB\n", ((double)heap() - (double)empty) / 1048576);
+}
+
+static void section_batch(struct bench *x)
+{
+    for (unsigned batch = 1; batch <= 10000; batch *= 10)
+        bench_batch(x, batch);
+}
+
+/* `format` makes a key of a number. */
+static void memory(struct bench *x, const char *what, const char *format)
+{
+    enum { N = 1000000 };
+    struct kvs_txn_buf t = {0};
+    char key[64], val[40];
+    double before = rss();
+
+    for (unsigned i = 0; i < N; i++) {
+        snprintf(key, sizeof(key), format, i); /* NOLINT: one of two below */
+        snprintf(val, sizeof(val), "%08u.abcdefghijklmnopqrstuvwxyz", i);
+        put(&t, key, val, 8 + i % 25);
+        if (t.nops == 1000)
+            commit(x, &t);
+    }
+    collect_all(x);
+    double most = rss();
+    printf("memory of 1000000 %s: %.0f MiB", what, (most - before) / 1048576);
+    unlink_all(x, "job");
+    collect_all(x);
+    printf(", when all are gone: %.1f MiB", (rss() - before) / 1048576);
+    expire_all(x);
+    printf(", and expired: %.1f MiB\n", (rss() - before) / 1048576);
+}
+
+static void section_memory(struct bench *x)
+{
+    memory(x, "keys in one directory", "job.%06u-x");
+}
+
+static void section_memory2(struct bench *x)
+{
+    memory(x, "directories with one key", "job.%06u.x");
+}
+
+static void section_garbage(struct bench *x)
+{
+    enum { N = 1000000 };
+    struct kvs_txn_buf t = {0};
+    char key[64], val[16];
+    double before, begin, most = 0;
+
+    fill(x, "some", 1000, 1000);
+    before = rss();
+    begin = now();
+    for (unsigned i = 0; i < N; i++) {
+        snprintf(val, sizeof(val), "%08u", i);
+        put(&t, "some.key-1", val, 8);
+        commit(x, &t);
+        if (i % 1000 == 0)
+            most = rss() > most ? rss() : most;
+    }
+    collect_all(x);
+    printf("1000000 overwrites of one key: %.2f us each, memory %+.1f MiB, most %+.1f MiB\n",
+           (now() - begin) / N * 1e6, (rss() - before) / 1048576, (most - before) / 1048576);
+    before = rss();
+    begin = now();
+    for (unsigned i = 0; i < N; i++) {
+        snprintf(key, sizeof(key), "some.key-%u", i);
+        put(&t, key, "12345678", 8);
+        if (t.nops == 100)
+            commit(x, &t);
+    }
+    for (unsigned i = 0; i < N; i++) {
+        int len = snprintf(key, sizeof(key), "some.key-%u", i);
+        if (kvs_txn_buf_add(&t, KVS_OP_UNLINK, 0, key, (size_t)len, NULL, 0, NULL) < 0)
+            die("an unlink was refused");
+        if (t.nops == 100)
+            commit(x, &t);
+    }
+    collect_all(x);
+    printf("1000000 keys created and deleted: %.2f us each, memory %+.1f MiB",
+           (now() - begin) / N * 1e6, (rss() - before) / 1048576);
+    expire_all(x);
+    printf(", and expired: %+.1f MiB\n", (rss() - before) / 1048576);
+}
+
+static void section_values(struct bench *x)
+{
+    static char data[1 << 20];
+    struct kvs_txn_buf t = {0};
+    struct treeobj_entry e;
+    double begin;
+
+    for (size_t mib = 0; mib < 1024; mib++) {
+        if (kvs_txn_buf_add(&t, KVS_OP_APPEND, 0, "v", 1, data, sizeof(data), NULL) < 0)
+            die("an append was refused");
+        memcpy(data, &mib, sizeof(mib));
+        commit(x, &t);
+        if (mib != 0 && mib != 15 && mib != 1023)
+            continue;
+        begin = now();
+        for (int i = 0; i < 1000; i++) {
+            if (kvs_txn_buf_add(&t, KVS_OP_APPEND, 0, "v", 1, "0123456789", 10, NULL) < 0)
+                die("an append was refused");
+            commit(x, &t);
+        }
+        printf("append 10 bytes to %4zu MiB: %6.2f us\n", mib + 1, (now() - begin) / 1000 * 1e6);
+    }
+    fill(x, "big", 1000000, 1000);
+    begin = now();
+    for (int i = 0; i < 1000; i++) {
+        char to[32];
+        int len = snprintf(to, sizeof(to), "copy%d", i);
+        if (kvs_txn_buf_add(&t, KVS_OP_COPY, 0, to, (size_t)len, "big", 3, NULL) < 0)
+            die("a copy was refused");
+        commit(x, &t);
+    }
+    printf("copy of a directory of 1000000 keys: %.2f us\n", (now() - begin) / 1000 * 1e6);
+    x->miss.n = 0;
+    if (kvswalk_find(x->c, kvsstore_root(x->s), "v", 1, 0, &e, NULL, &x->miss, NULL) < 0)
+        die("the value is not there");
+    begin = now();
+    for (uint64_t at = 0; at + sizeof(data) <= e.len; at += sizeof(data)) {
+        if (kvsvalue_read(x->c, &e, at, sizeof(data), data, &x->miss, NULL) < 0)
+            die("a read failed");
+    }
+    printf("read of %.0f MiB: %.0f MiB/s\n", (double)e.len / 1048576,
+           (double)e.len / 1048576 / (now() - begin));
+}
+
+struct paging {
+    char last[256];
+    size_t len, n;
+};
+
+static int page_entry(const struct treeobj_entry *e, void *arg)
+{
+    struct paging *p = arg;
+
+    memcpy(p->last, e->name, e->namelen);
+    p->len = e->namelen;
+    p->n++;
+    return 0;
+}
+
+static int count_diff(const struct kvsdiff_item *d, void *arg)
+{
+    ++*(unsigned *)arg;
+    return d->key ? 0 : 1;
+}
+
+static void section_walk(struct bench *x)
+{
+    struct treeobj_entry e;
+    struct paging p = {.len = 0};
+    bool more = true;
+    double worst = 0;
+    unsigned pages = 0, n = 0;
+    uint8_t old[BLOBREF_DIGEST_MAX];
+
+    fill(x, "big", 1000000, 1000);
+    x->miss.n = 0;
+    if (kvswalk_find(x->c, kvsstore_root(x->s), "big", 3, 0, &e, NULL, &x->miss, NULL) < 0)
+        die("the directory is not there");
+    double begin = now();
+    for (; more; pages++) {
+        char cursor[256];
+        size_t len = p.len;
+        double step = now();
+        memcpy(cursor, p.last, len);
+        if (kvswalk_page(x->c, e.digest, cursor, len, 1000, page_entry, &p, &more, &x->miss, NULL) <
+            0)
+            die("a page failed");
+        step = now() - step;
+        worst = step > worst ? step : worst;
+    }
+    printf("listing of %zu keys in %u pages: %.0f ms, a page takes %.0f us at most\n", p.n, pages,
+           (now() - begin) * 1e3, worst * 1e6);
+    memcpy(old, kvsstore_root(x->s), sizeof(old));
+    if (kvsstore_hold_root(x->s, old, NULL) < 0)
+        die("the root is gone");
+    struct kvs_txn_buf t = {0};
+    for (int i = 0; i < 100; i++) {
+        char key[64];
+        snprintf(key, sizeof(key), "big.key-%d", i * 9973);
+        put(&t, key, "new", 3);
+    }
+    commit(x, &t);
+    begin = now();
+    if (kvsdiff(x->c, old, kvsstore_root(x->s), KVSDIFF_RECURSIVE, count_diff, &n, &x->miss, NULL) <
+        0)
+        die("the difference failed");
+    printf("%u differences among 1000000 keys: %.0f us\n", n, (now() - begin) * 1e6);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(struct bench *x);
+} sections[] = {
+    {"commit", section_commit},   {"batch", section_batch},     {"memory", section_memory},
+    {"memory2", section_memory2}, {"garbage", section_garbage}, {"values", section_values},
+    {"walk", section_walk},
+};
+
+static void run(void (*section)(struct bench *x))
+{
+    static struct bench x;
+
+    x.b = blobref_create("sha256", NULL);
+    x.c = x.b ? content_create(x.b, 4 << 20) : NULL;
+    x.s = x.c ? kvsstore_create(x.c) : NULL;
+    if (!x.s)
+        die("no memory");
+    section(&x);
     kvsstore_destroy(x.s);
     content_destroy(x.c);
     blobref_destroy(x.b);
-    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int failed = 0;
+
+    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+        bool chosen = argc == 1;
+        for (int k = 1; k < argc; k++)
+            chosen |= strcmp(argv[k], sections[i].name) == 0;
+        if (!chosen)
+            continue;
+        fflush(stdout);
+        pid_t pid = fork();
+        int status = 1;
+        if (pid == 0) {
+            run(sections[i].run);
+            exit(0);
+        }
+        failed |= pid < 0 || waitpid(pid, &status, 0) < 0 || status != 0;
+    }
+    return failed;
 }

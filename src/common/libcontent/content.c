@@ -8,9 +8,9 @@
  * absent: kept, bytes elsewhere    no         supplied; forgotten: freed
  * free: none of these              yes        held or kept again; dropped
  *
- * The index is a table of pointers with open addressing, and beside it one of 32 bits of each
- * object's hash, so that a probe seldom touches an object in vain: 12 bytes for each slot, of which
- * at most 3/4 are used.
+ * The index is a table with open addressing. Beside the pointer stand 32 bits of the object's hash,
+ * so that a probe seldom touches an object in vain: 12 bytes for each slot, of which at most 3/4 are
+ * used.
  *
  * Invariants:
  *  1. An object is in the index under the hash of its bytes; there is one object for a hash.
@@ -38,13 +38,17 @@
 /* What an object costs beyond its bytes: header, index entry, allocator. */
 #define OVERHEAD 120
 #define MIN_SLOTS 64u
-#define TIDY_BYTES (4u << 20)
+#define TIDY_BYTES (1u << 20)
+
+struct slot {
+    uint32_t tag; /* 0: free */
+    struct content_obj *obj;
+} __attribute__((packed));
 
 struct content {
     blobref_t *blobref;
     size_t dsize;
-    struct content_obj **obj;
-    uint32_t *tag; /* of obj: 0 when there is none */
+    struct slot *slot;
     size_t nslots; /* power of two */
     size_t live;
     uint64_t seed;
@@ -83,65 +87,61 @@ static uint32_t tag_of(const content_t *c, const uint8_t *digest)
     return tag ? tag : 1;
 }
 
-static struct content_obj *index_find(const content_t *c, const uint8_t *digest)
+static struct content_obj *index_find_tag(const content_t *c, const uint8_t *digest, uint32_t tag)
 {
-    uint32_t tag = tag_of(c, digest);
     size_t mask = c->nslots - 1;
-    for (size_t i = tag & mask; c->tag[i]; i = (i + 1) & mask) {
-        if (c->tag[i] == tag && memcmp(c->obj[i]->digest, digest, c->dsize) == 0)
-            return c->obj[i];
+    for (size_t i = tag & mask; c->slot[i].tag; i = (i + 1) & mask) {
+        if (c->slot[i].tag == tag && memcmp(c->slot[i].obj->digest, digest, c->dsize) == 0)
+            return c->slot[i].obj;
     }
     return NULL;
+}
+
+static struct content_obj *index_find(const content_t *c, const uint8_t *digest)
+{
+    return index_find_tag(c, digest, tag_of(c, digest));
 }
 
 static void index_put(content_t *c, struct content_obj *o, uint32_t tag)
 {
     size_t mask = c->nslots - 1, i = tag & mask;
-    while (c->tag[i])
+    while (c->slot[i].tag)
         i = (i + 1) & mask;
-    c->tag[i] = tag;
-    c->obj[i] = o;
+    c->slot[i] = (struct slot){tag, o};
 }
 
 static int index_resize(content_t *c, size_t nslots)
 {
-    struct content_obj **obj = malloc(nslots * sizeof(*obj)), **old_obj = c->obj;
-    uint32_t *tag = calloc(nslots, sizeof(*tag)), *old_tag = c->tag;
+    struct slot *slot = calloc(nslots, sizeof(*slot)), *old_slot = c->slot;
     size_t old = c->nslots;
-    if (!obj || !tag) {
-        free(obj);
-        free(tag);
+    if (!slot)
         return -1;
-    }
-    c->obj = obj;
-    c->tag = tag;
+    c->slot = slot;
     c->nslots = nslots;
     for (size_t i = 0; i < old; i++) {
-        if (old_tag[i])
-            index_put(c, old_obj[i], old_tag[i]);
+        if (old_slot[i].tag)
+            index_put(c, old_slot[i].obj, old_slot[i].tag);
     }
-    free(old_obj);
-    free(old_tag);
+    free(old_slot);
     return 0;
 }
 
 static void index_del(content_t *c, const struct content_obj *o)
 {
     size_t mask = c->nslots - 1, i = tag_of(c, o->digest) & mask;
-    while (!c->tag[i] || c->obj[i] != o)
+    while (!c->slot[i].tag || c->slot[i].obj != o)
         i = (i + 1) & mask;
     for (size_t next = i;;) {
         next = (next + 1) & mask;
-        if (!c->tag[next])
+        if (!c->slot[next].tag)
             break;
         /* Into the gap, unless its home lies cyclically after the gap. */
-        if (((next - c->tag[next]) & mask) >= ((next - i) & mask)) {
-            c->tag[i] = c->tag[next];
-            c->obj[i] = c->obj[next];
+        if (((next - c->slot[next].tag) & mask) >= ((next - i) & mask)) {
+            c->slot[i] = c->slot[next];
             i = next;
         }
     }
-    c->tag[i] = 0;
+    c->slot[i].tag = 0;
     c->live--;
     if (c->nslots > MIN_SLOTS && c->live < c->nslots / 8)
         (void)index_resize(c, c->nslots / 4); /* else it stays large */
@@ -189,11 +189,10 @@ void content_destroy(content_t *c)
     int saved = errno;
     hmap_destroy(c->awaited);
     for (size_t i = 0; i < c->nslots; i++) {
-        if (c->tag[i])
-            obj_free(c->obj[i]);
+        if (c->slot[i].tag)
+            obj_free(c->slot[i].obj);
     }
-    free(c->obj);
-    free(c->tag);
+    free(c->slot);
     free(c);
     errno = saved;
 }
@@ -238,6 +237,27 @@ static void idle_leave(content_t *c, struct content_obj *o)
 struct content_obj *content_find(content_t *c, const uint8_t *digest)
 {
     return index_find(c, digest);
+}
+
+void content_find_many(content_t *c, const uint8_t *const *digest, unsigned n,
+                       struct content_obj **obj)
+{
+    uint32_t tag[CONTENT_FIND_MANY];
+    size_t mask = c->nslots - 1;
+    for (unsigned i = 0; i < n; i++) {
+        tag[i] = tag_of(c, digest[i]);
+        __builtin_prefetch(&c->slot[tag[i] & mask]);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        const struct slot *s = &c->slot[tag[i] & mask];
+        if (s->tag) {
+            const char *o = (const char *)s->obj;
+            __builtin_prefetch(o);
+            __builtin_prefetch(o + sizeof(struct content_obj) - 1);
+        }
+    }
+    for (unsigned i = 0; i < n; i++)
+        obj[i] = index_find_tag(c, digest[i], tag[i]);
 }
 
 struct content_obj *content_get(content_t *c, const uint8_t *digest)
@@ -440,15 +460,6 @@ size_t content_drop(content_t *c)
     return n;
 }
 
-size_t content_expire(content_t *c, uint32_t before)
-{
-    size_t n = 0;
-    for (; !list_empty(&c->lru) && oldest(c)->used < before; n++)
-        drop(c, oldest(c));
-    c->st.expired += n;
-    return n;
-}
-
 bool content_tidy(content_t *c)
 {
     if (c->most - c->st.bytes < TIDY_BYTES + c->st.bytes / 8)
@@ -456,6 +467,17 @@ bool content_tidy(content_t *c)
     c->most = c->st.bytes;
     (void)malloc_trim(0);
     return true;
+}
+
+size_t content_expire(content_t *c, uint32_t before)
+{
+    size_t n = 0;
+    for (; !list_empty(&c->lru) && oldest(c)->used < before; n++)
+        drop(c, oldest(c));
+    c->st.expired += n;
+    if (n > 0)
+        (void)content_tidy(c);
+    return n;
 }
 
 /* --- waiting --- */

@@ -52,17 +52,56 @@ void kvsstore_let_go(kvsstore_t *s, struct content_obj *o)
         kvsstore_to_limbo(s, o);
 }
 
-static int child_absent(const uint8_t *digest, void *arg)
+/* Call back for the children of an object, sixteen looked up at a time; NULL for one that is not
+ * here. */
+struct children {
+    kvsstore_t *s;
+    int (*cb)(kvsstore_t *s, struct content_obj *o);
+    unsigned n;
+    const uint8_t *digest[CONTENT_FIND_MANY];
+};
+
+static int children_now(struct children *x)
 {
-    kvsstore_t *s = arg;
-    struct content_obj *o = content_find(s->content, digest);
-    return o && o->kept ? 0 : 1;
+    struct content_obj *o[CONTENT_FIND_MANY];
+    int rc = 0;
+    content_find_many(x->s->content, x->digest, x->n, o);
+    for (unsigned i = 0; i < x->n && rc == 0; i++)
+        rc = x->cb(x->s, o[i]);
+    x->n = 0;
+    return rc;
 }
 
-static int child_refer(const uint8_t *digest, void *arg)
+static int children_gather(const uint8_t *digest, void *arg)
 {
-    kvsstore_t *s = arg;
-    content_find(s->content, digest)->refs++;
+    struct children *x = arg;
+    x->digest[x->n++] = digest;
+    return x->n == CONTENT_FIND_MANY ? children_now(x) : 0;
+}
+
+static int each_child(kvsstore_t *s, const void *data,
+                      int (*cb)(kvsstore_t *s, struct content_obj *o))
+{
+    struct children x = {.s = s, .cb = cb, .n = 0};
+    int rc = treeobj_refs(data, s->make.dsize, children_gather, &x);
+    return rc ? rc : children_now(&x);
+}
+
+static int child_refer(kvsstore_t *s, struct content_obj *o)
+{
+    if (!o || !o->kept)
+        return 1;
+    o->refs++;
+    s->referred++;
+    return 0;
+}
+
+static int child_refer_not(kvsstore_t *s, struct content_obj *o)
+{
+    if (s->referred == 0)
+        return 1;
+    s->referred--;
+    kvsstore_let_go(s, o);
     return 0;
 }
 
@@ -81,12 +120,13 @@ static struct content_obj *keep(void *arg, const void *data, size_t len)
     struct content_obj *o = content_add(s->content, data, len);
     if (!o || o->kept)
         return o;
-    if (treeobj_refs(o->data, s->make.dsize, child_absent, s)) {
+    s->referred = 0;
+    if (each_child(s, o->data, child_refer)) {
+        (void)each_child(s, o->data, child_refer_not);
         errno = EIO;
         return NULL;
     }
     keep_anew(s, o);
-    (void)treeobj_refs(o->data, s->make.dsize, child_refer, s);
     return o;
 }
 
@@ -100,10 +140,8 @@ struct content_obj *kvsstore_keep_blob(kvsstore_t *s, const uint8_t *digest)
     return o;
 }
 
-static int child_let_go(const uint8_t *digest, void *arg)
+static int child_let_go(kvsstore_t *s, struct content_obj *o)
 {
-    kvsstore_t *s = arg;
-    struct content_obj *o = content_find(s->content, digest);
     if (o)
         kvsstore_let_go(s, o);
     return 0;
@@ -128,7 +166,7 @@ bool kvsstore_collect(kvsstore_t *s, unsigned budget)
             continue;
         /* Only a blob's bytes may be elsewhere, and it refers to nothing. */
         if (o->data)
-            (void)treeobj_refs(o->data, s->make.dsize, child_let_go, s);
+            (void)each_child(s, o->data, child_let_go);
         kvsstore_disk_dead(s, o);
         s->st.kept--;
         s->st.collected++;

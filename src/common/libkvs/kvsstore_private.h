@@ -27,7 +27,8 @@ struct kvsstore {
     struct content_obj *root;
     uint64_t version;
     struct content_obj *limbo, **limbo_end;
-    unsigned made; /* objects kept since the last collection */
+    unsigned made;     /* objects kept since the last collection */
+    unsigned referred; /* children counted for the object that is being kept */
     /* the root change under way */
     struct kvsdir *top;
     struct undo *journal;
