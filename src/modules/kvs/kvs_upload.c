@@ -4,7 +4,8 @@
  *    kvs.store  namespace, bytes (kvs_wire.h) -> digests of the chunks
  *
  * Pieces go to the master itself: nobody on the way has a use for them.  There they are objects that
- * are kept for ten minutes, or until a transaction refers to them (kvsstore.h).
+ * are kept for ten minutes, or until a transaction refers to them (kvsstore.h).  When the namespace is
+ * kept on disk the answer waits until they are there.
  *
  * Invariants:
  *  1. A piece is stored whole, or the answer is an error; chunks of it that were stored then expire.
@@ -17,9 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvs_private.h"
+#include "kvs_disk.h"
 
 #define UPLOAD_SECONDS 600
+#define ANSWER_MAX (KVS_STORE_HEADER + KVS_STORE_MAX / KVS_CHUNK * KVS_DIGEST_MAX)
 
 /* A piece on its way; its bytes are the message's. */
 struct upload {
@@ -88,18 +90,48 @@ static int keep(struct km_ns *ns, const struct kvs_ns_req *q, uint8_t *out, errm
     return 0;
 }
 
+/* An answer that waits until the piece is on disk, so that who sends goes no faster than that. */
+struct saving {
+    flux_t *h;
+    flux_msg_t *req;
+    size_t len;
+    uint8_t answer[ANSWER_MAX];
+};
+
+static void saved_cb(void *arg, int errnum, const char *error)
+{
+    struct saving *s = arg;
+
+    if (errnum)
+        flux_respond_error(s->h, s->req, errnum, "%s", error);
+    else
+        flux_respond_raw(s->h, s->req, s->answer, s->len);
+    flux_msg_destroy(s->req);
+    free(s);
+}
+
 static void store(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_req *q)
 {
     size_t dsize = blobref_size(ns->k->blobref);
-    uint8_t buf[KVS_STORE_HEADER + (KVS_STORE_MAX / KVS_CHUNK) * KVS_DIGEST_MAX] = {0};
+    size_t n = (q->len + KVS_CHUNK - 1) / KVS_CHUNK;
+    struct saving *s = calloc(1, sizeof(*s));
     errmsg_t err;
+    int rc = 0;
 
-    buf[0] = (uint8_t)dsize;
-    if (keep(ns, q, buf + KVS_STORE_HEADER, &err) < 0)
-        flux_respond_error(ns->h, msg, errno, "%s", err.text);
-    else
-        flux_respond_raw(ns->h, msg, buf,
-                         KVS_STORE_HEADER + (q->len + KVS_CHUNK - 1) / KVS_CHUNK * dsize);
+    if (!s || keep(ns, q, s->answer + KVS_STORE_HEADER, &err) < 0) {
+        flux_respond_error(ns->h, msg, s ? errno : ENOMEM, "%s",
+                           s ? err.text : "the master is out of memory for a piece of a value");
+        free(s);
+        return;
+    }
+    s->h = ns->h;
+    s->req = flux_msg_incref(msg);
+    s->answer[0] = (uint8_t)dsize;
+    s->len = KVS_STORE_HEADER + n * dsize;
+    if (ns->keep)
+        rc = km_keep_upload(ns->keep, s->answer + KVS_STORE_HEADER, n, saved_cb, s);
+    if (rc <= 0)
+        saved_cb(s, rc < 0 ? ENOMEM : 0, "the master is out of memory for a piece of a value");
 }
 
 void km_store_cb(flux_t *h, const flux_msg_t *msg, void *arg)
