@@ -1,6 +1,12 @@
 -- What the test scripts print: a line "ok ..." or "not ok ..." for each test (see t/lua/lib.sh).
 local tap = {failed = 0}
 
+-- Fit to be shown in a line or a few.
+local function shown(v)
+  local s = tostring(v)
+  return (s:sub(1, 400):gsub("[^%g \n]", "?"):gsub("\n", "\n#   ")) .. (#s > 400 and "..." or "")
+end
+
 function tap.ok(condition, what, ...)
   if condition then
     print("ok " .. what)
@@ -8,7 +14,7 @@ function tap.ok(condition, what, ...)
     tap.failed = tap.failed + 1
     print("not ok " .. what)
     for i = 1, select("#", ...) do
-      print("#   " .. (tostring((select(i, ...))):gsub("\n", "\n#   ")))
+      print("#   " .. shown((select(i, ...))))
     end
     local where = debug.getinfo(2, "Sl")
     print("#   at " .. where.short_src .. ":" .. where.currentline)

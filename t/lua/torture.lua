@@ -29,7 +29,19 @@ local numbers = {0, 1, 2, -1, 3.5, 1e300, -1e300, 0 / 0, 1 / 0, math.maxinteger,
   1 << 31, 1 << 32, 255, 0.001}
 local options = {"nodeid", "timeout", "streaming", "noresponse", "upstream", "values", "page", "json",
   "offset", "count", "recursive", "must_exist", "append", "diff", "rank", "owner", "link", "wrong"}
-local value
+local value, step
+local depth = 0
+
+-- A callback does what the script does, too: calls within calls, ends within waits.
+local function callback(...)
+  keep((...))
+  if depth < 4 and random(3) == 1 then
+    depth = depth + 1
+    pcall(step)
+    depth = depth - 1
+  end
+  if random(8) == 1 then error("torture") end
+end
 
 local function random_table(depth)
   local t = {}
@@ -50,7 +62,7 @@ function value(depth)
   if r == 7 then return flux.null end
   if r == 8 and depth < 4 then return random_table(depth) end
   if r == 9 then return io.stdout end
-  if r == 10 then return function(...) keep((...)) if random(8) == 1 then error("torture") end end end
+  if r == 10 then return callback end
   if r == 11 then return nil end
   return pool[random(40)]
 end
@@ -89,18 +101,7 @@ local function call(object, class, name)
 end
 
 local good, failed, refused = 0, 0, 0
-for n = 1, calls do
-  if n % 50 == 1 then
-    keep(flux.open())
-    keep(flux.reactor())
-    for i = 1, 40 do
-      if class_of(pool[i]) == "handle" then
-        local ok, kv = pcall(pool[i].kvs, pool[i])
-        if ok then keep(kv) end
-        break
-      end
-    end
-  end
+function step()
   local object = pool[random(40)]
   local class = class_of(object)
   if class then
@@ -114,9 +115,26 @@ for n = 1, calls do
       good = good + 1
     end
     for i = 2, results.n do keep(results[i]) end
-  elseif type(object) == "function" then
+  elseif type(object) == "function" and object ~= callback then
     pcall(object)
   end
+end
+
+for n = 1, calls do
+  if n % 50 == 1 then
+    keep(flux.open())
+    keep(flux.open(nil, flux.reactor()))
+    keep(flux.reactor())
+    for i = 1, 40 do
+      if class_of(pool[i]) == "handle" then
+        pcall(pool[i].subscribe, pool[i], "")
+        local ok, kv = pcall(pool[i].kvs, pool[i])
+        if ok then keep(kv) end
+        break
+      end
+    end
+  end
+  step()
   if random(20) == 1 then pool[random(40)] = nil end
   if random(200) == 1 then collectgarbage() end
   pcall(random(2) == 1 and flux.json.encode or flux.json.decode, value(0))

@@ -167,6 +167,7 @@ static bool push_same(lua_State *L, const struct call *c)
 static int call_body(lua_State *L)
 {
     struct call *c = lua_touserdata(L, 1);
+    int n = 1;
 
     if (!push_same(L, c))
         return 0;
@@ -175,11 +176,12 @@ static int call_body(lua_State *L)
     if (lua_isnil(L, -1))
         return 0;
     if (c->lf->spread)
-        lua_call(L, c->lf->push(L, c->lf), 0);
-    else {
+        n = c->lf->push(L, c->lf); /* the results are on top; there may be remains below */
+    else
         lua_pushvalue(L, 2);
-        lua_call(L, 1, 0);
-    }
+    lua_pushvalue(L, 3);
+    lua_insert(L, -1 - n);
+    lua_call(L, n, 0);
     return 0;
 }
 
@@ -220,7 +222,8 @@ int lflux_future_then(lua_State *L, struct lflux_future *lf, int obj, int fn, do
     lf->callback = true;
     if (!lr->top)
         flux_reactor_update(lr->r);
-    if (flux_future_then(lf->f, timeout, future_cb, lf) < 0) {
+    /* In C 0 is for ever; here it is no time at all. */
+    if (flux_future_then(lf->f, timeout == 0. ? 1e-9 : timeout, future_cb, lf) < 0) {
         int errnum = errno;
         lf->callback = false;
         lflux_unanchor(L, lr, obj);
