@@ -436,7 +436,10 @@ static int watch(struct probe *p, int argc, char **argv)
             const char *what = !(flags & FLUX_KVS_WATCH_APPEND) ? "value"
                                : flux_kvs_watch_whole(f)        ? "whole"
                                                                 : "add";
-            printf("%s %zu %.*s\n", what, len, len > 60 ? 60 : (int)len, data);
+            char text[61] = "";
+            for (size_t j = 0; j < len && j < sizeof(text) - 1; j++)
+                text[j] = data[j] > ' ' && data[j] <= '~' ? data[j] : '?';
+            printf("%s %zu %s\n", what, len, text);
         }
         fflush(stdout);
         if (i + 1 < count)

@@ -18,6 +18,7 @@
  *    kvs_read.c      kvs.lookup, kvs.readdir
  *    kvs_answer.c    what they answer
  *    kvs_watch.c     kvs.watch
+ *    kvs_delta.c     answers that say what is new
  *    kvs_snapshot.c  kvs.snapshot: roots of the past
  *    kvs_upload.c    kvs.store: pieces of large values
  *    kvs_disk.c      the file that things are kept in, when there is one

@@ -222,8 +222,9 @@ struct km_read {
     /* Make the answer from the entry: 0, or -1 with EAGAIN when objects are missing (they are in
      * km.miss; called again when they are here) or another error. */
     int (*make)(struct km_read *r);
-    bool list;  /* entries, when it is a directory */
-    bool fixed; /* at a root that was given */
+    struct km_delta *delta; /* what a watcher knows (kvs_delta.h) */
+    bool list;              /* entries, when it is a directory */
+    bool fixed;             /* at a root that was given */
     uint8_t root[BLOBREF_DIGEST_MAX];
     uint64_t version;
     unsigned refreshed;
@@ -234,6 +235,7 @@ struct km_read {
     int errnum;
     errmsg_t err;
     bool linked;
+    bool gone; /* ENOENT: an object, not the key */
     struct treeobj_entry entry;
     uint8_t *answer; /* malloc'd (one byte more than len), taken over by who sets it to NULL */
     size_t len;
@@ -249,6 +251,23 @@ void km_read_respond(struct km_read *r, const flux_msg_t *req, bool more);
 
 /* --- kvs_snapshot.c, kvs_upload.c --- */
 
+/* A root that is held for something here; all zeros: none. */
+struct km_hold {
+    struct km_ns *ns;
+    flux_future_t *f; /* not the master: the stream from it */
+    bool held;        /* at the master */
+    bool ready;       /* cb() was called */
+    uint64_t version;
+    uint8_t root[BLOBREF_DIGEST_MAX];
+    /* It is held, or (errnum != 0) cannot be. */
+    void (*cb)(struct km_hold *h, int errnum, const char *error);
+};
+/* Hold the newest root; cb() may be called before this returns. */
+void km_hold_newest(struct km_hold *h, struct km_ns *ns,
+                    void (*cb)(struct km_hold *h, int errnum, const char *error));
+void km_hold_end(struct km_hold *h); /* harmless on one of zeros */
+/* `to` is let go, and `from` becomes it. */
+void km_hold_move(struct km_hold *to, struct km_hold *from);
 void km_snapshots_shut(struct km_ns *ns, int errnum, const char *why);
 void km_uploads_shut(struct km_ns *ns, int errnum, const char *why);
 /* Let go of what no commit has named in time. */

@@ -54,6 +54,7 @@ static void gone(struct km_read *r)
 {
     struct km_ns *ns = r->ns;
     if (r->fixed) {
+        r->gone = true;
         errmsg_set(&r->err, "that root is no longer kept (or never was): only recent ones are");
         finish(r, ENOENT);
     } else if (ns->master) {
@@ -122,6 +123,7 @@ void km_read_start(struct km_read *r)
     km_wait_init(&r->wait, r->ns, objects_came);
     r->answer = NULL;
     r->errnum = 0;
+    r->gone = false;
     r->refreshed = 0;
     if (!r->fixed) {
         memcpy(r->root, r->ns->root, sizeof(r->root));

@@ -52,8 +52,9 @@ static void snapshot_gone(struct km_claim *c, bool cancelled)
 {
     struct snapshot *s = list_entry(c, struct snapshot, claim);
 
-    if (cancelled)
-        flux_respond_error(s->ns->h, s->req, ENODATA, "the snapshot was cancelled");
+    /* Also when nobody is there to hear it: brokers on the way keep the request until its end. */
+    flux_respond_error(s->ns->h, s->req, ENODATA, "the snapshot %s",
+                       cancelled ? "was cancelled" : "has lost who asked for it");
     snapshot_free(s);
 }
 
@@ -161,6 +162,92 @@ void km_snapshot_cb(flux_t *h, const flux_msg_t *msg, void *arg)
             start(s, in.rootref);
     }
     json_decref(owner);
+}
+
+/* --- for something here --- */
+
+static void hold_cb(flux_future_t *f, void *arg)
+{
+    struct km_hold *h = arg;
+    struct kvs_root root;
+    const void *data;
+    size_t len;
+    errmsg_t err = {""};
+
+    if (flux_rpc_get_raw(f, &data, &len, &err) < 0 || kvs_root_decode(data, len, &root, &err) < 0 ||
+        km_root_heard(h->ns, &root, &err) < 0 ||
+        blobref_parse(h->ns->k->blobref, root.ref, strlen(root.ref), h->root, &err) < 0) {
+        int errnum = errno ? errno : EPROTO;
+        void (*cb)(struct km_hold *, int, const char *) = h->cb;
+        h->f = NULL;
+        flux_future_destroy(f);
+        if (!h->ready) /* else who has it sees when it looks again */
+            cb(h, errnum, err.text);
+        return;
+    }
+    h->version = root.version;
+    h->ready = true;
+    flux_future_next(f);
+    h->cb(h, 0, NULL);
+}
+
+void km_hold_newest(struct km_hold *h, struct km_ns *ns,
+                    void (*cb)(struct km_hold *h, int errnum, const char *error))
+{
+    struct kvs_ns_rootref out = {ns->name, ""};
+    errmsg_t err;
+
+    km_hold_end(h);
+    h->ns = ns;
+    h->cb = cb;
+    if (ns->master) {
+        memcpy(h->root, ns->root, sizeof(h->root));
+        h->version = ns->version;
+        if (kvsstore_hold_root(ns->store, h->root, &err) < 0) {
+            cb(h, errno, err.text);
+            return;
+        }
+        h->held = true;
+        cb(h, 0, NULL);
+        return;
+    }
+    h->f = km_upstream_struct(ns, "kvs.snapshot", &kvs_ns_rootref_schema, &out, true,
+                              FLUX_MSGF_STREAMING);
+    if (!h->f || flux_future_then(h->f, -1., hold_cb, h) < 0) {
+        flux_future_destroy(h->f);
+        h->f = NULL;
+        cb(h, ENOMEM, "out of memory for a snapshot");
+    }
+}
+
+void km_hold_end(struct km_hold *h)
+{
+    flux_future_destroy(h->f); /* tells the master */
+    if (h->held) {
+        kvsstore_release_root(h->ns->store, h->root);
+        km_poke(h->ns);
+    }
+    memset(h, 0, sizeof(*h));
+}
+
+static void held_cb(flux_future_t *f, void *arg)
+{
+    struct km_hold *h = arg;
+
+    /* It says nothing more; it ends when the way to the master does. */
+    h->f = NULL;
+    flux_future_destroy(f);
+}
+
+void km_hold_move(struct km_hold *to, struct km_hold *from)
+{
+    km_hold_end(to);
+    *to = *from;
+    memset(from, 0, sizeof(*from));
+    if (to->f && flux_future_then(to->f, -1., held_cb, to) < 0) {
+        flux_future_destroy(to->f);
+        to->f = NULL;
+    }
 }
 
 void km_snapshots_shut(struct km_ns *ns, int errnum, const char *why)

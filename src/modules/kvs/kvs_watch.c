@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvs_delta.h"
 #include "kvs_private.h"
 
 struct mark {
@@ -55,6 +56,7 @@ struct watcher {
     bool reading;
     bool sent_any;
     struct mark sent;
+    struct km_delta *delta; /* for who wants to know what is new only, or NULL */
     struct km_claim claim;
     flux_msg_t *req;
 };
@@ -225,6 +227,9 @@ static void watcher_free(struct km_ns *ns, struct watcher *w)
     list_remove(&w->early_node);
     spot_prune(w->spot);
     mark_clear(&w->sent);
+    if (w->delta)
+        km_delta_clear(ns, w->delta);
+    free(w->delta);
     km_claim_drop(ns->k->senders, &w->claim);
     flux_msg_destroy(w->req);
     free(w);
@@ -256,6 +261,14 @@ static void looked(struct km_read *r, void *arg)
     bool absent = r->errnum == ENOENT || r->errnum == ENOTDIR;
     uint8_t bytes[MARK_MAX];
     w->reading = false;
+    if (r->errnum && w->delta && w->delta->told &&
+        (r->gone || r->errnum == EIO || r->errnum == EAGAIN)) {
+        /* What it was told cannot be compared with any more: it is told all. */
+        km_delta_forget(ns, w->delta);
+        w->sent_any = false;
+        watcher_dirty(ns, w);
+        return;
+    }
     if (r->errnum && !absent) {
         flux_respond_error(ns->h, w->req, r->errnum, "%s", r->err.text);
         watcher_free(ns, w);
@@ -270,7 +283,7 @@ static void looked(struct km_read *r, void *arg)
     if (!list_empty(&w->dirty_node) || !list_empty(&w->early_node))
         km_poke(ns);
     size_t len = mark_bytes(absent ? NULL : &r->entry, blobref_size(ns->k->blobref), bytes);
-    if (w->sent_any && mark_is(&w->sent, bytes, len)) {
+    if (w->sent_any && mark_is(&w->sent, bytes, len) && !(w->delta && km_delta_pending(w->delta))) {
         free(r->answer);
         r->answer = NULL;
         return;
@@ -278,10 +291,34 @@ static void looked(struct km_read *r, void *arg)
     mark_set(&w->sent, bytes, len);
     w->sent_any = true;
     ns->st.watch_sent++;
-    if (absent)
+    if (absent) {
         send_absent(ns, w);
-    else
-        km_read_respond(r, w->req, true);
+        if (w->delta)
+            km_delta_forget(ns, w->delta);
+        return;
+    }
+    km_read_respond(r, w->req, true);
+    if (w->delta) {
+        km_delta_told(r);
+        if (km_delta_pending(w->delta))
+            watcher_dirty(ns, w);
+    }
+}
+
+/* The root at which a diff-watch looks next is held. */
+static void root_held(struct km_hold *h, int errnum, const char *error)
+{
+    struct watcher *w = list_entry(h, struct km_delta, now_hold)->watcher;
+    struct km_ns *ns = w->read.ns;
+    if (errnum) {
+        flux_respond_error(ns->h, w->req, errnum, "%s", error);
+        watcher_free(ns, w);
+        return;
+    }
+    memcpy(w->read.root, h->root, sizeof(w->read.root));
+    w->read.version = h->version;
+    w->read.fixed = true;
+    km_read_start(&w->read);
 }
 
 static void look(struct km_ns *ns, struct watcher *w)
@@ -291,7 +328,10 @@ static void look(struct km_ns *ns, struct watcher *w)
     list_remove(&w->dirty_node);
     w->reading = true;
     ns->st.watch_looked++;
-    km_read_start(&w->read);
+    if (w->read.q.flags & KVS_REQ_DIFF)
+        km_hold_newest(&w->delta->now_hold, ns, root_held);
+    else
+        km_read_start(&w->read);
 }
 
 /* --- the walk --- */
@@ -501,6 +541,19 @@ struct km_watches *km_watches_create(void)
     return ws;
 }
 
+static struct watcher *watcher_new(const struct kvs_lookup_req *q)
+{
+    struct watcher *w = calloc(1, sizeof(*w));
+    if (!w || !(q->flags & (KVS_REQ_APPEND | KVS_REQ_DIFF)))
+        return w;
+    if ((w->delta = calloc(1, sizeof(*w->delta)))) {
+        w->delta->watcher = w;
+        return w;
+    }
+    free(w);
+    return NULL;
+}
+
 void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct km_ns *ns;
@@ -515,15 +568,21 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     if (!(ns = km_ns_request(arg, msg, q.ns, q.nslen, km_watch_cb)))
         return;
     struct km_watches *ws = ns->watches;
+    if (q.flags & ~(unsigned)(KVS_REQ_READLINK | KVS_REQ_VALUES | KVS_REQ_APPEND | KVS_REQ_DIFF)) {
+        flux_respond_error(h, msg, EPROTO, "flags %#x are not for a watch", q.flags);
+        return;
+    }
     if (!flux_msg_has_flag(msg, FLUX_MSGF_STREAMING) || q.reflen) {
         flux_respond_error(h, msg, EPROTO, "a watch must be a streaming request without a root");
         return;
     }
-    struct watcher *w = calloc(1, sizeof(*w));
+    struct watcher *w = watcher_new(&q);
     struct spot *s = w ? spot_get(ws->top, q.key, q.keylen) : NULL;
     if (!s || km_claim(ns->k->senders, &w->claim, msg, watcher_gone) < 0) {
         if (s)
             spot_prune(s);
+        if (w)
+            free(w->delta);
         free(w);
         flux_respond_error(h, msg, ENOMEM, "out of memory for a watch");
         return;
@@ -545,7 +604,10 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     list_append(&ws->all, &w->all_node);
     w->read.ns = ns;
     w->read.q = q; /* in the payload, which the message keeps */
-    w->read.make = km_answer_make;
+    w->read.make = q.flags & KVS_REQ_APPEND ? km_append_make
+                   : q.flags & KVS_REQ_DIFF ? km_diff_make
+                                            : km_answer_make;
+    w->read.delta = w->delta;
     w->read.list = true;
     w->read.done = looked;
     w->read.arg = w;
