@@ -2,8 +2,8 @@
  *
  * An input that begins with 'P' is decoded; what passes is merged into a set and packed again: that
  * says the same, and packing it once more gives the same bytes.  Any other input is a list of small
- * puts (three bytes each) for a few participants, merged in one set and by way of packs: both must
- * pack to the same bytes.
+ * puts (three bytes each) for a few participants, merged in one set, and by way of two packs of a
+ * stream each: both must pack to the same bytes.
  */
 #include "config.h"
 #include <errno.h>
@@ -29,6 +29,17 @@ static void encode(kvs_set_t *s, uint8_t **buf, size_t *len)
     check(kvs_pack_check(*buf, *len, NULL, NULL, NULL) == 0);
 }
 
+/* What came before on the stream: an input may say that there were two values. */
+static kvs_dict_t *dict_for(const uint8_t *data, size_t size)
+{
+    static const uint8_t a[32] = {1}, b[40] = {2};
+    kvs_dict_t *d = kvs_dict_create();
+    check(d != NULL);
+    if (size >= 4 && data[2] == 2 && data[3] == 0)
+        check(kvs_dict_learn(d, a, sizeof(a)) == 0 && kvs_dict_learn(d, b, sizeof(b)) == 0);
+    return d;
+}
+
 static void as_bytes(const uint8_t *data, size_t size)
 {
     errmsg_t err = {""};
@@ -36,15 +47,17 @@ static void as_bytes(const uint8_t *data, size_t size)
     if (size >= 8 &&
         (data[6] | data[7]) != 0) /* 65536 puts take their time, and find nothing new */
         return;
-    if (kvs_pack_check(data, size, NULL, &n, &err) < 0) {
+    kvs_dict_t *d = dict_for(data, size);
+    if (kvs_pack_check(data, size, d, &n, &err) < 0) {
         check(errno != 0 && err.text[0]);
+        kvs_dict_destroy(d);
         return;
     }
     kvs_set_t *s = kvs_set_create(), *t = kvs_set_create();
     uint8_t *one, *two;
     size_t one_len, two_len;
     check(s && t);
-    check(kvs_set_merge(s, data, size, NULL, &err) == 0);
+    check(kvs_set_merge(s, data, size, d, &err) == 0);
     check(kvs_set_puts(s) + kvs_set_rest(s) <= n);
     encode(s, &one, &one_len);
     check(kvs_set_merge(t, one, one_len, NULL, &err) == 0);
@@ -56,6 +69,7 @@ static void as_bytes(const uint8_t *data, size_t size)
     free(two);
     kvs_set_destroy(s);
     kvs_set_destroy(t);
+    kvs_dict_destroy(d);
 }
 
 static void add(struct kvs_txn_buf *b, const uint8_t *op)
@@ -82,31 +96,48 @@ static void add(struct kvs_txn_buf *b, const uint8_t *op)
 
 static void as_program(const uint8_t *data, size_t size)
 {
-    kvs_set_t *flat = kvs_set_create(), *top = kvs_set_create();
-    struct kvs_txn_buf txn[PARTS] = {{0}};
+    kvs_set_t *flat = kvs_set_create(), *top = kvs_set_create(), *part[PARTS];
+    kvs_dict_t *up[PARTS], *down[PARTS];
     uint8_t *one, *two;
-    size_t one_len, two_len;
+    size_t one_len, two_len, cut = size / 6 * 3;
     check(flat && top);
-    for (; size >= 3; data += 3, size -= 3)
-        add(&txn[data[0] % PARTS], data);
     for (unsigned i = 0; i < PARTS; i++) {
-        kvs_set_t *s = kvs_set_create();
-        check(s != NULL);
-        if (txn[i].data) {
-            check(kvs_set_merge(flat, txn[i].data, txn[i].len, NULL, NULL) == 0);
-            check(kvs_set_merge(s, txn[i].data, txn[i].len, NULL, NULL) == 0);
+        part[i] = kvs_set_create();
+        up[i] = kvs_dict_create();
+        down[i] = kvs_dict_create();
+        check(part[i] && up[i] && down[i]);
+    }
+    for (unsigned half = 0; half < 2; half++) {
+        /* In the order in which they will be in the flat one: by participant. */
+        for (unsigned i = 0; i < PARTS; i++) {
+            const uint8_t *end = half ? data + size : data + cut;
+            for (const uint8_t *p = half ? data + cut : data; end - p >= 3; p += 3) {
+                struct kvs_txn_buf txn = {0};
+                if (p[0] % PARTS != i)
+                    continue;
+                add(&txn, p);
+                check(kvs_set_merge(flat, txn.data, txn.len, NULL, NULL) == 0);
+                check(kvs_set_merge(part[i], txn.data, txn.len, NULL, NULL) == 0);
+                kvs_txn_buf_clear(&txn);
+            }
+            check(kvs_set_encode(part[i], up[i], 0, &one, &one_len) == 0);
+            check(kvs_pack_check(one, one_len, down[i], NULL, NULL) == 0);
+            check(kvs_set_merge(top, one, one_len, down[i], NULL) == 0);
+            check(kvs_dict_count(up[i]) == kvs_dict_count(down[i]));
+            free(one);
+            kvs_set_clear(part[i]);
         }
-        encode(s, &one, &one_len);
-        check(kvs_set_merge(top, one, one_len, NULL, NULL) == 0);
-        free(one);
-        kvs_set_destroy(s);
-        kvs_txn_buf_clear(&txn[i]);
     }
     encode(flat, &one, &one_len);
     encode(top, &two, &two_len);
     check(one_len == two_len && memcmp(one, two, one_len) == 0);
     free(one);
     free(two);
+    for (unsigned i = 0; i < PARTS; i++) {
+        kvs_set_destroy(part[i]);
+        kvs_dict_destroy(up[i]);
+        kvs_dict_destroy(down[i]);
+    }
     kvs_set_destroy(flat);
     kvs_set_destroy(top);
 }
