@@ -96,33 +96,57 @@ static void as_bytes(const uint8_t *data, size_t size)
     store_close(&st);
 }
 
-static void as_program(const uint8_t *data, size_t size)
+/* The operation that three bytes say. */
+static void program_op(struct kvs_txn_buf *b, const uint8_t *data)
 {
     static const char *const dirs[] = {"", "a.", "b.", "a.c.", "l.", "a.l.", "b.d.e.", "big."};
-    struct kvs_txn_buf ops[1024];
+    static const uint8_t types[] = {KVS_OP_PUT,    KVS_OP_PUT,    KVS_OP_PUT,   KVS_OP_PUT,
+                                    KVS_OP_UNLINK, KVS_OP_UNLINK, KVS_OP_MKDIR, KVS_OP_SYMLINK};
+    static const uint8_t more[] = {KVS_OP_APPEND, KVS_OP_APPEND, KVS_OP_COPY, KVS_OP_MOVE,
+                                   KVS_OP_APPEND, KVS_OP_COPY,   KVS_OP_MOVE, KVS_OP_GUARD};
+    static uint8_t value[600 * 64];
+    const void *val = value;
+    char key[64], from[64];
+    uint8_t type = data[0] >> 6 == 3 ? more[data[0] & 7] : types[data[0] & 7];
+    size_t len = type == KVS_OP_PUT || type == KVS_OP_APPEND ? data[2] * 2u : 0;
+    unsigned flags = type == KVS_OP_UNLINK ? data[2] & 3u : 0;
+
+    snprintf(key, sizeof(key), "%sk%u", dirs[data[0] >> 3 & 7], data[1]);
+    if (data[1] > 250)
+        snprintf(key, sizeof(key), "%.*s", (int)strlen(dirs[data[2] % 7 + 1]) - 1,
+                 dirs[data[2] % 7 + 1]);
+    memset(value, data[1], sizeof(value));
+    if (type == KVS_OP_APPEND && (data[1] & 7) == 3)
+        len *= 64;
+    if (type == KVS_OP_SYMLINK) {
+        val = data[2] & 1 ? "a.c" : "b";
+        len = strlen(val);
+    } else if (type == KVS_OP_COPY || type == KVS_OP_MOVE) {
+        if (data[2] < 128)
+            len = (size_t)snprintf(from, sizeof(from), "%sk%u", dirs[data[2] & 7], data[2] >> 3);
+        else if (data[2] < 240 || type == KVS_OP_MOVE)
+            len = (size_t)snprintf(from, sizeof(from), "%.*s",
+                                   (int)strlen(dirs[data[2] % 7 + 1]) - 1, dirs[data[2] % 7 + 1]);
+        else
+            len = (size_t)snprintf(from, sizeof(from), ".");
+        val = from;
+    } else if (type == KVS_OP_GUARD) {
+        flags = data[2] & 1 ? KVS_OP_ABSENT : 0;
+        value[0] = data[2] & 2 ? KVS_TAG_DIR : data[2] & 4 ? KVS_TAG_LINK : KVS_TAG_VALUE;
+        len = flags ? 0 : KVS_TAG_SIZE;
+    }
+    check(kvs_txn_buf_add(b, type, flags, key, strlen(key), val, len, NULL) == 0);
+}
+
+static void as_program(const uint8_t *data, size_t size)
+{
+    struct kvs_txn_buf ops[256];
     size_t n = 0;
     struct store one, all;
-    char key[64];
-    uint8_t value[600];
 
-    for (; size >= 3 && n < 1024; data += 3, size -= 3) {
-        static const uint8_t types[] = {KVS_OP_PUT,    KVS_OP_PUT,    KVS_OP_PUT,   KVS_OP_PUT,
-                                        KVS_OP_UNLINK, KVS_OP_UNLINK, KVS_OP_MKDIR, KVS_OP_SYMLINK};
-        uint8_t type = types[data[0] & 7];
-        size_t len = type == KVS_OP_PUT ? data[2] * 2u : 0;
-        unsigned flags = type == KVS_OP_UNLINK ? data[2] & 3u : 0;
-        const void *val = value;
-        snprintf(key, sizeof(key), "%sk%u", dirs[data[0] >> 3 & 7], data[1]);
-        if (data[1] > 250)
-            snprintf(key, sizeof(key), "%.*s", (int)strlen(dirs[data[2] % 7 + 1]) - 1,
-                     dirs[data[2] % 7 + 1]);
-        memset(value, data[1], sizeof(value));
-        if (type == KVS_OP_SYMLINK) {
-            val = data[2] & 1 ? "a.c" : "b";
-            len = strlen(val);
-        }
+    for (; size >= 3 && n < 256; data += 3, size -= 3) {
         memset(&ops[n], 0, sizeof(ops[n]));
-        check(kvs_txn_buf_add(&ops[n++], type, flags, key, strlen(key), val, len, NULL) == 0);
+        program_op(&ops[n++], data);
     }
     store_open(&one);
     store_open(&all);

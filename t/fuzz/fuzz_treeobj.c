@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libkvs/kvsdiff.h"
+#include "libkvs/kvsvalue.h"
 #include "libkvs/kvswalk.h"
 
 #define DSIZE 32
@@ -54,6 +56,60 @@ static void check_branch(const uint8_t *data, size_t size)
     check(memcmp(buf, data, size) == 0);
 }
 
+static int count_ref(const uint8_t *digest, void *arg)
+{
+    ++*(uint32_t *)arg;
+    return digest ? 0 : 1;
+}
+
+static void check_index(const uint8_t *data, size_t size)
+{
+    uint32_t n, refs = 0;
+    const uint8_t *digests = treeobj_index(data, &n);
+    uint8_t buf[TREEOBJ_HEADER + TREEOBJ_INDEX_FAN * DSIZE];
+
+    check(size == TREEOBJ_HEADER + (size_t)n * DSIZE && size <= sizeof(buf));
+    treeobj_index_header(buf, DSIZE, treeobj_depth(data), n);
+    memcpy(buf + TREEOBJ_HEADER, digests, (size_t)n * DSIZE);
+    check(memcmp(buf, data, size) == 0);
+    check(treeobj_refs(data, DSIZE, count_ref, &refs) == 0 && refs == n);
+}
+
+/* Read, append to and compare a value with this as its top object, whatever it is. */
+static void read_value(content_t *c, const uint8_t *digest, const uint8_t *data, size_t size,
+                       struct kvsmiss *miss)
+{
+    static const uint64_t sizes[] = {300,     32768,   32769,      65536,     100000,
+                                     4194304, 4194305, 1ull << 29, 1ull << 40};
+    uint8_t buf[64];
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct treeobj_entry e = {.name = "n",
+                                  .namelen = 1,
+                                  .type = sizes[i] > 32768 ? TREEOBJ_CHUNKED : TREEOBJ_REF,
+                                  .len = sizes[i],
+                                  .digest = digest};
+        struct treeobj_entry old = {
+            .name = "n", .namelen = 1, .type = TREEOBJ_VALUE, .len = size < 256 ? size : 256};
+        old.data = data;
+        miss->n = 0;
+        (void)kvsvalue_read(c, &e, 0, sizeof(buf), buf, miss, NULL);
+        (void)kvsvalue_read(c, &e, sizes[i] - sizeof(buf), sizeof(buf), buf, miss, NULL);
+        (void)kvsvalue_can_append(c, &e, miss, NULL);
+        (void)kvsvalue_begins_with(c, &e, &old, miss, NULL);
+        old = e;
+        old.len -= 1;
+        old.type = old.len > 32768 ? TREEOBJ_CHUNKED : TREEOBJ_REF;
+        (void)kvsvalue_begins_with(c, &e, &old, miss, NULL);
+    }
+}
+
+static int diff_seen(const struct kvsdiff_item *d, void *arg)
+{
+    check(d->keylen > 0 && (d->old || d->now));
+    return arg ? 0 : 1;
+}
+
 struct reading {
     content_t *c;
     struct kvsmiss *miss;
@@ -95,6 +151,13 @@ static void read_it(const uint8_t *data, size_t size)
     struct reading r = {c, &miss};
     (void)kvswalk_dir(c, o->digest, seen, &r, &miss, &err);
     check(miss.n <= KVSMISS_MAX);
+    bool more;
+    for (uint32_t count = 1; count < 40; count += 13)
+        (void)kvswalk_page(c, o->digest, "abc", count % 4, count, seen, &r, &more, &miss, &err);
+    (void)kvsdiff(c, NULL, o->digest, KVSDIFF_RECURSIVE, diff_seen, c, &miss, &err);
+    (void)kvsdiff(c, o->digest, NULL, 0, diff_seen, c, &miss, &err);
+    read_value(c, o->digest, data, size, &miss);
+    check(miss.n <= KVSMISS_MAX);
     content_destroy(c);
     blobref_destroy(b);
 }
@@ -111,6 +174,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_leaf(data, size);
     else if (treeobj_kind(data) == TREEOBJ_BRANCH)
         check_branch(data, size);
+    else if (treeobj_kind(data) == TREEOBJ_INDEX)
+        check_index(data, size);
     read_it(data, size);
     return 0;
 }
