@@ -5,7 +5,7 @@ need_flux start kvs
 
 cat >work.sh <<'END'
 dir=$("$1" getattr rundir)
-"$1" kvs put a=first &
+"$1" kvs put b=first &
 for rank in 1 2 3; do
     FLUX_URI=local://$dir/$rank/local "$1" kvs watch a >"watch.$rank" 2>&1 &
 done
