@@ -15,6 +15,7 @@
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvsstore.h"
 #include "libkvs/treeobj.h"
+#include "libutil/hmap.h"
 
 static void check(int ok)
 {
@@ -43,13 +44,29 @@ static void store_close(struct store *st)
     blobref_destroy(st->b);
 }
 
-static int sound(const uint8_t *digest, void *arg)
-{
-    content_t *c = arg;
-    struct content_obj *o = content_get(c, digest);
+struct sounding {
+    content_t *c;
+    hmap_t *seen; /* a directory copied into itself is seen many times */
+};
 
+static int sound_below(const uint8_t *digest, void *arg)
+{
+    struct sounding *x = arg;
+    struct content_obj *o = content_get(x->c, digest);
+
+    if (hmap_get(x->seen, digest))
+        return 0;
     check(o && treeobj_check(o->data, o->len, 32, NULL) == 0);
-    return treeobj_refs(o->data, 32, sound, c);
+    check(hmap_put(x->seen, digest, o) == 0);
+    return treeobj_refs(o->data, 32, sound_below, x);
+}
+
+static void sound(const uint8_t *root, content_t *c)
+{
+    struct sounding x = {c, hmap_create_bin(32, NULL)};
+
+    check(x.seen && sound_below(root, &x) == 0);
+    hmap_destroy(x.seen);
 }
 
 static int apply(struct store *st, const void *txn, size_t len)
