@@ -1,7 +1,7 @@
 /* modhost.c - comms modules: shared objects with a thread each.
  *
  *    state      the thread                        left when
- *    LOADING    runs init                         READY letter, or EXITED
+ *    LOADING    runs init, or starts              READY letter, or EXITED
  *    RUNNING    runs its reactor                  asked to stop, or EXITED by itself
  *    STOPPING   was sent the STOP or ASK letter   EXITED letter; then joined and freed
  *                                                 ASK only: REFUSED letter, RUNNING again
@@ -83,6 +83,7 @@ struct module {
     flux_watcher_t *w;
     flux_t *h;
     void *ctx;
+    struct flux_module_host host;
     bool said_exit;
     uint64_t seed;
 };
@@ -218,11 +219,18 @@ static void thread_fail(struct module *m, int errnum, const char *text)
         errmsg_set(&m->error, "%s", text);
 }
 
+static void thread_started(void *arg)
+{
+    thread_report(arg, CODE_READY);
+}
+
 static void thread_serve(struct module *m)
 {
     flux_log_set_source(m->h, m->name);
     flux_watcher_start(m->w);
-    if (m->successor && flux_aux_set(m->h, "module::reloaded", m, NULL) < 0) {
+    m->host = (struct flux_module_host){.started = thread_started, .arg = m};
+    if (flux_aux_set(m->h, "module::host", &m->host, NULL) < 0 ||
+        (m->successor && flux_aux_set(m->h, "module::reloaded", m, NULL) < 0)) {
         thread_fail(m, ENOMEM, "out of memory");
         return;
     }
@@ -231,10 +239,9 @@ static void thread_serve(struct module *m)
         return;
     }
     m->error.text[0] = '\0';
-    if (mailbox_put(m->mh->outbox, m, NULL, CODE_READY, 0) < 0)
-        thread_fail(m, errno, "out of memory");
-    else
-        run_reactor(m);
+    if (!m->host.starting)
+        thread_started(m);
+    run_reactor(m);
     m->desc->fini(m->h, m->ctx);
 }
 

@@ -26,6 +26,24 @@ void flux_module_fail(flux_t *h, int errnum, const char *fmt, ...)
     errno = errnum;
 }
 
+void flux_module_starting(flux_t *h)
+{
+    struct flux_module_host *host = flux_aux_get(h, "module::host");
+
+    if (host)
+        host->starting = true;
+}
+
+void flux_module_started(flux_t *h)
+{
+    struct flux_module_host *host = flux_aux_get(h, "module::host");
+
+    if (!host || !host->starting)
+        return;
+    host->starting = false;
+    host->started(host->arg);
+}
+
 bool flux_module_reloaded(flux_t *h)
 {
     return flux_aux_get(h, "module::reloaded") != NULL;

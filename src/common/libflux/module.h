@@ -30,7 +30,7 @@ struct flux_module {
     int abi;
     const char *name;
     /* 0 with *ctx set, or -1 with errno and a sentence; nothing may be left behind on failure.  The
-     * module counts as loaded when init has returned 0. */
+     * module counts as loaded when init has returned 0 (but see flux_module_starting()). */
     int (*init)(flux_t *h, int argc, char **argv, void **ctx, errmsg_t *err);
     void (*fini)(flux_t *h, void *ctx);
     /* NULL, or: may it be unloaded or reloaded now?  Called in the module's thread.  0, or -1 with
@@ -43,9 +43,22 @@ struct flux_module {
     const struct flux_module flux_module_##NAME = {FLUX_MODULE_ABI, #NAME, INIT, FINI, MAY_STOP}
 #define FLUX_MODULE(NAME, INIT, FINI) FLUX_MODULE_THAT_MAY_REFUSE(NAME, INIT, FINI, NULL)
 
+/* What a host tells the functions below, in the handle's aux data "module::host". */
+struct flux_module_host {
+    void (*started)(void *arg);
+    void *arg;
+    bool starting;
+};
+
 /* Say why the module is about to end itself. */
 void flux_module_fail(flux_t *h, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* For init: the module counts as loaded not when init returns but when flux_module_started() is
+ * called.  If it ends itself before that, loading it fails with the sentence given to
+ * flux_module_fail().  */
+void flux_module_starting(flux_t *h);
+void flux_module_started(flux_t *h); /* harmless without the former, and where there is no host */
 
 /* true in an instance that was started to take the place of another (module.reload): requests the
  * other had not answered come first. */

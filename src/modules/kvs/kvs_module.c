@@ -195,11 +195,13 @@ static void kept_cb(struct km *k, int errnum, const char *error)
 {
     k->started = errnum == 0;
     if (errnum)
-        fail_start(k, errnum, "the store", error);
+        fail_start(k, errnum, "no store", error);
     else if (k->disk)
         km_ns_serve(k->primary);
     else if (km_ns_open(k->primary) < 0)
         fail_start(k, ENOMEM, "the store", "out of memory");
+    if (k->started)
+        flux_module_started(k->h);
 }
 
 /* The attributes are here. */
@@ -360,6 +362,8 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
         return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
     }
     k->born = flux_now(h);
+    if (k->first)
+        flux_module_starting(h);
     k->primary->state = KM_NS_KNOWN;
     flux_timer_start(k->tick, TICK, TICK);
     *arg = k;
