@@ -10,6 +10,8 @@
  *     lost it is R itself, which the broker may reach along the ring.
  *  2. A namespace waits for the topology in `unrouted`, or is told that it cannot be had.
  *
+ *  3. What senders at lost ranks had here has ended.
+ *
  * Failure: no topology, no way: who waits gets the error.
  */
 #include "config.h"
@@ -114,6 +116,7 @@ void km_down_cb(flux_t *h, const flux_msg_t *event, void *arg)
     if (ranks) {
         if (idset_add(k->lost, ranks) < 0)
             flux_log(h, LOG_ERR, "out of memory for the ranks that were lost");
+        km_senders_lost(k->senders, ranks);
         km_spaces_lost(k, ranks);
         km_directory_lost(k, ranks);
     }

@@ -17,11 +17,14 @@
 #include <string.h>
 
 #include "kvs_sender.h"
+#include "libflux/route.h"
 #include "libutil/hmap.h"
+#include "libutil/strvec.h"
 
 struct km_sender {
     struct list_node claims;
     uint32_t number;
+    uint32_t rank;
     char name[];
 };
 
@@ -75,7 +78,12 @@ void km_senders_destroy(struct km_senders *ss)
     errno = saved;
 }
 
-static struct km_sender *sender_new(struct km_senders *ss, const char *name)
+uint32_t km_sender_rank(const flux_msg_t *msg)
+{
+    return flux_msg_route_count(msg) > 1 ? flux_route_value(flux_msg_route_at(msg, 1)) : UINT32_MAX;
+}
+
+static struct km_sender *sender_new(struct km_senders *ss, const char *name, uint32_t rank)
 {
     size_t len = strlen(name);
     struct km_sender *s = malloc(sizeof(*s) + len + 1);
@@ -84,6 +92,7 @@ static struct km_sender *sender_new(struct km_senders *ss, const char *name)
         return NULL;
     list_init(&s->claims);
     s->number = ++ss->last;
+    s->rank = rank;
     memcpy(s->name, name, len + 1);
     if (hmap_put(ss->by_name, name, s) < 0) {
         free(s);
@@ -110,7 +119,7 @@ int km_claim(struct km_senders *ss, struct km_claim *c, const flux_msg_t *req,
     flux_msg_sender(req, name, sizeof(name));
     c->s = NULL;
     list_init(&c->node);
-    if (!(s = hmap_get(ss->by_name, name)) && !(s = sender_new(ss, name)))
+    if (!(s = hmap_get(ss->by_name, name)) && !(s = sender_new(ss, name, km_sender_rank(req))))
         return -1;
     c->matchtag = flux_msg_matchtag(req);
     if (hmap_put_u64(ss->by_tag, tag_key(s, c->matchtag), c) < 0) {
@@ -144,19 +153,41 @@ void km_claim_drop(struct km_senders *ss, struct km_claim *c)
     sender_settle(ss, s);
 }
 
-void km_senders_disconnect(struct km_senders *ss, const flux_msg_t *msg)
+static void sender_gone(struct km_senders *ss, const char *name)
 {
-    char name[FLUX_SENDER_MAX];
     struct km_sender *s;
     struct list_node *n;
 
-    flux_msg_sender(msg, name, sizeof(name));
     /* Each end may end other claims of the same sender: look it up anew. */
     while ((s = hmap_get(ss->by_name, name)) && (n = list_first(&s->claims))) {
         struct km_claim *c = list_entry(n, struct km_claim, node);
         km_claim_drop(ss, c);
         c->gone(c, false);
     }
+}
+
+void km_senders_disconnect(struct km_senders *ss, const flux_msg_t *msg)
+{
+    char name[FLUX_SENDER_MAX];
+
+    sender_gone(ss, flux_msg_sender(msg, name, sizeof(name)));
+}
+
+void km_senders_lost(struct km_senders *ss, const idset_t *ranks)
+{
+    strvec_t *names = strvec_create();
+    size_t pos = 0;
+    void *val;
+
+    /* First who, then the end of each, which may take others out of the map. */
+    while (names && hmap_next(ss->by_name, &pos, NULL, NULL, &val)) {
+        const struct km_sender *s = val;
+        if (s->rank != UINT32_MAX && idset_test(ranks, s->rank) && strvec_add(names, s->name) < 0)
+            break; /* out of memory: those stay until they cancel */
+    }
+    for (size_t i = 0; names && i < strvec_count(names); i++)
+        sender_gone(ss, strvec_at(names, i));
+    strvec_destroy(names);
 }
 
 void km_senders_cancel(struct km_senders *ss, const flux_msg_t *msg, uint32_t matchtag)

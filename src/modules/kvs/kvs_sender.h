@@ -7,6 +7,7 @@
 #define KVS_SENDER_H
 
 #include "libflux/dispatch.h"
+#include "libidset/idset.h"
 #include "libutil/list.h"
 
 struct km_senders;
@@ -33,6 +34,11 @@ void km_claim_drop(struct km_senders *ss, struct km_claim *c);
 
 /* The sender of `msg` is gone. */
 void km_senders_disconnect(struct km_senders *ss, const flux_msg_t *msg);
+/* All senders at these ranks are gone.  The news of a single one comes by the way that its request
+ * came, which may be broken; this does not. */
+void km_senders_lost(struct km_senders *ss, const idset_t *ranks);
+/* Rank of the broker of who sent a request; UINT32_MAX: this one. */
+uint32_t km_sender_rank(const flux_msg_t *msg);
 /* The sender of `msg` cancels its request with this match tag. */
 void km_senders_cancel(struct km_senders *ss, const flux_msg_t *msg, uint32_t matchtag);
 size_t km_senders_count(const struct km_senders *ss);

@@ -153,7 +153,12 @@ void km_snapshot_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         flux_respond_error(h, msg, EINVAL, "'%.40s...' is too long for a root's reference",
                            in.rootref);
     else if ((ns = km_ns_request(arg, msg, in.namespace, strlen(in.namespace), km_snapshot_cb))) {
-        if (ns->nsnapshots >= SNAPSHOTS_MAX)
+        if (km_sender_rank(msg) != UINT32_MAX && idset_test(ns->k->lost, km_sender_rank(msg)))
+            /* It reached us along the ring; nobody would tell us of its end. */
+            flux_respond_error(h, msg, EHOSTUNREACH,
+                               "rank %u was lost: no root is kept for a client there",
+                               km_sender_rank(msg));
+        else if (ns->nsnapshots >= SNAPSHOTS_MAX)
             flux_respond_error(h, msg, EAGAIN, "there are %d snapshots here: end one first",
                                SNAPSHOTS_MAX);
         else if (!(s = snapshot_new(ns, msg)))
