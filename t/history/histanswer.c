@@ -128,7 +128,8 @@ static void got_one(struct histclient *c)
     c->guard_key = key;
 }
 
-/* All at one root: together they are one answer, or none.  A root that nobody holds may be gone. */
+/* All at one root: together they are one answer, or none.  A root that nobody holds may be gone; one
+ * that is held must not, as long as the service has not said that it is held no longer. */
 static void got_at(struct histclient *c)
 {
     histload_t *l = c->l;
@@ -139,8 +140,9 @@ static void got_at(struct histclient *c)
         if (errnum == 0 && flux_kvs_lookup_get(c->f[i], NULL, NULL, NULL) < 0)
             errnum = errno;
         bool gone = errnum == ENOENT && strstr(flux_future_error(c->f[i]), "kept");
-        if (errnum == ENOENT && (!gone || c->snapshot))
+        if (errnum == ENOENT && !gone)
             errnum = 0;
+        c->unkept |= gone && c->snapshot && strcmp(c->asked_root, c->root) == 0;
     }
     if (errnum) {
         answered(c, HIST_FAIL, errnum, HIST_NO_VERSION, NULL);
@@ -218,7 +220,8 @@ static void got_root(struct histclient *c)
         hl_drop_snapshot(c);
         c->snapshot = f;
         c->snapshot_uses = rng_range(&c->l->rng, 1, 6);
-        c->n = 0; /* it is kept */
+        c->n = 0;
+        flux_future_next(f); /* its end */
     }
 }
 
@@ -249,7 +252,7 @@ void hl_finish(struct histclient *c)
     for (unsigned i = 0; i < c->n; i++)
         flux_future_destroy(c->f[i]);
     c->n = 0;
-    if (c->snapshot && c->snapshot_uses == 0)
+    if (c->snapshot && c->snapshot_uses == 0 && !c->unkept)
         hl_drop_snapshot(c);
     if (c->what == DO_LAST_WAIT) {
         hl_ask_list(c, DO_LAST_LIST);

@@ -20,8 +20,13 @@ static void ready_cb(flux_future_t *f, void *arg)
 {
     struct histclient *c = arg;
 
-    if (++c->ready == c->n)
+    if (f == c->snapshot) {
+        /* The service has ended it: a rank was lost, say.  What was gone before, was rightly so. */
+        c->unkept = false;
+        hl_drop_snapshot(c);
+    } else if (++c->ready == c->n) {
         hl_finish(c);
+    }
 }
 
 /* One request more; a NULL one could not be made, and ends the client. */
@@ -165,6 +170,7 @@ void hl_ask_get_at(struct histclient *c, const char *root)
 
     begin(c, DO_GET_AT, HIST_GET);
     history_set_at(l->h, c->op, root);
+    snprintf(c->asked_root, sizeof(c->asked_root), "%s", root);
     for (unsigned i = 0; i < n && i < l->nkeys; i++) {
         unsigned key = (first + i) % l->nkeys;
         history_ask(l->h, c->op, HIST_KEY, l->name[key], NULL, 0);

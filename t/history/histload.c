@@ -221,7 +221,8 @@ void hl_next(struct histclient *c)
         else
             c->done = true;
     } else if (l->stopped && !c->done) {
-        hl_drop_snapshot(c);
+        if (!c->unkept)
+            hl_drop_snapshot(c);
         hl_ask_wait(c, DO_LAST_WAIT, l->version);
     } else if (l->stopped) {
         return;
@@ -267,6 +268,15 @@ void histload_verify(histload_t *l)
         c->done = false;
         flux_timer_start(c->timer, 0., 0.);
     }
+}
+
+unsigned histload_unkept(const histload_t *l)
+{
+    unsigned n = 0;
+
+    LIST_FOREACH(it, &l->clients)
+    n += list_entry(it, struct histclient, node)->unkept;
+    return n;
 }
 
 unsigned histload_behind(const histload_t *l, unsigned *watching, char *buf, size_t size)

@@ -60,6 +60,8 @@ void histload_verify(histload_t *l);
 /* then the last result of their watch must be what they have read.  How many differ, with a
  * sentence about the first; `*watching`: how many there are. */
 unsigned histload_behind(const histload_t *l, unsigned *watching, char *buf, size_t size);
+/* Clients whose root was gone though they held it, and were not told that they do not. */
+unsigned histload_unkept(const histload_t *l);
 unsigned histload_busy(const histload_t *l);    /* clients that are not at their end */
 unsigned histload_clients(const histload_t *l); /* that are there */
 uint64_t histload_version(const histload_t *l); /* the newest that anybody was told */

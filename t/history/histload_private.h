@@ -61,7 +61,9 @@ struct histclient {
     bool bad; /* a transaction could not be made */
     flux_future_t *snapshot;
     char root[96]; /* of it */
+    char asked_root[96];
     unsigned snapshot_uses;
+    bool unkept; /* the root was gone nevertheless, unless an end of the snapshot is on its way */
     struct memory *memory; /* by key */
     struct watch {
         flux_future_t *f;

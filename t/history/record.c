@@ -193,6 +193,11 @@ static int run(struct recorder *rec, unsigned clients, double seconds)
                 histload_busy(rec->load));
         return 1;
     }
+    if (histload_unkept(rec->load) > 0) {
+        fprintf(stderr, "record: %u roots were gone though they were held\n",
+                histload_unkept(rec->load));
+        return 1;
+    }
     behind = histload_behind(rec->load, &watching, text, sizeof(text));
     printf("%u watch a key at the end\n", watching);
     if (behind > 0) {

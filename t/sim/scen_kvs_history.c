@@ -127,6 +127,8 @@ static void verify(struct run *run)
     if (!sim_run_until(s, all_done, run, 10 * SIM_S + sim_max_delay(s) * 8 * s->cfg.size))
         sim_fail(s, "%u clients do not read what they watch", histload_busy(run->load));
     sim_run_for(s, SIM_S);
+    if (histload_unkept(run->load) > 0)
+        sim_fail(s, "%u roots were gone though they were held", histload_unkept(run->load));
     if (!s->failed && histload_behind(run->load, &watching, text, sizeof(text)) > 0)
         sim_fail(s, "%s", text);
 }
