@@ -35,6 +35,12 @@ int kvs_root_hold(struct cmd *c, flux_t *h, const struct kvs_args *a, struct kvs
     r->version = 0;
     r->ref = NULL;
     r->f = flux_kvs_snapshot(h, a->ns, a->at);
+    /* A root of the past that cannot be kept any more may still be there: each read is of that root
+     * or fails. */
+    if (r->f && a->at && flux_future_wait(r->f, -1.) == 0 && flux_future_errnum(r->f) == ENOENT) {
+        r->ref = a->at;
+        return CMD_OK;
+    }
     if (cmd_wait(c, r->f, -1., "a snapshot") == 0) {
         if (flux_kvs_commit_get(r->f, &r->version, &r->ref, &err) == 0)
             return CMD_OK;

@@ -23,7 +23,7 @@
 #include "libkvs/kvs_stream.h"
 
 #define TXN_BYTES ((size_t)4 * 1024 * 1024)
-#define TXN_OPS 10000
+#define TXN_OPS 50000
 #define LARGE ((size_t)256 * 1024)
 
 struct restore {

@@ -337,11 +337,16 @@ static int first_answer(flux_kvs_reader_t *r, size_t *len, errmsg_t *err)
 
 static int hold_root(flux_kvs_reader_t *r, const char *rootref, errmsg_t *err)
 {
-    const char *ref;
+    const char *ref = rootref;
+    int rc;
 
     r->snapshot = flux_kvs_snapshot(r->h, r->ns, rootref);
-    if (wait_for(r->snapshot, "kvs.snapshot", err) < 0 ||
-        flux_kvs_commit_get(r->snapshot, NULL, &ref, err) < 0)
+    rc = wait_for(r->snapshot, "kvs.snapshot", err);
+    /* A root of the past that cannot be kept any more may still be there: each read is of that root
+     * or fails. */
+    if (rc < 0 && !(rootref && errno == ENOENT))
+        return -1;
+    if (rc == 0 && flux_kvs_commit_get(r->snapshot, NULL, &ref, err) < 0)
         return -1;
     if (copy_text(&r->rootref, ref) < 0)
         return errmsg_fail(err, ENOMEM, "out of memory for a large value");
