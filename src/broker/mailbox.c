@@ -1,11 +1,13 @@
 /* mailbox.c - messages from thread to thread, by pointer.
  *
  * Two arrays: writers fill one under a mutex, the reader swaps them and works through the other
- * without it.  The eventfd is written only when the array was empty, and read only by a reader that
- * takes: a burst costs one wake-up.
+ * without it.  The eventfd is written once until the reader takes: a burst costs one wake-up.  Who
+ * has more to put in (mailbox_post) writes it after the last, so that the reader does not begin
+ * with the first alone.
  *
  * Invariants:
- *  1. The eventfd is readable whenever the fill array is not empty.
+ *  1. The eventfd is readable whenever the fill array is not empty, or somebody who was told so by
+ *     mailbox_post() has not called mailbox_wake() yet.
  *  2. Order is that of the puts.
  *
  * Failure: a put that finds no memory or no room leaves the mailbox as it was.
@@ -32,6 +34,7 @@ struct mailbox {
     pthread_mutex_t lock;
     struct pile fill;
     struct pile taken;
+    bool told; /* the eventfd is written, and what it tells of not taken */
     int fd;
 };
 
@@ -75,42 +78,83 @@ int mailbox_fd(const mailbox_t *m)
     return m->fd;
 }
 
-int mailbox_put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit)
+/* The lock is held. */
+static int put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit)
 {
     struct pile *p = &m->fill;
-    int errnum = 0;
-    bool wake = false;
 
-    pthread_mutex_lock(&m->lock);
     if (limit > 0 && (p->count >= limit || p->bytes >= MAILBOX_BYTES_MAX))
-        errnum = ENOBUFS;
-    else if (p->count == p->cap) {
+        return ENOBUFS;
+    if (p->count == p->cap) {
         size_t cap = p->cap ? p->cap * 2 : 16;
         struct letter *l = realloc(p->letters, cap * sizeof(*l));
-        if (l) {
-            p->letters = l;
-            p->cap = cap;
-        } else
-            errnum = ENOMEM;
+        if (!l)
+            return ENOMEM;
+        p->letters = l;
+        p->cap = cap;
     }
-    if (!errnum) {
-        wake = p->count == 0;
-        if (msg)
-            p->bytes += flux_msg_encoded_size(msg);
-        p->letters[p->count++] = (struct letter){from, msg, code};
+    if (msg)
+        p->bytes += flux_msg_encoded_size(msg);
+    p->letters[p->count++] = (struct letter){from, msg, code};
+    return 0;
+}
+
+static void tell(mailbox_t *m)
+{
+    uint64_t one = 1;
+
+    /* Fails only when the counter would overflow, and then it is readable anyway. */
+    if (write(m->fd, &one, sizeof(one)) < 0)
+        errno = 0;
+}
+
+int mailbox_put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit)
+{
+    bool wake = false;
+    int errnum;
+
+    pthread_mutex_lock(&m->lock);
+    if ((errnum = put(m, from, msg, code, limit)) == 0) {
+        wake = !m->told;
+        m->told = true;
     }
     pthread_mutex_unlock(&m->lock);
     if (errnum) {
         errno = errnum;
         return -1;
     }
-    if (wake) {
-        uint64_t one = 1;
-        /* Fails only when the counter would overflow, and then it is readable anyway. */
-        if (write(m->fd, &one, sizeof(one)) < 0)
-            errno = 0;
-    }
+    if (wake)
+        tell(m);
     return 0;
+}
+
+int mailbox_post(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit)
+{
+    int errnum;
+    bool told;
+
+    pthread_mutex_lock(&m->lock);
+    errnum = put(m, from, msg, code, limit);
+    told = m->told;
+    pthread_mutex_unlock(&m->lock);
+    if (errnum) {
+        errno = errnum;
+        return -1;
+    }
+    return told ? 0 : 1;
+}
+
+void mailbox_wake(mailbox_t *m)
+{
+    bool wake;
+
+    pthread_mutex_lock(&m->lock);
+    wake = m->fill.count > 0 && !m->told;
+    if (wake)
+        m->told = true;
+    pthread_mutex_unlock(&m->lock);
+    if (wake)
+        tell(m);
 }
 
 struct letter *mailbox_take(mailbox_t *m, size_t *count)
@@ -130,6 +174,7 @@ struct letter *mailbox_take(mailbox_t *m, size_t *count)
     m->fill.count = 0;
     m->fill.bytes = 0;
     m->taken = p;
+    m->told = false;
     pthread_mutex_unlock(&m->lock);
     *count = p.count;
     return p.letters;

@@ -1,7 +1,7 @@
 /* A queue of messages between two threads: any number put in, one takes out and waits on a
  * descriptor.
  *
- * Thread rules: mailbox_put() from any thread; the rest from the one reader.
+ * Thread rules: mailbox_put(), mailbox_post() and mailbox_wake() from any thread; the rest from the one reader.
  */
 #ifndef BROKER_MAILBOX_H
 #define BROKER_MAILBOX_H
@@ -32,6 +32,11 @@ int mailbox_fd(const mailbox_t *m);
  * or MAILBOX_BYTES_MAX bytes wait (0: no limit).  -1 with ENOBUFS or ENOMEM; the message is then
  * still the caller's. */
 int mailbox_put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit);
+
+/* The same, but the reader need not hear of it at once: 1 when it does not know yet that something
+ * waits, and a call of mailbox_wake() has to follow; 0 otherwise. */
+int mailbox_post(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit);
+void mailbox_wake(mailbox_t *m);
 
 /* Take all that wait: an array that stays valid until the next call of mailbox_take(), and how
  * many. */

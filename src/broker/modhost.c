@@ -16,6 +16,9 @@
  * {"modules":[{"name","path","state","received","sent","queued"}]} module.stats   {"name"} -> one
  * such object
  *
+ * A module is woken when the broker's thread has passed on what came in one pass, or WAKE_AFTER
+ * messages of it, so that it does not begin with the first message alone while the next ones come.
+ *
  * A module may refuse to be stopped (may_stop in libflux/module.h), with a sentence that answers
  * the request; one that is forced, and the end of the session, do not ask.
  *
@@ -47,6 +50,7 @@
 #include "modhost.h"
 
 #define MAILBOX_MAX 65536
+#define WAKE_AFTER 16
 #define STACK_SIZE (1024 * 1024)
 
 enum state { LOADING, RUNNING, STOPPING };
@@ -54,6 +58,8 @@ enum code { CODE_STOP = 1, CODE_ASK, CODE_READY, CODE_REFUSED, CODE_EXITED };
 
 struct module {
     struct list_node node;
+    struct list_node asleep; /* in modhost.asleep: is to be woken */
+    unsigned posted;         /* messages since that was so */
     modhost_t *mh;
     char *name;
     char *path;
@@ -93,6 +99,8 @@ struct modhost {
     mailbox_t *outbox;
     flux_watcher_t *watcher;
     struct list_node modules;
+    struct list_node asleep;
+    flux_watcher_t *waker;
     flux_handlers_t *handlers;
     modhost_done_f start_done;
     void *start_arg;
@@ -107,6 +115,7 @@ static void module_free(struct module *m)
     int saved = errno;
 
     list_remove(&m->node);
+    list_remove(&m->asleep);
     mailbox_destroy(m->inbox);
     if (m->dso)
         dlclose(m->dso);
@@ -280,6 +289,22 @@ static void *thread_main(void *arg)
 
 /* --- in the broker's thread --- */
 
+static void wake(struct module *m)
+{
+    list_remove(&m->asleep);
+    m->posted = 0;
+    mailbox_wake(m->inbox);
+}
+
+static void waker_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    modhost_t *mh = arg;
+    struct list_node *n;
+
+    while ((n = list_first(&mh->asleep)))
+        wake(list_entry(n, struct module, asleep));
+}
+
 /* To the module.  What finds its mailbox full is refused; what must not be lost gets in anyway. */
 static void endpoint_send(void *arg, flux_msg_t *msg)
 {
@@ -287,9 +312,17 @@ static void endpoint_send(void *arg, flux_msg_t *msg)
     core_t *core = m->mh->core;
     bool request = flux_msg_type(msg) == FLUX_MSG_REQUEST;
     flux_msg_t *resp;
+    int rc;
 
-    if (mailbox_put(m->inbox, NULL, msg, 0, request ? MAILBOX_MAX : 0) == 0) {
+    rc = mailbox_post(m->inbox, NULL, msg, 0, request ? MAILBOX_MAX : 0);
+    if (rc >= 0) {
         m->received++;
+        if (rc == 1 && ++m->posted >= WAKE_AFTER) {
+            wake(m);
+        } else if (rc == 1 && list_empty(&m->asleep)) {
+            list_append(&m->mh->asleep, &m->asleep);
+            flux_watcher_start(m->mh->waker);
+        }
         return;
     }
     if (request && !flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
@@ -368,6 +401,7 @@ static struct module *module_create(modhost_t *mh, const char *path, int argc, c
     if (!m)
         goto nomem;
     list_init(&m->node);
+    list_init(&m->asleep);
     m->mh = mh;
     m->seed = flux_random(core_handle(mh->core));
     if (!(m->path = strdup(path)) || !(m->name = name_of(path)) || !(m->inbox = mailbox_create()) ||
@@ -772,7 +806,9 @@ modhost_t *modhost_create(core_t *core)
         return NULL;
     mh->core = core;
     list_init(&mh->modules);
-    if (!(mh->outbox = mailbox_create()) ||
+    list_init(&mh->asleep);
+    if (!(mh->waker = flux_defer_create(core_reactor(core), waker_cb, mh)) ||
+        !(mh->outbox = mailbox_create()) ||
         !(mh->watcher = flux_fd_watcher_create(core_reactor(core), mailbox_fd(mh->outbox),
                                                FLUX_POLLIN, outbox_cb, mh)) ||
         core_service_add_self(core, "module") < 0 ||
@@ -790,6 +826,7 @@ void modhost_destroy(modhost_t *mh)
         int saved = errno;
         flux_handlers_remove(mh->handlers);
         flux_watcher_destroy(mh->watcher);
+        flux_watcher_destroy(mh->waker);
         mailbox_destroy(mh->outbox);
         free(mh);
         errno = saved;

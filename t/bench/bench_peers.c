@@ -3,6 +3,7 @@
  *    bench_peers redis SOCKET        cached get, put and commit, puts in batches
  *    bench_peers durable DIR [PORT]  commits that are on disk when they are answered; DIR is on that
  *                                    disk, PORT etcd's
+ *    bench_peers load get|put SIZE CLIENTS COUNT     no figure: something to look at with perf
  *
  * Runs in a session; durable: of one with a statedir, on the same disk as etcd's data.  The clients
  * of both are alike (bench_client.h): all in this process, on one reactor, each with one operation
@@ -309,6 +310,26 @@ static void durable(const char *uri, const char *port, const char *dir)
     flux_reactor_destroy(r);
 }
 
+static void load(const char *uri, char *argv[])
+{
+    flux_reactor_t *r = flux_reactor_create(false);
+    size_t clients = strtoul(argv[2], NULL, 10);
+    size_t left = strtoul(argv[3], NULL, 10);
+    struct load *l;
+
+    if (clients < 1 || clients > CLIENTS_MAX)
+        bench_die("1 to %d clients", CLIENTS_MAX);
+    l = load_open(&bench_flux, r, uri, clients);
+    set(&l, 1, true, strtoul(argv[1], NULL, 10), clients);
+    run(l, KEYS + clients);
+    l->put = strcmp(argv[0], "put") == 0;
+    for (; left > OPS_MAX; left -= OPS_MAX)
+        run(l, OPS_MAX);
+    printf("%.0f/s\n", run(l, left + clients));
+    load_close(l, clients);
+    flux_reactor_destroy(r);
+}
+
 int main(int argc, char *argv[])
 {
     const char *uri = getenv("FLUX_URI");
@@ -319,6 +340,8 @@ int main(int argc, char *argv[])
         redis(uri, argv[2]);
     else if ((argc == 3 || argc == 4) && strcmp(argv[1], "durable") == 0)
         durable(uri, argc == 4 ? argv[3] : NULL, argv[2]);
+    else if (argc == 6 && strcmp(argv[1], "load") == 0)
+        load(uri, argv + 2);
     else
         bench_die("usage: bench_peers redis SOCKET | durable DIR [PORT OF ETCD]");
     return 0;

@@ -84,6 +84,31 @@ START_TEST(bound)
 }
 END_TEST
 
+START_TEST(later)
+{
+    mailbox_t *m = mailbox_create();
+    size_t n;
+
+    ck_assert_int_eq(mailbox_post(m, NULL, NULL, 1, 0), 1);
+    ck_assert_int_eq(mailbox_post(m, NULL, NULL, 2, 0), 1);
+    ck_assert(!readable(m));
+    ck_assert_int_eq(mailbox_put(m, NULL, NULL, 3, 0), 0); /* whoever puts tells of all */
+    ck_assert(readable(m));
+    ck_assert_int_eq(mailbox_post(m, NULL, NULL, 4, 0), 0);
+    mailbox_take(m, &n);
+    ck_assert_uint_eq(n, 4);
+    mailbox_wake(m); /* of nothing */
+    ck_assert(!readable(m));
+    ck_assert_int_eq(mailbox_post(m, NULL, NULL, 5, 0), 1);
+    mailbox_wake(m);
+    ck_assert(readable(m));
+    mailbox_take(m, &n);
+    ck_assert_uint_eq(n, 1);
+    ck_assert(!readable(m));
+    mailbox_destroy(m);
+}
+END_TEST
+
 struct writer {
     mailbox_t *m;
     int number;
@@ -161,8 +186,11 @@ static void *pong_all(void *arg)
         struct letter *l = mailbox_take(p->in, &n);
         for (size_t i = 0; i < n; i++, left--) {
             flux_msg_set_nodeid(l[i].msg, 77);
-            if (mailbox_put(p->out, NULL, l[i].msg, 0, 0) < 0)
+            int rc = mailbox_post(p->out, NULL, l[i].msg, 0, 0);
+            if (rc < 0)
                 return NULL;
+            if (rc == 1)
+                mailbox_wake(p->out);
         }
     }
     return p;
@@ -199,5 +227,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("mailbox", one_thread, bound, many_threads, there_and_back);
+    RUN_SUITE("mailbox", one_thread, bound, later, many_threads, there_and_back);
 }
