@@ -108,24 +108,53 @@ for i in 0 1 2 3; do
     ok "and of the same number, once all were told" wait "${pids[i]}"
 done
 
+# Who was told of the end begins the next one at once; who comes late for the old one does not count
+# for it, though it is there already.
+PROBE=$BUILDDIR/t/kvs/kvs_probe
+calls() {
+    FLUX_URI=${FLUX_URI%/*/local}/$1/local "$PROBE" fence "$2" "$3" "$4"
+}
+answered() {
+    [ "$(wc -l <"calls.$1")" -ge "$2" ]
+}
+for round in 1 2 3; do
+    calls 4 "next.$round" 4 2 >calls.0 &
+    pids[0]=$!
+    calls 2 "next.$round" 4 2 >calls.1 &
+    pids[1]=$!
+    enter 3 2 "next.$round" 4
+    ok "round $round: three of four wait" wait_until 10 open 0 1
+    sleep 0.2
+    kill -KILL "${pids[2]}"
+    wait "${pids[2]}" 2>/dev/null
+    ok "one dies, two are told" wait_until 10 answered 0 1
+    ok "both" wait_until 10 answered 1 1
+    ok "and call again" wait_until 10 open 0 1
+    exits 1 "a late one is refused" client 6 fence "next.$round" 4
+    like "$err" "^ECONNABORTED: " "with the reason"
+    enter 5 3 "next.$round" 4
+    ok "four that are not late" client 1 fence "next.$round" 4
+    ok "are all let through" wait "${pids[3]}"
+    wait "${pids[0]}" "${pids[1]}"
+    is "$(tail -qn 1 calls.0 calls.1 | sort -u)" ok "also who calls again"
+done
+
 # Who dies when the fence is complete, but does not know that yet, does no harm to the next of its
-# name.  (When it was not complete, the name is best not used again: who comes late is refused.)
+# name; nor does who dies before.
 bad=0 complete=0
-for round in {1..30}; do
+for round in {1..40}; do
     enter 3 0 "race.$round" 2
     wait_until 10 open 3 1
     enter 4 1 "race.$round" 2
     sleep "0.00$((round % 10))"
     kill -KILL "${pids[0]}" 2>/dev/null
     wait "${pids[0]}" 2>/dev/null
-    if wait "${pids[1]}"; then
-        complete=$((complete + 1))
-        enter 3 0 "race.$round" 2
-        client 4 fence "race.$round" 2 >/dev/null || bad=1
-        wait "${pids[0]}" || bad=1
-    fi
+    wait "${pids[1]}" && complete=$((complete + 1))
+    enter 3 0 "race.$round" 2
+    client 4 fence "race.$round" 2 >/dev/null || bad=$((bad + 1))
+    wait "${pids[0]}" || bad=$((bad + 1))
 done
-is "$bad" 0 "an abort that comes too late hits nobody ($complete of 30 were complete)"
+is "$bad" 0 "an abort that comes too late hits nobody ($complete of 40 were complete)"
 ok "no fence is left behind" wait_until 10 open 0 0
 ok "nowhere" wait_until 10 open 3 0
 

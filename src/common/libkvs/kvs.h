@@ -81,9 +81,10 @@ flux_future_t *flux_kvs_commit(flux_t *h, const char *ns, const flux_kvs_txn_t *
  * with this name were made in the session; all get the same version.  Order among them is not
  * defined.  When a participant disconnects or its broker is lost before that, the fence fails for
  * all (ECONNABORTED); a call with another nprocs fails alone (EINVAL).  The name may be used again
- * once the fence is over; after one that failed, calls that would make up its number fail too for
- * two minutes, since they may be late ones, so better use another.  A name has 1 to 255 printable
- * characters. */
+ * once the fence is over: who was told its result and calls again is in the next one.  After one
+ * that failed, as many calls as it lacked fail too when they come from processes that were not told
+ * of its end (for two minutes, or until the next one is complete): they may be late ones.  To call
+ * again is all that such a process has to do.  A name has 1 to 255 printable characters. */
 flux_future_t *flux_kvs_fence(flux_t *h, const char *ns, const char *name, uint32_t nprocs,
                               const flux_kvs_txn_t *txn);
 /* Result of both, and of version, wait_version and snapshot.  `version` and `rootref` may be NULL;

@@ -255,26 +255,28 @@ void kvs_fence_req_encode(const struct kvs_fence_req *q, uint8_t *buf)
     le_put32(buf, q->nprocs);
     le_put32(buf + 4, q->count);
     le_put32(buf + 8, q->rank);
-    le_put32(buf + 12, q->generation);
-    buf[16] = q->flags;
-    buf[17] = (uint8_t)q->namelen;
-    buf[18] = (uint8_t)q->nslen;
-    buf[19] = 0;
+    le_put32(buf + 12, q->number);
+    le_put32(buf + 16, q->after);
+    buf[20] = q->flags;
+    buf[21] = (uint8_t)q->namelen;
+    buf[22] = (uint8_t)q->nslen;
+    buf[23] = 0;
     put(put(put(buf + KVS_FENCE_HEADER, q->ns, q->nslen), q->name, q->namelen), q->txn, q->txnlen);
 }
 
 int kvs_fence_req_decode(const void *data, size_t len, struct kvs_fence_req *q, errmsg_t *err)
 {
     const uint8_t *p = data;
-    if (len < KVS_FENCE_HEADER || len < (size_t)KVS_FENCE_HEADER + p[17] + p[18] || p[19])
+    if (len < KVS_FENCE_HEADER || len < (size_t)KVS_FENCE_HEADER + p[21] + p[22] || p[23])
         return errmsg_fail(err, EPROTO, "request of %zu bytes is no fence", len);
     q->nprocs = le_get32(p);
     q->count = le_get32(p + 4);
     q->rank = le_get32(p + 8);
-    q->generation = le_get32(p + 12);
-    q->flags = p[16];
-    q->namelen = p[17];
-    q->nslen = p[18];
+    q->number = le_get32(p + 12);
+    q->after = le_get32(p + 16);
+    q->flags = p[20];
+    q->namelen = p[21];
+    q->nslen = p[22];
     q->ns = (const char *)p + KVS_FENCE_HEADER;
     q->name = q->ns + q->nslen;
     q->txn = (const uint8_t *)q->name + q->namelen;
@@ -293,7 +295,7 @@ int kvs_fence_req_decode(const void *data, size_t len, struct kvs_fence_req *q, 
     if (q->count == 0 || q->count > q->nprocs)
         return errmsg_fail(err, EINVAL, "fence of %u: %u calls cannot take part", q->nprocs,
                            q->count);
-    if (!instance && (q->count != 1 || q->generation))
+    if (!instance && (q->count != 1 || q->number || q->after))
         return errmsg_fail(err, EPROTO, "a client's call to a fence counts for %u", q->count);
     return 0;
 }

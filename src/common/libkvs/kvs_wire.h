@@ -125,19 +125,22 @@ void kvs_answer_entry_encode_header(const struct kvs_answer_entry *e,
 int kvs_answer_next(const struct kvs_answer *a, size_t *pos, struct kvs_answer_entry *e,
                     errmsg_t *err);
 
-/* kvs.fence.   u32 nprocs, u32 calls merged in this one, u32 rank, u32 generation, u8 flags, u8
- * length of name, u8 length of ns, u8 0, ns, name, transaction */
+/* kvs.fence.   u32 nprocs, u32 calls merged in this one, u32 rank, u32 number, u32 after, u8 flags,
+ * u8 length of name, u8 length of ns, u8 0, ns, name, transaction
+ * Answer: a root.  To an instance, when the fence was aborted: u64 2^64-1, u32 generation, the
+ * reason as text. */
 enum {
     KVS_FENCE_INSTANCE = 1, /* comes from an instance of the service, for several calls */
     KVS_FENCE_ADD = 2,      /* more of what it sent before: is answered at once, without a root */
     KVS_FENCE_PACKED = 4,   /* the transaction is packed (kvs_pack.h) */
 };
-#define KVS_FENCE_HEADER 20
+#define KVS_FENCE_HEADER 24
 struct kvs_fence_req {
     uint32_t nprocs;
     uint32_t count;
     uint32_t rank;
-    uint32_t generation; /* of instances; 0 from a client */
+    uint32_t number; /* of this fence at that instance; 0 from a client */
+    uint32_t after;  /* generation of this name that the callers know to be over, or 0 */
     uint8_t flags;
     const char *ns; /* these are not NUL-terminated */
     size_t nslen;

@@ -22,14 +22,25 @@
  * of calls that say the same.
  *
  * A participant that disconnects (a client that died; an instance below whose broker is lost, since
- * its first message was unanswered) ends the fence for all: kvs.fence-abort goes up, the error
- * comes down.  The master keeps the name for the calls that had not come yet, so that late ones
- * fail too, and do not wait for ever.
+ * its first message was unanswered) ends the fence for all: kvs.fence-abort goes up, the answer to
+ * the first messages comes down.
+ *
+ * Names are used again, and messages are under way; so each instance numbers its fences, and what it
+ * says about one (more calls, an abort) is for that number: what comes too late is for none.  The
+ * master numbers fences too: the end of an aborted one is told with its generation, and calls of who
+ * was told are not taken for late ones (kvs_late.c).  An instance that is not the master keeps calls
+ * apart by what their callers were told; the master has one fence of a name.
+ *
+ *    kvs.fence-abort  {"namespace","name","nprocs","rank","number","reason"}, no response
+ *                     number 0: nothing of it was sent before
+ *    kvs.fence-told   {"namespace","name","nprocs","count"}, no response, to the master: calls that
+ *                     it did not see were answered with an aborted one
  *
  * Invariants:
  *  1. count is the number of calls in everything merged here; count <= nprocs.
  *  2. Calls in `unsent` were merged but not sent; first == NULL implies that nothing was sent.
  *  3. All parts are answered exactly once, unless their sender is gone.
+ *  4. A first message of an instance is in `parts` by (rank, number) as long as it is unanswered.
  *
  * Failure: a call that does not fit (other nprocs, malformed transaction, too many calls) is
  * refused alone. An error on the way up ends the fence for all below.
@@ -40,23 +51,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvs_late.h"
 #include "kvs_merge.h"
 #include "kvs_private.h"
-
-#define GRAVES_MAX 1024
-#define GRAVE_SECONDS 120.
+#include "libutil/le.h"
 
 struct part {
     struct list_node node;
     struct km_claim claim;
     struct km_fence *f;
     flux_msg_t *req;
+    bool instance;
+    uint64_t key; /* of an instance's: in km_fences.parts */
 };
 
 struct km_fence {
     struct km_ns *ns;
     struct list_node node; /* in km_fences.busy when there is something to send */
     char *name;
+    char *key; /* in km_fences.by_name */
+    uint32_t number;
+    uint32_t after;
     uint32_t nprocs;
     uint32_t count;
     uint32_t unsent;
@@ -67,20 +82,10 @@ struct km_fence {
     flux_future_t *add;
 };
 
-/* A fence that was aborted: its late calls are refused. */
-struct grave {
-    struct list_node node;
-    uint32_t nprocs;
-    uint32_t left;
-    double until;
-    errmsg_t why;
-    char name[];
-};
-
 struct km_fences {
-    hmap_t *by_name;
-    hmap_t *graves;
-    struct list_node old; /* graves, the oldest first */
+    hmap_t *by_name; /* `after` in hex and the name -> fence */
+    hmap_t *parts;   /* rank and number -> part of an instance */
+    uint32_t last;   /* number */
     struct list_node busy;
 };
 
@@ -88,32 +93,55 @@ struct abort_in {
     const char *namespace;
     const char *name;
     uint32_t nprocs;
-    bool sent; /* calls went up before this: who knows no such fence has seen its end */
+    uint32_t rank;
+    uint32_t number;
     const char *reason;
 };
 static const struct flux_field abort_fields[] = {
     FLUX_FIELD_STR(struct abort_in, namespace, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct abort_in, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct abort_in, nprocs, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_BOOL(struct abort_in, sent, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct abort_in, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct abort_in, number, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct abort_in, reason, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 static const struct flux_schema abort_schema = FLUX_SCHEMA(struct abort_in, abort_fields);
 
-struct km_fences *km_fences_create(void)
+struct told_in {
+    const char *namespace;
+    const char *name;
+    uint32_t nprocs;
+    uint32_t count;
+};
+static const struct flux_field told_fields[] = {
+    FLUX_FIELD_STR(struct told_in, namespace, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct told_in, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct told_in, nprocs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct told_in, count, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema told_schema = FLUX_SCHEMA(struct told_in, told_fields);
+
+#define ABORTED_HEADER 12
+#define KEY_MAX (8 + KVS_FENCE_NAME_MAX + 1)
+
+static uint64_t part_key(uint32_t rank, uint32_t number)
+{
+    return (uint64_t)rank << 32 | number;
+}
+
+struct km_fences *km_fences_create(uint32_t first)
 {
     struct km_fences *fs = calloc(1, sizeof(*fs));
     if (!fs)
         return NULL;
-    list_init(&fs->old);
+    fs->last = first;
     list_init(&fs->busy);
     fs->by_name = hmap_create_str(NULL);
-    fs->graves = hmap_create_str(NULL);
-    if (!fs->by_name || !fs->graves) {
-        hmap_destroy(fs->by_name);
-        hmap_destroy(fs->graves);
-        free(fs);
+    fs->parts = hmap_create_u64(NULL);
+    if (!fs->by_name || !fs->parts) {
+        km_fences_destroy(fs);
         return NULL;
     }
     return fs;
@@ -126,15 +154,19 @@ size_t km_fence_count(const struct km_ns *ns)
 
 static void part_free(struct part *p)
 {
+    struct km_ns *ns = p->f->ns;
     list_remove(&p->node);
-    km_claim_drop(p->f->ns->k->senders, &p->claim);
+    km_claim_drop(ns->k->senders, &p->claim);
+    if (p->instance && hmap_get_u64(ns->fences->parts, p->key) == p)
+        (void)hmap_take_u64(ns->fences->parts, p->key);
     flux_msg_destroy(p->req);
     free(p);
 }
 
 static void fence_free(struct km_fence *f)
 {
-    (void)hmap_take(f->ns->fences->by_name, f->name);
+    if (f->key && hmap_get(f->ns->fences->by_name, f->key) == f)
+        (void)hmap_take(f->ns->fences->by_name, f->key);
     list_remove(&f->node);
     LIST_FOREACH_SAFE(n, tmp, &f->parts)
     part_free(list_entry(n, struct part, node));
@@ -142,22 +174,33 @@ static void fence_free(struct km_fence *f)
     flux_future_destroy(f->first);
     flux_future_destroy(f->add);
     free(f->name);
+    free(f->key);
     free(f);
 }
 
-static struct km_fence *fence_new(struct km_ns *ns, const char *name, uint32_t nprocs)
+static void make_key(const char *name, uint32_t after, char key[KEY_MAX])
+{
+    snprintf(key, KEY_MAX, "%08x%s", after, name);
+}
+
+static struct km_fence *fence_new(struct km_ns *ns, const char *name, uint32_t nprocs,
+                                  uint32_t after)
 {
     struct km_fence *f = calloc(1, sizeof(*f));
+    char key[KEY_MAX];
     if (!f)
         return NULL;
+    make_key(name, after, key);
     f->ns = ns;
     f->nprocs = nprocs;
+    f->after = after;
+    f->number = ++ns->fences->last ? ns->fences->last : ++ns->fences->last; /* 0 is none */
     list_init(&f->parts);
     list_init(&f->node);
     f->name = strdup(name);
-    if (!f->name || hmap_put(ns->fences->by_name, name, f) < 0) {
-        free(f->name);
-        free(f);
+    f->key = strdup(key);
+    if (!f->name || !f->key || hmap_put(ns->fences->by_name, key, f) < 0) {
+        fence_free(f);
         return NULL;
     }
     return f;
@@ -173,6 +216,8 @@ void km_fence_txn(const struct km_fence *f, const void **txn, size_t *len)
 
 void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char *error)
 {
+    if (errnum == 0 && f->applying)
+        km_late_settled(ns, f->name);
     LIST_FOREACH(n, &f->parts)
     {
         struct part *p = list_entry(n, struct part, node);
@@ -184,62 +229,65 @@ void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char 
     fence_free(f);
 }
 
-static void grave_free(struct km_fences *fs, struct grave *g)
+/* It was aborted, whoever asks: an instance is told the generation, and so are its clients. */
+static void answer_aborted(struct km_ns *ns, const flux_msg_t *req, const char *name, bool instance,
+                           uint32_t generation, const char *why)
 {
-    (void)hmap_take(fs->graves, g->name);
-    list_remove(&g->node);
-    free(g);
-}
-
-static void bury(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t left,
-                 const char *why)
-{
-    struct km_fences *fs = ns->fences;
-    struct list_node *n;
-    double now = flux_now(ns->h);
-    while ((n = list_first(&fs->old)) &&
-           (hmap_count(fs->graves) >= GRAVES_MAX || list_entry(n, struct grave, node)->until < now))
-        grave_free(fs, list_entry(n, struct grave, node));
-    size_t len = strlen(name);
-    struct grave *g = left > 0 ? calloc(1, sizeof(*g) + len + 1) : NULL;
-    if (!g)
+    uint8_t buf[ABORTED_HEADER + sizeof(errmsg_t)];
+    size_t len = strnlen(why, sizeof(errmsg_t));
+    if (!instance) {
+        km_late_told(ns, name, req, generation);
+        flux_respond_error(ns->h, req, ECONNABORTED, "%s", why);
         return;
-    memcpy(g->name, name, len + 1);
-    g->nprocs = nprocs;
-    g->left = left;
-    g->until = now + GRAVE_SECONDS;
-    errmsg_set(&g->why, "%s", why);
-    struct grave *old = hmap_take(fs->graves, g->name);
-    if (old) {
-        list_remove(&old->node);
-        free(old);
     }
-    list_init(&g->node);
-    if (hmap_put(fs->graves, g->name, g) < 0)
-        free(g);
-    else
-        list_append(&fs->old, &g->node);
+    le_put64(buf, UINT64_MAX);
+    le_put32(buf + 8, generation);
+    memcpy(buf + ABORTED_HEADER, why, len);
+    flux_respond_raw(ns->h, req, buf, ABORTED_HEADER + len);
 }
 
-static void send_abort(struct km_ns *ns, const char *name, uint32_t nprocs, bool sent,
+/* Calls that the master will not see have been answered: it need not wait for late ones. */
+static void calls_told(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t count)
+{
+    struct told_in out = {ns->name, name, nprocs, count};
+    if (ns->master)
+        km_late_forgive(ns, name, nprocs, count);
+    else
+        flux_future_destroy(km_upstream_struct(ns, "kvs.fence-told", &told_schema, &out, true,
+                                               FLUX_MSGF_NORESPONSE));
+}
+
+static void fence_aborted(struct km_fence *f, uint32_t generation, const char *why)
+{
+    if (!f->ns->master && f->unsent > 0)
+        calls_told(f->ns, f->name, f->nprocs, f->unsent);
+    LIST_FOREACH(n, &f->parts)
+    {
+        struct part *p = list_entry(n, struct part, node);
+        answer_aborted(f->ns, p->req, f->name, p->instance, generation, why);
+    }
+    fence_free(f);
+}
+
+static void send_abort(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t number,
                        const char *why)
 {
-    struct abort_in out = {ns->name, name, nprocs, sent, why};
+    struct abort_in out = {ns->name, name, nprocs, flux_rank(ns->h), number, why};
     flux_future_destroy(km_upstream_struct(ns, "kvs.fence-abort", &abort_schema, &out, false,
                                            FLUX_MSGF_NORESPONSE));
 }
 
 static int flush(struct km_fence *f);
 
-/* End it for all: here when this is the master, else by telling upstream, whose error ends it here.
+/* End it for all: here when this is the master, else by telling upstream, whose answer ends it here.
  * The fence may be gone after this. */
 static void fence_abort(struct km_fence *f, const char *why)
 {
     struct km_ns *ns = f->ns;
     if (ns->master) {
         if (!f->applying) {
-            bury(ns, f->name, f->nprocs, f->nprocs - f->count, why);
-            km_fence_done(ns, f, ECONNABORTED, why);
+            km_late_bury(ns, f->name, f->nprocs, f->nprocs - f->count, f->number, why);
+            fence_aborted(f, f->number, why);
         }
         return;
     }
@@ -248,12 +296,22 @@ static void fence_abort(struct km_fence *f, const char *why)
         if (flush(f) < 0)
             return;
     }
-    send_abort(ns, f->name, f->nprocs, f->first != NULL, why);
+    send_abort(ns, f->name, f->nprocs, f->first ? f->number : 0, why);
     if (!f->first)
         km_fence_done(ns, f, ECONNABORTED, why);
 }
 
 /* --- upstream --- */
+
+/* The answer to an instance's first message when the fence was aborted; false: another one. */
+static bool is_aborted(const void *data, size_t len, uint32_t *generation, errmsg_t *why)
+{
+    if (len < ABORTED_HEADER || le_get64(data) != UINT64_MAX)
+        return false;
+    *generation = le_get32((const uint8_t *)data + 8);
+    errmsg_set(why, "%.*s", (int)(len - ABORTED_HEADER), (const char *)data + ABORTED_HEADER);
+    return true;
+}
 
 static void over_cb(flux_future_t *fut, void *arg)
 {
@@ -263,8 +321,14 @@ static void over_cb(flux_future_t *fut, void *arg)
     size_t len;
     errmsg_t err;
     struct kvs_root root;
-    if (flux_rpc_get_raw(fut, &data, &len, &err) < 0 ||
-        kvs_root_decode(data, len, &root, &err) < 0 || km_root_heard(ns, &root, &err) < 0) {
+    uint32_t generation;
+    int rc = flux_rpc_get_raw(fut, &data, &len, &err);
+    if (rc == 0 && is_aborted(data, len, &generation, &err)) {
+        fence_aborted(f, generation, err.text);
+        return;
+    }
+    if (rc < 0 || kvs_root_decode(data, len, &root, &err) < 0 ||
+        km_root_heard(ns, &root, &err) < 0) {
         km_fence_done(ns, f, errno, err.text);
         return;
     }
@@ -279,13 +343,14 @@ static void added_cb(flux_future_t *fut, void *arg)
 {
     struct km_fence *f = arg;
     errmsg_t err;
-    if (flux_rpc_get(fut, &err) < 0) {
-        km_fence_done(f->ns, f, errno, err.text);
-        return;
-    }
+    int errnum = flux_rpc_get(fut, &err) < 0 ? errno : 0;
     f->add = NULL;
     flux_future_destroy(fut);
-    (void)flush(f);
+    /* That it is over says more when the first message says it, which is answered too. */
+    if (errnum == 0)
+        (void)flush(f);
+    else if (errnum != ECONNABORTED)
+        km_fence_done(f->ns, f, errnum, err.text);
 }
 
 /* Send what was merged, unless an earlier message waits for its answer.  -1: the fence is over. */
@@ -297,6 +362,8 @@ static int flush(struct km_fence *f)
     struct kvs_fence_req q = {.nprocs = f->nprocs,
                               .count = f->unsent,
                               .rank = flux_rank(ns->h),
+                              .number = f->number,
+                              .after = f->after,
                               .flags = f->first ? KVS_FENCE_ADD : 0,
                               .ns = ns->name,
                               .nslen = strlen(ns->name),
@@ -330,25 +397,6 @@ void km_fence_work(struct km_ns *ns)
 
 /* --- requests --- */
 
-/* A call for a fence that is over by an abort: true when it was answered. */
-static bool is_late(struct km_ns *ns, const flux_msg_t *msg, const char *name,
-                    const struct kvs_fence_req *q)
-{
-    struct grave *g = hmap_get(ns->fences->graves, name);
-    if (!g)
-        return false;
-    if (g->nprocs != q->nprocs || g->until < flux_now(ns->h)) {
-        grave_free(ns->fences, g);
-        return false;
-    }
-    flux_respond_error(ns->h, msg, ECONNABORTED, "%s", g->why.text);
-    if (g->left <= q->count)
-        grave_free(ns->fences, g);
-    else
-        g->left -= q->count;
-    return true;
-}
-
 static void part_gone(struct km_claim *c, bool cancelled)
 {
     struct part *p = list_entry(c, struct part, claim);
@@ -362,22 +410,38 @@ static void part_gone(struct km_claim *c, bool cancelled)
     fence_abort(f, why.text);
 }
 
+static int part_new(struct km_fence *f, const flux_msg_t *msg, const struct kvs_fence_req *q)
+{
+    struct km_ns *ns = f->ns;
+    struct part *p = calloc(1, sizeof(*p));
+    if (!p || km_claim(ns->k->senders, &p->claim, msg, part_gone) < 0) {
+        free(p);
+        return -1;
+    }
+    p->f = f;
+    p->instance = q->flags & KVS_FENCE_INSTANCE;
+    p->key = part_key(q->rank, q->number);
+    p->req = flux_msg_incref(msg);
+    list_init(&p->node);
+    list_append(&f->parts, &p->node);
+    if (p->instance && hmap_put_u64(ns->fences->parts, p->key, p) < 0) {
+        p->instance = false;
+        part_free(p);
+        return -1;
+    }
+    return 0;
+}
+
 static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
                  const struct kvs_fence_req *q)
 {
     errmsg_t err;
     bool add = q->flags & KVS_FENCE_ADD;
-    struct part *p = add ? NULL : calloc(1, sizeof(*p));
-    if (!add && (!p || km_claim(ns->k->senders, &p->claim, msg, part_gone) < 0)) {
-        free(p);
+    if (!add && part_new(f, msg, q) < 0) {
         flux_respond_error(ns->h, msg, ENOMEM, "out of memory for a fence");
+        if (list_empty(&f->parts) && f->count == 0)
+            fence_free(f);
         return;
-    }
-    if (p) {
-        p->f = f;
-        p->req = flux_msg_incref(msg);
-        list_init(&p->node);
-        list_append(&f->parts, &p->node);
     }
     f->count += q->count;
     f->unsent += q->count;
@@ -401,6 +465,40 @@ static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
         if (km_merge_finish(&f->merge) < 0 || km_commit_fence(ns, f) < 0)
             km_fence_done(ns, f, ENOMEM, "the master is out of memory for a fence");
     }
+}
+
+/* The fence that a call is for.  NULL when it was answered. */
+static struct km_fence *find_fence(struct km_ns *ns, const flux_msg_t *msg, const char *name,
+                                   const struct kvs_fence_req *q)
+{
+    bool instance = q->flags & KVS_FENCE_INSTANCE;
+    char key[KEY_MAX];
+    if (q->flags & KVS_FENCE_ADD) {
+        struct part *p = hmap_get_u64(ns->fences->parts, part_key(q->rank, q->number));
+        if (p)
+            return p->f;
+        calls_told(ns, name, q->nprocs, q->count); /* by the answer to their first message */
+        flux_respond_error(ns->h, msg, ECONNABORTED, "fence '%s' is over", name);
+        return NULL;
+    }
+    uint32_t after = instance ? q->after : km_late_after(ns, name, msg);
+    if (ns->master) {
+        uint32_t generation;
+        const char *why = km_late_refuse(ns, name, q->nprocs, q->count, after, &generation);
+        if (why) {
+            answer_aborted(ns, msg, name, instance, generation, why);
+            return NULL;
+        }
+        after = 0;
+    }
+    make_key(name, after, key);
+    struct km_fence *f = hmap_get(ns->fences->by_name, key);
+    if (f)
+        return f;
+    ns->st.fences++;
+    if (!(f = fence_new(ns, name, q->nprocs, after)))
+        flux_respond_error(ns->h, msg, ENOMEM, "out of memory for a fence");
+    return f;
 }
 
 void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -430,20 +528,9 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     } else {
         ns->st.fence_bytes_local += len;
     }
-    struct km_fence *f = hmap_get(ns->fences->by_name, name);
-    if (!f) {
-        if (is_late(ns, msg, name, &q))
-            return;
-        if (q.flags & KVS_FENCE_ADD) {
-            flux_respond_error(h, msg, ECONNABORTED, "fence '%s' is over", name);
-            return;
-        }
-        ns->st.fences++;
-        if (!(f = fence_new(ns, name, q.nprocs))) {
-            flux_respond_error(h, msg, ENOMEM, "out of memory for a fence");
-            return;
-        }
-    }
+    struct km_fence *f = find_fence(ns, msg, name, &q);
+    if (!f)
+        return;
     if (f->nprocs != q.nprocs)
         flux_respond_error(h, msg, EINVAL, "fence '%s' is one of %u, not of %u", name, f->nprocs,
                            q.nprocs);
@@ -452,6 +539,22 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
                            name, f->nprocs);
     else
         join(ns, msg, f, &q);
+}
+
+/* An instance could not merge the first calls it had, so it has sent nothing. */
+static void abort_by_name(struct km_ns *ns, const struct abort_in *in)
+{
+    char key[KEY_MAX];
+    if (!ns->master) {
+        send_abort(ns, in->name, in->nprocs, 0, in->reason);
+        return;
+    }
+    make_key(in->name, 0, key);
+    struct km_fence *f = hmap_get(ns->fences->by_name, key);
+    if (f && f->nprocs == in->nprocs)
+        fence_abort(f, in->reason);
+    else if (!f)
+        km_late_bury(ns, in->name, in->nprocs, in->nprocs, ++ns->fences->last, in->reason);
 }
 
 void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -465,13 +568,26 @@ void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         json_decref(owner);
         return;
     }
-    struct km_fence *f = hmap_get(ns->fences->by_name, in.name);
-    if (f && f->nprocs == in.nprocs)
-        fence_abort(f, in.reason);
-    else if (!f && !ns->master)
-        send_abort(ns, in.name, in.nprocs, in.sent, in.reason);
-    else if (!f && !in.sent)
-        bury(ns, in.name, in.nprocs, in.nprocs, in.reason);
+    if (in.number) {
+        struct part *p = hmap_get_u64(ns->fences->parts, part_key(in.rank, in.number));
+        if (p) /* else it is over */
+            fence_abort(p->f, in.reason);
+    } else {
+        abort_by_name(ns, &in);
+    }
+    json_decref(owner);
+}
+
+void km_fence_told_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct told_in in;
+    struct km_ns *ns;
+    json_t *owner;
+    if (flux_request_decode(h, msg, &told_schema, &in, &owner) < 0)
+        return;
+    ns = km_ns_request(arg, msg, in.namespace, strlen(in.namespace), km_fence_told_cb);
+    if (ns)
+        calls_told(ns, in.name, in.nprocs, in.count);
     json_decref(owner);
 }
 
@@ -486,11 +602,9 @@ void km_fences_shut(struct km_ns *ns, int errnum, const char *why)
     while (hmap_next(fs->by_name, &pos, NULL, NULL, &val)) {
         struct km_fence *f = val;
         if (f->first && !errnum)
-            send_abort(ns, f->name, f->nprocs, true, stopped.text);
+            send_abort(ns, f->name, f->nprocs, f->number, stopped.text);
         km_fence_done(ns, f, errnum ? errnum : ECONNABORTED, errnum ? why : stopped.text);
     }
-    LIST_FOREACH_SAFE(n, tmp, &fs->old)
-    grave_free(fs, list_entry(n, struct grave, node));
 }
 
 void km_fences_destroy(struct km_fences *fs)
@@ -498,6 +612,6 @@ void km_fences_destroy(struct km_fences *fs)
     if (!fs)
         return;
     hmap_destroy(fs->by_name);
-    hmap_destroy(fs->graves);
+    hmap_destroy(fs->parts);
     free(fs);
 }

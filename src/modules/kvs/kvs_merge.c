@@ -38,6 +38,11 @@ static int out_of_memory(errmsg_t *err)
     return errmsg_fail(err, ENOMEM, "out of memory for the changes of a fence");
 }
 
+static uint64_t stream_key(const struct kvs_fence_req *q)
+{
+    return (uint64_t)q->rank << 32 | q->number;
+}
+
 /* The dictionary of the stream that this call is part of: *dict, NULL for none. */
 static int find_stream(struct km_merge *m, const struct kvs_fence_req *q, kvs_dict_t **dict,
                        errmsg_t *err)
@@ -48,11 +53,11 @@ static int find_stream(struct km_merge *m, const struct kvs_fence_req *q, kvs_di
     if (!m->streams && !(m->streams = hmap_create_u64(free_dict)))
         return out_of_memory(err);
     if (!(q->flags & KVS_FENCE_ADD)) {
-        if (!(*dict = kvs_dict_create()) || hmap_put_u64(m->streams, q->rank, *dict) < 0) {
+        if (!(*dict = kvs_dict_create()) || hmap_put_u64(m->streams, stream_key(q), *dict) < 0) {
             kvs_dict_destroy(*dict);
             return out_of_memory(err);
         }
-    } else if (!(*dict = hmap_get_u64(m->streams, q->rank))) {
+    } else if (!(*dict = hmap_get_u64(m->streams, stream_key(q)))) {
         return errmsg_fail(err, EPROTO, "rank %u adds to what it has not begun", q->rank);
     }
     return 0;

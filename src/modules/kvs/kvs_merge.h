@@ -14,7 +14,7 @@
 struct km_merge {
     kvs_set_t *set;
     kvs_dict_t *up;  /* of the stream upstream */
-    hmap_t *streams; /* rank of an instance below -> its dictionary */
+    hmap_t *streams; /* rank and number of an instance below -> its dictionary */
     uint8_t *pack;   /* km_merge_finish() */
     size_t packlen;
 };

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "kvs_disk.h"
+#include "kvs_late.h"
 
 #define EARLY_MAX 65536
 
@@ -355,8 +356,10 @@ struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
     list_init(&ns->reads);
     list_init(&ns->snapshots);
     list_init(&ns->uploads);
-    if (!(ns->name = strdup(name)) || !(ns->fences = km_fences_create()) ||
-        !(ns->watches = km_watches_create()) || hmap_put(k->spaces, name, ns) < 0) {
+    if (!(ns->name = strdup(name)) ||
+        !(ns->fences = km_fences_create((uint32_t)flux_random(k->h))) ||
+        !(ns->late = km_late_create()) || !(ns->watches = km_watches_create()) ||
+        hmap_put(k->spaces, name, ns) < 0) {
         km_ns_destroy(ns);
         errno = ENOMEM;
         return NULL;
@@ -440,6 +443,7 @@ void km_ns_destroy(struct km_ns *ns)
     free(ns->stall);
     km_watches_destroy(ns->watches);
     km_fences_destroy(ns->fences);
+    km_late_destroy(ns, ns->late);
     kvsstore_destroy(ns->store);
     content_destroy(ns->content);
     free(ns->name);

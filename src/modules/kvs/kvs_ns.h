@@ -80,6 +80,7 @@ struct km_ns {
     size_t nsnapshots;
     struct list_node uploads; /* pieces of values on their way to the master */
     struct km_fences *fences;
+    struct km_late *late; /* fences that were aborted */
     struct km_watches *watches;
 
     struct {
@@ -174,7 +175,7 @@ void km_commit_shut(struct km_ns *ns, int errnum, const char *why);
 
 /* --- kvs_fence.c --- */
 
-struct km_fences *km_fences_create(void);
+struct km_fences *km_fences_create(uint32_t first); /* fences are numbered from here */
 void km_fences_shut(struct km_ns *ns, int errnum, const char *why);
 void km_fences_destroy(struct km_fences *fs); /* NULL-safe, after that */
 void km_fence_work(struct km_ns *ns);

@@ -151,6 +151,7 @@ void km_dropcache_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_fence_told_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_lookup_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_readdir_cb(flux_t *h, const flux_msg_t *msg, void *arg);

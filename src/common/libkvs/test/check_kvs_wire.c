@@ -234,10 +234,10 @@ START_TEST(fence)
     ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), 0);
     ck_assert(out.nprocs == 3 && out.count == 1 && out.rank == 7 && out.namelen == 1);
     ck_assert(out.txnlen == 8 && memcmp(out.txn, in.txn, 8) == 0);
-    in.generation = 1; /* of a client */
+    in.number = 1; /* of a client */
     kvs_fence_req_encode(&in, buf);
     ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), -1);
-    in.generation = 0;
+    in.number = 0;
     in.count = 2;
     kvs_fence_req_encode(&in, buf);
     ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), -1);
