@@ -16,7 +16,7 @@ DEPS_CHECK=(
     clang clang-14 clang-format libclang-rt-14-dev shellcheck valgrind libc6-dbg
     python3-sphinx man-db bash-completion iproute2 slurm-wlm munge
 )
-DEPS_BENCH=(redis-server etcd-server)
+DEPS_BENCH=(redis-server etcd-server gnuplot-nox)
 
 # Print those of the given packages that are not installed.
 deps_missing() {
