@@ -126,12 +126,12 @@ static int handle_on_event(lua_State *L)
     struct handler *eh;
 
     luaL_checktype(L, 3, LUA_TFUNCTION);
-    eh = lua_newuserdata(L, sizeof(*eh) + len + 1);
-    *eh = (struct handler){.lh = lh};
+    eh = lflux_new(L, LFLUX_HANDLER, sizeof(*eh) + len + 1);
+    eh->lh = lh;
+    lflux_hold(lh);
     list_init(&eh->node);
     memcpy(eh->prefix, prefix, len + 1);
     eh->table[0] = (struct flux_handler){FLUX_MSG_EVENT, eh->prefix, handler_cb, 0};
-    luaL_setmetatable(L, LFLUX_HANDLER);
     lua_pushvalue(L, 1);
     lua_setuservalue(L, -2);
     lflux_known(L, -1, eh);
@@ -147,19 +147,26 @@ static int handle_on_event(lua_State *L)
 
 static int handler_remove(lua_State *L)
 {
-    handler_end(L, luaL_checkudata(L, 1, LFLUX_HANDLER));
+    handler_end(L, lflux_object(L, 1, LFLUX_HANDLER));
     return 0;
 }
 
 static int handler_gc(lua_State *L)
 {
-    handler_end(NULL, luaL_checkudata(L, 1, LFLUX_HANDLER));
+    struct handler *eh = lflux_collect(L, LFLUX_HANDLER);
+
+    if (eh) {
+        struct lflux_handle *lh = eh->lh;
+        handler_end(NULL, eh);
+        lflux_drop(eh);
+        lflux_drop(lh);
+    }
     return 0;
 }
 
 static int handler_tostring(lua_State *L)
 {
-    struct handler *eh = luaL_checkudata(L, 1, LFLUX_HANDLER);
+    struct handler *eh = lflux_object(L, 1, LFLUX_HANDLER);
 
     return lflux_describe(L, LFLUX_HANDLER, eh->handlers ? eh : NULL);
 }

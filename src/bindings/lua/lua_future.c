@@ -26,7 +26,7 @@
 
 struct lflux_future *lflux_check_future(lua_State *L, int arg)
 {
-    struct lflux_future *lf = luaL_checkudata(L, arg, LFLUX_FUTURE);
+    struct lflux_future *lf = lflux_object(L, arg, LFLUX_FUTURE);
 
     if (!lf->f)
         luaL_argerror(L, arg, "the future was destroyed, or its handle closed");
@@ -35,14 +35,15 @@ struct lflux_future *lflux_check_future(lua_State *L, int arg)
 
 struct lflux_future *lflux_future_push(lua_State *L, int handle, lflux_push_f push)
 {
-    struct lflux_handle *lh = lua_touserdata(L, handle);
+    struct lflux_handle *lh = lflux_unbox(L, handle);
     struct lflux_future *lf;
 
     handle = lua_absindex(L, handle);
-    lf = lua_newuserdata(L, sizeof(*lf));
-    *lf = (struct lflux_future){.lh = lh, .push = push};
+    lf = lflux_new(L, LFLUX_FUTURE, sizeof(*lf));
+    lf->lh = lh;
+    lflux_hold(lh);
+    lf->push = push;
     list_init(&lf->node);
-    luaL_setmetatable(L, LFLUX_FUTURE);
     lua_pushvalue(L, handle);
     lua_setuservalue(L, -2);
     return lf;
@@ -156,12 +157,8 @@ struct call {
 /* Push the userdata, unless it is gone or has become another: an address may come again. */
 static bool push_same(lua_State *L, const struct call *c)
 {
-    struct lflux_future *lf;
-
-    if (!lflux_push_known(L, c->lf))
-        return false;
-    lf = luaL_testudata(L, -1, LFLUX_FUTURE);
-    return lf && lf->f == c->f;
+    return lflux_push_known(L, c->lf) && luaL_testudata(L, -1, LFLUX_FUTURE) &&
+           lflux_unbox(L, -1) == c->lf && c->lf->f == c->f;
 }
 
 static int call_body(lua_State *L)
@@ -308,11 +305,11 @@ static int future_rank(lua_State *L)
 /* Upvalues: the future, the time-out, whether it was called before. */
 static int iterate(lua_State *L)
 {
-    struct lflux_future *lf = lua_touserdata(L, lua_upvalueindex(1));
+    struct lflux_future *lf = lflux_unbox(L, lua_upvalueindex(1));
     double timeout = lua_tonumber(L, lua_upvalueindex(2));
     int n;
 
-    if (!lf->f)
+    if (!lf || !lf->f)
         return luaL_error(L, "the future was destroyed, or its handle closed");
     if (lua_toboolean(L, lua_upvalueindex(3)) && !lf->over)
         lf->over = flux_future_next(lf->f) < 0;
@@ -352,19 +349,26 @@ static int future_results(lua_State *L)
 
 static int future_destroy(lua_State *L)
 {
-    lflux_future_end(L, luaL_checkudata(L, 1, LFLUX_FUTURE));
+    lflux_future_end(L, lflux_object(L, 1, LFLUX_FUTURE));
     return 0;
 }
 
 static int future_gc(lua_State *L)
 {
-    lflux_future_end(NULL, luaL_checkudata(L, 1, LFLUX_FUTURE));
+    struct lflux_future *lf = lflux_collect(L, LFLUX_FUTURE);
+
+    if (lf) {
+        struct lflux_handle *lh = lf->lh;
+        lflux_future_end(NULL, lf);
+        lflux_drop(lf);
+        lflux_drop(lh);
+    }
     return 0;
 }
 
 static int future_tostring(lua_State *L)
 {
-    struct lflux_future *lf = luaL_checkudata(L, 1, LFLUX_FUTURE);
+    struct lflux_future *lf = lflux_object(L, 1, LFLUX_FUTURE);
 
     return lflux_describe(L, LFLUX_FUTURE, lf->f ? lf : NULL);
 }

@@ -31,7 +31,7 @@ static const char format_key = 'f'; /* registry: string.format */
 
 struct lflux_handle *lflux_check_handle(lua_State *L, int arg)
 {
-    struct lflux_handle *lh = luaL_checkudata(L, arg, LFLUX_HANDLE);
+    struct lflux_handle *lh = lflux_object(L, arg, LFLUX_HANDLE);
 
     if (!lh->conn)
         luaL_argerror(L, arg, "the handle was closed");
@@ -182,12 +182,12 @@ int lflux_open(lua_State *L)
         lua_replace(L, 2);
     else
         return 3;
-    lh = lua_newuserdata(L, sizeof(*lh));
-    *lh = (struct lflux_handle){.lr = lr};
+    lh = lflux_new(L, LFLUX_HANDLE, sizeof(*lh));
+    lh->lr = lr;
+    lflux_hold(lr);
     list_init(&lh->node);
     list_init(&lh->futures);
     list_init(&lh->handlers);
-    luaL_setmetatable(L, LFLUX_HANDLE);
     lua_pushvalue(L, 2);
     lua_setuservalue(L, -2);
     if (!(conn = calloc(1, sizeof(*conn))))
@@ -207,19 +207,26 @@ int lflux_open(lua_State *L)
 
 static int handle_close(lua_State *L)
 {
-    lflux_handle_end(L, luaL_checkudata(L, 1, LFLUX_HANDLE));
+    lflux_handle_end(L, lflux_object(L, 1, LFLUX_HANDLE));
     return 0;
 }
 
 static int handle_gc(lua_State *L)
 {
-    lflux_handle_end(NULL, luaL_checkudata(L, 1, LFLUX_HANDLE));
+    struct lflux_handle *lh = lflux_collect(L, LFLUX_HANDLE);
+
+    if (lh) {
+        struct lflux_reactor *lr = lh->lr;
+        lflux_handle_end(NULL, lh);
+        lflux_drop(lh);
+        lflux_drop(lr);
+    }
     return 0;
 }
 
 static int handle_tostring(lua_State *L)
 {
-    struct lflux_handle *lh = luaL_checkudata(L, 1, LFLUX_HANDLE);
+    struct lflux_handle *lh = lflux_object(L, 1, LFLUX_HANDLE);
 
     return lflux_describe(L, LFLUX_HANDLE, lh->conn ? lh : NULL);
 }

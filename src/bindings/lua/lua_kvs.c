@@ -29,7 +29,7 @@ struct lflux_kvs *lflux_check_kvs(lua_State *L, int arg)
 {
     struct lflux_kvs *kv = luaL_checkudata(L, arg, LFLUX_KVS);
 
-    if (!kv->lh->conn)
+    if (!kv->lh || !kv->lh->conn)
         luaL_argerror(L, arg, "its handle was closed");
     if (kv->snapshot && !kv->snapshot->f)
         luaL_argerror(L, arg, "the snapshot was released");
@@ -52,6 +52,7 @@ struct lflux_kvs *lflux_kvs_push(lua_State *L, int parent, struct lflux_handle *
     parent = lua_absindex(L, parent);
     kv = lua_newuserdata(L, sizeof(*kv));
     *kv = (struct lflux_kvs){.lh = lh};
+    lflux_hold(lh);
     luaL_setmetatable(L, LFLUX_KVS);
     lua_pushvalue(L, parent);
     lua_setuservalue(L, -2);
@@ -227,6 +228,7 @@ static int kvs_snapshot(lua_State *L)
         return lflux_fail_err(L, errno, &err);
     snap = lflux_kvs_push(L, -1, kv->lh);
     snap->snapshot = lf;
+    lflux_hold(lf);
     strcpy(snap->ns, kv->ns);
     return set_root(L, snap, rootref);
 }
@@ -275,6 +277,10 @@ static int kvs_gc(lua_State *L)
 
     if (kv->snapshot)
         lflux_future_end(NULL, kv->snapshot);
+    lflux_drop(kv->snapshot);
+    lflux_drop(kv->lh);
+    kv->snapshot = NULL;
+    kv->lh = NULL;
     return 0;
 }
 

@@ -244,7 +244,7 @@ static int ask_page(lua_State *L, int kvs, const char *key, int flags, lua_Integ
     errmsg_t err;
     int top;
 
-    if (!kv->lh->conn || (kv->snapshot && !kv->snapshot->f))
+    if (!kv->lh || !kv->lh->conn || (kv->snapshot && !kv->snapshot->f))
         return lflux_fail(L, ECANCELED, "the handle was closed, or the snapshot released");
     lf = lflux_kvs_future(L, kvs, lflux_push_entries);
     top = lua_gettop(L);
@@ -266,21 +266,21 @@ static void end_iteration(lua_State *L)
 {
     struct lflux_kvs *kv = lua_touserdata(L, lua_upvalueindex(UP_KVS));
 
-    lflux_future_end(L, lua_touserdata(L, lua_upvalueindex(UP_FUTURE)));
+    lflux_future_end(L, lflux_unbox(L, lua_upvalueindex(UP_FUTURE)));
     if (lua_tointeger(L, lua_upvalueindex(UP_PAGE)) < 0 && kv->snapshot)
         lflux_future_end(L, kv->snapshot);
 }
 
 static int dir_next(lua_State *L)
 {
-    struct lflux_future *lf = lua_touserdata(L, lua_upvalueindex(UP_FUTURE));
+    struct lflux_future *lf = lflux_unbox(L, lua_upvalueindex(UP_FUTURE));
     size_t pos = (size_t)lua_tointeger(L, lua_upvalueindex(UP_POS));
     lua_Integer page = lua_tointeger(L, lua_upvalueindex(UP_PAGE));
     struct flux_kvs_dirent e;
     errmsg_t err;
     int rc;
 
-    if (!lf->f)
+    if (!lf || !lf->f)
         return luaL_error(L, "the iteration is over, or its handle was closed");
     while ((rc = flux_kvs_readdir_next(lf->f, &pos, &e, &err)) == 0 && page != 0 &&
            flux_kvs_readdir_more(lf->f)) {
@@ -292,7 +292,7 @@ static int dir_next(lua_State *L)
             return lua_error(L);
         }
         lflux_future_end(L, lf);
-        lf = lua_touserdata(L, -1);
+        lf = lflux_unbox(L, -1);
         lua_replace(L, lua_upvalueindex(UP_FUTURE));
         pos = 0;
     }
@@ -379,7 +379,7 @@ static int chunk_next(lua_State *L)
     flux_future_t *f;
 
     lua_settop(L, 0);
-    if (!kv->lh->conn || (kv->snapshot && !kv->snapshot->f))
+    if (!kv->lh || !kv->lh->conn || (kv->snapshot && !kv->snapshot->f))
         return luaL_error(L, "the iteration is over, or its handle was closed");
     lua_pushvalue(L, lua_upvalueindex(1));
     lf = lflux_kvs_future(L, 1, push_value);

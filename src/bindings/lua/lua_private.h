@@ -1,9 +1,9 @@
 /* What the files of the Lua binding share.  Not installed.
  *
  * The shape of it: a reactor has handles and watchers, a handle has futures and event handlers.
- * Each is a userdata, which keeps its parent alive by its uservalue; the parent knows its children
+ * Each has a userdata, which keeps its parent alive by its uservalue; the parent knows its children
  * by an intrusive list, so that it can end them when it ends first.  An object that was ended stays
- * a valid userdata whose methods raise an error.
+ * valid; its methods raise an error.
  *
  * Thread rules: one lua_State at a time, as Lua has it; no state outside of it.
  */
@@ -51,6 +51,15 @@ void lflux_check_options(lua_State *L, int arg, const char *const names[]);
 int lflux_option(lua_State *L, int arg, const char *name);
 bool lflux_option_bool(lua_State *L, int arg, const char *name);
 double lflux_option_timeout(lua_State *L, int arg);
+/* Push a new object of a class: a box (userdata) with a zeroed block of `size` bytes.  Raises an
+ * error when memory is out. */
+void *lflux_new(lua_State *L, const char *class, size_t size);
+void *lflux_unbox(lua_State *L, int index);                   /* NULL: collected */
+void *lflux_object(lua_State *L, int arg, const char *class); /* or an error is raised */
+void *lflux_collect(lua_State *L, const char *class); /* for finalizers: NULL the 2nd time */
+/* Blocks are freed when the last who refers to them drops them; the box is the first. */
+void lflux_hold(void *object);
+void lflux_drop(void *object); /* NULL-safe */
 /* Make the metatable `name` with these methods, __gc and __tostring. */
 void lflux_class(lua_State *L, const char *name, const luaL_Reg methods[], lua_CFunction gc,
                  lua_CFunction to_string);

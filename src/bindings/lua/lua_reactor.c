@@ -219,7 +219,7 @@ void lflux_protect(struct lflux_reactor *lr, lua_CFunction body, void *arg)
 
 struct lflux_reactor *lflux_check_reactor(lua_State *L, int arg)
 {
-    struct lflux_reactor *lr = luaL_checkudata(L, arg, LFLUX_REACTOR);
+    struct lflux_reactor *lr = lflux_object(L, arg, LFLUX_REACTOR);
 
     if (!lr->r)
         luaL_argerror(L, arg, "the reactor was closed");
@@ -246,8 +246,8 @@ static int claim_signals(lua_State *L, int obj)
     struct lflux_reactor *other;
 
     if (lflux_push_known(L, &signals_key)) {
-        other = lua_touserdata(L, -1);
-        if (other->r) {
+        other = lflux_unbox(L, -1);
+        if (other && other->r) {
             lua_pop(L, 1);
             return -1;
         }
@@ -259,13 +259,12 @@ static int claim_signals(lua_State *L, int obj)
 
 struct lflux_reactor *lflux_reactor_create(lua_State *L, bool signals)
 {
-    struct lflux_reactor *lr = lua_newuserdata(L, sizeof(*lr));
+    struct lflux_reactor *lr = lflux_new(L, LFLUX_REACTOR, sizeof(*lr));
 
-    *lr = (struct lflux_reactor){.signals = signals};
+    lr->signals = signals;
     list_init(&lr->handles);
     list_init(&lr->watchers);
     list_init(&lr->zombies);
-    luaL_setmetatable(L, LFLUX_REACTOR);
     lua_newtable(L);
     lua_setuservalue(L, -2);
     lflux_known(L, -1, lr);
@@ -349,7 +348,7 @@ static int reactor_now(lua_State *L)
 
 static int reactor_close(lua_State *L)
 {
-    struct lflux_reactor *lr = luaL_checkudata(L, 1, LFLUX_REACTOR);
+    struct lflux_reactor *lr = lflux_object(L, 1, LFLUX_REACTOR);
 
     if (lr->r && lr->top)
         return luaL_error(L, "close() is called from a callback of the same reactor");
@@ -362,13 +361,17 @@ static int reactor_close(lua_State *L)
 
 static int reactor_gc(lua_State *L)
 {
-    reactor_end(luaL_checkudata(L, 1, LFLUX_REACTOR));
+    struct lflux_reactor *lr = lflux_collect(L, LFLUX_REACTOR);
+
+    if (lr)
+        reactor_end(lr);
+    lflux_drop(lr);
     return 0;
 }
 
 static int reactor_tostring(lua_State *L)
 {
-    struct lflux_reactor *lr = luaL_checkudata(L, 1, LFLUX_REACTOR);
+    struct lflux_reactor *lr = lflux_object(L, 1, LFLUX_REACTOR);
 
     return lflux_describe(L, LFLUX_REACTOR, lr->r ? lr : NULL);
 }

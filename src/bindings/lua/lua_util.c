@@ -15,6 +15,11 @@
  *     one that has nothing else to say on success returns true.
  *  2. Options are tables whose names are all checked: a misspelt option is an error.
  *
+ *  3. An object is a block of C's own memory; its userdata is a box with a pointer to it.  Lua may
+ *     skip a finalizer when memory is out, and then frees the box alone: the object is still where
+ *     its parent's list finds it, and is ended with the parent.  Objects are counted references, so
+ *     that whoever ends last finds its parent's block.
+ *
  * Failure: errors are raised by luaL_error() and friends, only from functions that were called by
  * Lua directly or under lua_pcall().
  */
@@ -22,6 +27,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +180,67 @@ double lflux_option_timeout(lua_State *L, int arg)
         luaL_argerror(L, arg, "option 'timeout' is a number of seconds");
     lua_pop(L, 1);
     return t;
+}
+
+/* --- objects --- */
+
+struct header {
+    size_t refs;
+    max_align_t object[];
+};
+
+static struct header *header_of(void *object)
+{
+    return (struct header *)(void *)((char *)object - offsetof(struct header, object));
+}
+
+void *lflux_new(lua_State *L, const char *class, size_t size)
+{
+    void **box = lua_newuserdata(L, sizeof(*box));
+    struct header *header;
+
+    *box = NULL;
+    luaL_setmetatable(L, class);
+    if (!(header = calloc(1, sizeof(*header) + size)))
+        luaL_error(L, "out of memory for a %s", class);
+    header->refs = 1;
+    return *box = header->object;
+}
+
+void *lflux_unbox(lua_State *L, int index)
+{
+    void **box = lua_touserdata(L, index);
+
+    return *box;
+}
+
+void *lflux_object(lua_State *L, int arg, const char *class)
+{
+    void **box = luaL_checkudata(L, arg, class);
+
+    if (!*box)
+        luaL_argerror(L, arg, "the object was collected");
+    return *box;
+}
+
+void *lflux_collect(lua_State *L, const char *class)
+{
+    void **box = luaL_checkudata(L, 1, class);
+    void *object = *box;
+
+    *box = NULL;
+    return object;
+}
+
+void lflux_hold(void *object)
+{
+    header_of(object)->refs++;
+}
+
+void lflux_drop(void *object)
+{
+    if (object && --header_of(object)->refs == 0)
+        free(header_of(object));
 }
 
 void lflux_class(lua_State *L, const char *name, const luaL_Reg methods[], lua_CFunction gc,

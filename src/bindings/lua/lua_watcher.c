@@ -53,7 +53,7 @@ static const struct {
 
 static struct watcher *check_watcher(lua_State *L, int arg)
 {
-    struct watcher *lw = luaL_checkudata(L, arg, LFLUX_WATCHER);
+    struct watcher *lw = lflux_object(L, arg, LFLUX_WATCHER);
 
     if (!lw->w)
         luaL_argerror(L, arg, "the watcher was destroyed, or its reactor closed");
@@ -144,11 +144,13 @@ static void watcher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
 /* A watcher without its C half, which is made next; its reactor is at 1, its function at `fn`. */
 static struct watcher *new_watcher(lua_State *L, struct lflux_reactor *lr, enum kind kind, int fn)
 {
-    struct watcher *lw = lua_newuserdata(L, sizeof(*lw));
+    struct watcher *lw = lflux_new(L, LFLUX_WATCHER, sizeof(*lw));
 
-    *lw = (struct watcher){.lr = lr, .kind = kind, .fd = -1};
+    lw->lr = lr;
+    lflux_hold(lr);
+    lw->kind = kind;
+    lw->fd = -1;
     list_init(&lw->node);
-    luaL_setmetatable(L, LFLUX_WATCHER);
     lua_createtable(L, 2, 0);
     lua_pushvalue(L, 1);
     lua_rawseti(L, -2, 1);
@@ -372,7 +374,7 @@ static int watcher_unref(lua_State *L)
 
 static int watcher_active(lua_State *L)
 {
-    struct watcher *lw = luaL_checkudata(L, 1, LFLUX_WATCHER);
+    struct watcher *lw = lflux_object(L, 1, LFLUX_WATCHER);
 
     lua_pushboolean(L, lw->w && flux_watcher_active(lw->w));
     return 1;
@@ -380,7 +382,7 @@ static int watcher_active(lua_State *L)
 
 static int watcher_destroy(lua_State *L)
 {
-    struct watcher *lw = luaL_checkudata(L, 1, LFLUX_WATCHER);
+    struct watcher *lw = lflux_object(L, 1, LFLUX_WATCHER);
 
     if (lw->w) {
         watcher_end(lw);
@@ -391,13 +393,20 @@ static int watcher_destroy(lua_State *L)
 
 static int watcher_gc(lua_State *L)
 {
-    watcher_end(luaL_checkudata(L, 1, LFLUX_WATCHER));
+    struct watcher *lw = lflux_collect(L, LFLUX_WATCHER);
+
+    if (lw) {
+        struct lflux_reactor *lr = lw->lr;
+        watcher_end(lw);
+        lflux_drop(lw);
+        lflux_drop(lr);
+    }
     return 0;
 }
 
 static int watcher_tostring(lua_State *L)
 {
-    struct watcher *lw = luaL_checkudata(L, 1, LFLUX_WATCHER);
+    struct watcher *lw = lflux_object(L, 1, LFLUX_WATCHER);
 
     return lflux_describe(L, LFLUX_WATCHER, lw->w ? lw : NULL);
 }
