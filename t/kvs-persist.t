@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# A store that outlives its session: after an orderly end and after SIGKILL, with each hash, reloaded, and
+# what is said when it cannot come back.
+. "$(dirname "$0")/lib.sh"
+need_flux start kvs module
+need setsid
+
+state=$TEST_DIR/state
+client=$BUILDDIR/t/kvs/kvs_client
+durable=$BUILDDIR/t/kvs/kvs_durable
+fsck=$BUILDDIR/src/modules/flux-kvs-fsck
+with=("--set=modules=kvs,wrexec" --statedir="$state")
+
+kill_all() {
+    local pids
+    while mapfile -t pids < <(ps -o pid= -s "$1") && [ -n "${pids[*]}" ]; do
+        kill -KILL "${pids[@]}" 2>/dev/null
+    done
+}
+# killed OPTION... -- COMMAND: a session that is killed when COMMAND is over
+killed() {
+    local opts=() sid
+    while [ "$1" != -- ]; do
+        opts+=("$1")
+        shift
+    done
+    shift
+    rm -f over
+    # shellcheck disable=SC2016 # to be expanded inside the session
+    setsid "$FLUX" start --size=1 --set=modules=kvs --statedir="$state" "${opts[@]}" sh -c \
+        '"$@" && : >"$0/over"; exec sleep 60' "$TEST_DIR" "$@" >out 2>err </dev/null &
+    sid=$!
+    disown $sid
+    wait_until 30 test -e over
+    local status=$?
+    kill_all $sid
+    rm -rf "$TMPDIR"/flux-*
+    return $status
+}
+fresh() {
+    rm -rf "$state"
+}
+
+# --- an orderly end ------------------------------------------------------------------------------
+
+head -c 300000 /dev/urandom >chunked
+head -c 5000 /dev/urandom | od -An -tx1 | tr -d ' \n' >large
+cat >fill.sh <<'EOF'
+set -e
+flux=$1
+"$flux" kvs put a.small=1 a.b.c=two "a.large=$(cat large)" empty=
+"$flux" kvs put --raw a.chunked=- <chunked
+"$flux" kvs put --append log=one
+"$flux" kvs put --append log=,two
+"$flux" kvs mkdir a.dir
+"$flux" kvs link a.small a.link
+"$flux" kvs copy a copied
+"$flux" kvs put gone=1
+"$flux" kvs unlink gone
+EOF
+cat >look.sh <<'EOF'
+flux=$1
+"$flux" kvs get a.small a.b.c log a.link copied.b.c
+"$flux" kvs readlink a.link
+"$flux" kvs ls a
+"$flux" kvs get a.large | cksum
+"$flux" kvs get --raw a.chunked | cksum
+"$flux" kvs get --raw copied.chunked | cksum
+"$flux" kvs get empty | wc -c
+"$flux" kvs version
+"$flux" kvs get gone 2>&1
+"$flux" kvs ls
+EOF
+ok "a session that keeps its store" session 1 "${with[@]}" -- sh -e -c "sh -e fill.sh '$FLUX'; sh look.sh '$FLUX' >before"
+is "$(tail -n +10 before | head -2 | sort -u | wc -l)" 2 "values of different kinds are in it"
+is "$(stat -c %a "$state/content.sqlite")" 600 "nobody else can read the file"
+is "$(ls "$state")" content.sqlite "an orderly end leaves one file"
+ok "and it is sound" "$fsck" -v "$state"
+like "$out" ", 0 rows.*sound" "with nothing to be replayed"
+ok "it comes back" session 1 "${with[@]}" -- sh -c "sh look.sh '$FLUX' >after"
+is "$(diff before after)" "" "with everything in it, at the same version"
+ok "in a session of three" session 3 "${with[@]}" -- "$FLUX" exec -r 2 sh -c "cd $TEST_DIR && sh look.sh '$FLUX' >after"
+is "$(diff before after)" "" "seen from a leaf"
+
+# --- SIGKILL --------------------------------------------------------------------------------------
+
+fresh
+ok "a session that is killed" killed -- sh -c "sh fill.sh '$FLUX' && sh look.sh '$FLUX' >before"
+ok "leaves a sound file" "$fsck" "$state"
+unlike "$out" ", 0 rows" "with rows to be replayed"
+ok "and it comes back" session 1 "${with[@]}" -- sh -c "sh look.sh '$FLUX' >after"
+is "$(diff before after)" "" "with everything in it"
+fresh
+ok "killed while checkpoints are made all the time" killed --set=kvs.checkpoint-bytes=1 -- \
+    sh -c "sh fill.sh '$FLUX' && sh look.sh '$FLUX' >before"
+ok "it comes back" session 1 "${with[@]}" -- sh -c "sh look.sh '$FLUX' >after"
+is "$(diff before after)" "" "with everything in it"
+for hash in sha1 blake2b; do
+    fresh
+    ok "$hash: killed" killed --set=content.hash=$hash -- sh -c "sh fill.sh '$FLUX' && sh look.sh '$FLUX' >before"
+    ok "$hash: sound" "$fsck" "$state"
+    like "$out" sound "$hash: says so"
+    ok "$hash: comes back" session 1 "${with[@]}" --set=content.hash=$hash -- sh -c "sh look.sh '$FLUX' >after"
+    is "$(diff before after)" "" "$hash: with everything in it"
+done
+fails "another hash is refused" session 1 "${with[@]}" -- true
+like "$err" 'content.hash=blake2b' "and what to do is said"
+
+# Namespaces, values of all kinds, uploads; see kvs_durable.c.
+fresh
+mkdir record
+ok "clients with namespaces" session 1 "${with[@]}" -- "$durable" run "$TEST_DIR/record" 1 4 200
+ok "find all again" session 1 "${with[@]}" -- "$durable" check "$TEST_DIR/record" 1 4
+ok "and when they do not wait for each other" killed -- "$durable" run "$TEST_DIR/record" 1 4 200
+ok "also after a kill" session 2 "${with[@]}" -- "$durable" check "$TEST_DIR/record" 1 4
+
+# --- in the session -----------------------------------------------------------------------------
+
+fresh
+hold 2 "${with[@]}"
+"$FLUX" kvs put before=1
+ok "the master can be reloaded: nothing is lost" "$FLUX" module reload kvs
+is "$("$FLUX" kvs get before)" 1 "it is there"
+"$FLUX" kvs put after=2
+is "$("$FLUX" exec -r 1 "$FLUX" kvs get after)" 2 "and the other rank sees what comes after"
+fails "a second session cannot have it" session 1 "${with[@]}" -- true
+like "$err" 'in use by another session' "and says why"
+fails "nor can it be checked now" "$fsck" "$state"
+like "$err" 'in use' "and that is said"
+ok "the first one goes on" "$FLUX" kvs put more=3
+release
+is "$status" 0 "and ends well"
+# shellcheck disable=SC2016 # to be expanded inside the session
+session 1 --set=modules=kvs -- sh -c 'grep -c sqlite /proc/$PPID/maps' >maps 2>&1
+is "$(cat maps)" 0 "a session that keeps nothing does not even load SQLite"
+
+# --- kvs.sync=interval --------------------------------------------------------------------------
+
+fresh
+ok "an orderly end" session 1 "${with[@]}" --set=kvs.sync=interval --set=kvs.sync-interval=60 -- \
+    "$FLUX" kvs put a=1
+is "$(session 1 "${with[@]}" -- "$FLUX" kvs get a)" 1 "loses nothing"
+ok "a kill within the interval" killed --set=kvs.sync=interval --set=kvs.sync-interval=60 \
+    --set=kvs.checkpoint-interval=60 -- "$FLUX" kvs put b=1
+fails "loses what was not written yet" session 1 "${with[@]}" -- "$FLUX" kvs get b
+is "$(session 1 "${with[@]}" -- "$FLUX" kvs get a)" 1 "and nothing else"
+ok "a kill after the interval" killed --set=kvs.sync=interval --set=kvs.sync-interval=50ms -- \
+    sh -c "'$FLUX' kvs put b=1 && sleep 1"
+is "$(session 1 "${with[@]}" -- "$FLUX" kvs get b)" 1 "loses nothing"
+fails "another value" session 1 "${with[@]}" --set=kvs.sync=sometimes -- true
+like "$err" 'kvs.sync.*sometimes' "is refused"
+
+# --- damage ---------------------------------------------------------------------------------------
+
+fresh
+ok "a large store" session 1 "${with[@]}" -- "$client" fill dir 20000
+for at in 20 60 100 140; do
+    printf 'damage' | dd of="$state/content.sqlite" bs=1 seek=$((at * 4096 + 1000)) conv=notrunc 2>/dev/null
+done
+fails "is not served when it is damaged" session 1 "${with[@]}" -- true
+like "$err" 'damaged|missing' "and that is said"
+exits 1 "flux-kvs-fsck finds it" "$fsck" "$state"
+like "$out" '[0-9]+ problem' "and sums up"
+printf 'this is something else, a text\n' >"$state/content.sqlite"
+fails "a file that is no store is not touched" session 1 "${with[@]}" -- true
+like "$err" 'no store' "and that is said"
+is "$(wc -c <"$state/content.sqlite")" 31 "indeed"
+fails "a directory that cannot be made" session 1 --set=modules=kvs --statedir=/dev/null/x -- true
+like "$err" '/dev/null/x' "is named"
+finish
