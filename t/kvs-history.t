@@ -4,7 +4,8 @@
 # it read, that is noticed.
 #
 # t/history/record writes the history, t/history/history-check reads it; doc/testing.rst tells how to read
-# what they print.  FLUX_TEST_SEED=N repeats the random choices of a run (not its timing).
+# what they print.  FLUX_TEST_SEED=N repeats the random choices of a run (not its timing);
+# FLUX_TEST_KEEP=DIR keeps the histories there.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_flux start kvs
@@ -17,6 +18,8 @@ fi
 seed=${FLUX_TEST_SEED:-$$}
 RANDOM=$seed
 note "seed $seed"
+
+declare -A recorder
 
 # Find the brokers of the session at hand.
 brokers() {
@@ -32,17 +35,18 @@ brokers() {
 record() {
     local log=$1
     shift
+    : >"$log.out"
     run_with_timeout 120 "$RECORD" --seed="$seed" "$@" "$log" "${uris[@]}" >"$log.out" 2>"$log.err"
 }
 start_record() {
     : >"$1.out"
     record "$@" &
-    recorder=$!
+    recorder[${1%.log}]=$!
     wait_until 20 grep -q recording "$1.out" || bail "nothing is recorded: $(cat "$1.err")"
 }
 # end_record LOG WHAT: wait for it; all clients came to their end.
 end_record() {
-    wait "$recorder"
+    wait "${recorder[${1%.log}]}"
     is $? 0 "$2: every client comes to its end"
     note "$(cat "$1.out" "$1.err")"
 }
@@ -55,8 +59,8 @@ keeps_promises() {
     shift
     ok "$what: all promises are kept" "$CHECK" "$@"
     note "$out"
-    if [ "$status" != 0 ] && [ -n "${FLUX_TEST_KEEP:-}" ]; then
-        cp "$@" "$FLUX_TEST_KEEP"
+    if [ -n "${FLUX_TEST_KEEP:-}" ]; then
+        cp -- *.log "$FLUX_TEST_KEEP"
     fi
 }
 # Stop a broker for a moment.
@@ -86,17 +90,23 @@ note "$(grep -A 9 '^[0-9]* violations' <<<"$out")"
 
 # --- brokers that are stopped, and continued ------------------------------------------------------------
 
-start_record stop.log --seconds=4 --dir=s
+"$FLUX" kvs namespace create --rank=3 inner || bail "there is no namespace"
+start_record stop.log --seconds=4 --dir=s --clients=4
+start_record stop-ns.log --seconds=4 --dir=s --ns=inner --first=1000 --clients=3
 for ((i = 0; i < 6; i++)); do
     stop_one $((RANDOM % 8))
     sleep "0.$((RANDOM % 3))"
 done
 end_record stop.log "with stops"
+end_record stop-ns.log "with stops, master at an interior rank"
 keeps_promises "with stops" stop.log
+keeps_promises "with stops, master at an interior rank" --ns=inner --master=3 stop-ns.log
 
 # --- and killed: leaves, and then one with others below -----------------------------------------------
 
-start_record kill.log --seconds=7 --dir=d
+"$FLUX" kvs namespace create --rank=5 leaf || bail "there is no namespace"
+start_record kill.log --seconds=7 --dir=d --clients=4
+start_record kill-ns.log --seconds=7 --dir=d --ns=leaf --first=1000 --clients=3
 sleep 0.7
 kill -KILL "${pids[7]}"
 stop_one $((RANDOM % 7))
@@ -111,6 +121,8 @@ for ((i = 0; i < 3; i++)); do
     stop_one $((RANDOM % 2 ? 5 : RANDOM % 2 ? 2 : 0))
 done
 end_record kill.log "with kills"
+end_record kill-ns.log "with kills, master at a leaf"
+keeps_promises "with kills, master at a leaf" --ns=leaf --master=5 kill-ns.log
 keeps_promises "with kills" kill.log
 ok "with kills: some outcomes are unknown" [ "$(number of unknown outcome)" -gt 0 ]
 ok "the rest goes on" "$FLUX" kvs put after=1

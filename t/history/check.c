@@ -1,11 +1,12 @@
 /* check.c - look whether what a store did, as logs tell it, keeps its promises.
  *
- *    history-check [--master=RANK|none] LOG...
+ *    history-check [--ns=NAME] [--master=RANK|none] LOG...
  *
  * LOGs are those of `record` (history.c has the format), read as one history.  Prints what there
  * was, and each violation with the operations that show it.  Exit code 0: no violation; 1: some;
- * 2: a log cannot be read.  --master: rank of the primary master (default 0), whose readers see
- * nothing older than anybody has been told; "none": they need not.
+ * 2: a log cannot be read.  --master: rank of the master (default 0) of the primary
+ * namespace or the one named, whose readers see nothing older than anybody has been told; "none":
+ * they need not.
  */
 #include "config.h"
 #include <errno.h>
@@ -57,14 +58,17 @@ int main(int argc, char **argv)
     struct hist_report *r = malloc(sizeof(*r));
     int first = 1, rc = 2;
 
-    if (argc > 1 && str_starts(argv[1], "--master=")) {
-        o.master_known = strcmp(argv[1] + 9, "none") != 0;
-        if (o.master_known && str2u32(argv[1] + 9, &o.master) < 0)
+    for (; first < argc && str_starts(argv[first], "--"); first++) {
+        const char *arg = argv[first];
+        if (str_starts(arg, "--ns="))
+            o.ns = arg + 5;
+        else if (strcmp(arg, "--master=none") == 0)
+            o.master_known = false;
+        else if (!str_starts(arg, "--master=") || str2u32(arg + 9, &o.master) < 0)
             argc = 0;
-        first++;
     }
     if (argc <= first) {
-        fputs("usage: history-check [--master=RANK|none] LOG...\n", stderr);
+        fputs("usage: history-check [--ns=NAME] [--master=RANK|none] LOG...\n", stderr);
     } else if (h && r) {
         rc = 0;
         for (int i = first; i < argc && rc == 0; i++)

@@ -237,6 +237,7 @@ void hl_finish(struct histclient *c)
         }
     }
     flux_watcher_stop(c->timer);
+    bool cut_off = flux_future_errnum(c->f[0]) == EHOSTUNREACH;
     if (flux_future_errnum(c->f[0]) != 0)
         hl_fence_left(c);
     c->in_fence = false;
@@ -259,7 +260,9 @@ void hl_finish(struct histclient *c)
     } else {
         c->done = c->what == DO_LAST_LIST || c->what == DO_VERIFY;
         c->ended |= c->done;
-        flux_timer_start(c->timer, l->cfg.pause * 2. * rng_real(&l->rng), 0.);
+        /* Who has no way to the master should not do more than the others for it. */
+        flux_timer_start(c->timer, l->cfg.pause * 2. * rng_real(&l->rng) * (cut_off ? 20. : 1.),
+                         0.);
     }
 }
 

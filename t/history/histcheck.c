@@ -312,7 +312,8 @@ static void invoked(struct check *c, uint32_t op, const struct session *s,
 {
     const struct hist_op *o = history_op(c->h, op);
     bool commit = c->op_node[op] != 0;
-    bool master = c->o && c->o->master_known && c->o->master == o->rank && o->ns == 0;
+    bool master = c->o && c->o->master_known && c->o->master == o->rank &&
+                  strcmp(history_name(c->h, HIST_OTHERS, o->ns), c->o->ns ? c->o->ns : "-") == 0;
 
     if (commit && all->any) {
         struct node *n = &c->nodes[c->op_node[op] - 1];

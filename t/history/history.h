@@ -178,7 +178,8 @@ struct hist_report {
 };
 struct hist_options {
     bool master_known;
-    uint32_t master; /* rank whose reads are never older than any answer; for the primary one */
+    const char *ns;  /* of this namespace (NULL: the primary one) */
+    uint32_t master; /* this rank's reads are never older than any answer */
 };
 /* 0 (look at report->count), or -1 with ENOMEM.  `o` may be NULL. */
 int history_check(const history_t *h, const struct hist_options *o, struct hist_report *report);

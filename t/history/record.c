@@ -245,6 +245,7 @@ int main(int argc, char **argv)
                                   .guard_keys = 3,
                                   .fence_max = 6,
                                   .watches = true,
+                                  .append_watches = true,
                                   .snapshots = true,
                                   .value_max = 100000,
                                   .large = 0.01,

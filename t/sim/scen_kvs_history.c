@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "history/histload.h"
+#include "libkvs/kvs.h"
 #include "sim.h"
 
 #define CLIENTS_MIN 8
@@ -21,6 +22,8 @@ struct run {
     sim_t *s;
     history_t *h;
     histload_t *load;
+    const char *ns; /* NULL: the primary one, master at rank 0 */
+    uint32_t master;
     bool over;
     unsigned replaced;
 };
@@ -99,7 +102,7 @@ static bool all_done(sim_t *s, void *arg)
 
 static void check(struct run *run, bool faults)
 {
-    const struct hist_options o = {.master_known = true, .master = 0};
+    const struct hist_options o = {.master_known = true, .ns = run->ns, .master = run->master};
     struct hist_report *r = malloc(sizeof(*r));
 
     if (!r || history_check(run->h, &o, r) < 0)
@@ -133,6 +136,48 @@ static void verify(struct run *run)
         sim_fail(s, "%s", text);
 }
 
+static void made_cb(flux_future_t *f, void *arg)
+{
+    struct run *run = arg;
+
+    /* What is bounded may refuse. */
+    if (flux_future_errnum(f) != 0) {
+        run->ns = NULL;
+        if (flux_future_errnum(f) != EAGAIN || run->s->queue_max == 0)
+            sim_fail(run->s, "a namespace was not made: %s", flux_future_error(f));
+    }
+    flux_future_destroy(f);
+    run->over = true;
+}
+
+static bool is_over(sim_t *s, void *arg)
+{
+    struct run *run = arg;
+
+    return run->over;
+}
+
+/* Some use a namespace of their own, with its master anywhere. */
+static void make_namespace(struct run *run)
+{
+    sim_t *s = run->s;
+    struct sim_ep *e = sim_client_add(s, sim_random_alive(s), "maker");
+
+    run->ns = "job.1";
+    run->master = rng_below(&s->rng, s->cfg.size);
+    flux_future_t *f =
+        e ? flux_kvs_namespace_create(e->h, run->ns, FLUX_KVS_OWNER_SELF, run->master) : NULL;
+    if (!f || flux_future_then(f, -1., made_cb, run) < 0) {
+        sim_fail(s, "a namespace cannot be asked for");
+        return;
+    }
+    if (!sim_run_until(s, is_over, run, 5 * SIM_S + sim_max_delay(s) * 8 * s->cfg.size))
+        sim_fail(s, "a namespace is not made");
+    run->over = false;
+    if (!run->ns)
+        run->master = 0;
+}
+
 static void history_run(sim_t *s)
 {
     struct run *run = sim_alloc(s, sizeof(*run));
@@ -148,6 +193,7 @@ static void history_run(sim_t *s)
         .guard_keys = 2,
         .fence_max = 5,
         .watches = true,
+        .append_watches = true,
         .snapshots = true,
         .value_max = 3000,
         .large = 0.1,
@@ -162,6 +208,9 @@ static void history_run(sim_t *s)
     if (!sim_boot(s))
         return;
     run->s = s;
+    if (rng_chance(&s->rng, 0.4))
+        make_namespace(run);
+    cfg.ns = run->ns;
     if (!(run->h = history_create()) || !(run->load = histload_create(&cfg, run->h))) {
         sim_fail(s, "out of memory for a history");
         history_destroy(run->h);
