@@ -323,6 +323,16 @@ static int open_entry(struct kvsmaker *x, struct kvsdir *d, const char *name, si
     return 1;
 }
 
+int kvsdir_look(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
+                struct kvsent *out)
+{
+    struct kvsent *ent;
+    int rc = open_entry(x, d, name, len, &ent);
+    if (rc == 1)
+        *out = *ent;
+    return rc;
+}
+
 struct kvsdir *kvsdir_sub(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len)
 {
     struct kvsent *ent;

@@ -30,6 +30,9 @@ uint32_t kvsdir_count(const struct kvsdir *d);
 /* 1 with *out, 0 when there is none, -1. */
 int kvsdir_get(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
                struct kvsent *out);
+/* The same for an entry that is about to be changed: what is on the way to it is opened for that. */
+int kvsdir_look(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
+                struct kvsent *out);
 /* Insert or replace; the name is e.name.  1 with *old when it replaced, 0, -1. */
 int kvsdir_set(struct kvsmaker *x, struct kvsdir *d, const struct kvsent *ent, struct kvsent *old);
 /* 1 with *old when it was there, 0, -1. */

@@ -118,7 +118,8 @@ again:
         size_t restlen;
         p->name = k;
         p->len = kvs_key_name(k, left, &rest, &restlen);
-        p->has = kvsdir_get(&s->make, p->dir, p->name, p->len, &p->ent);
+        p->has =
+            (how & MAKE ? kvsdir_look : kvsdir_get)(&s->make, p->dir, p->name, p->len, &p->ent);
         if (p->has < 0)
             return kvsstore_no_memory(err);
         if (p->has && p->ent.e.type == TREEOBJ_LINK && (rest || how & THROUGH)) {
