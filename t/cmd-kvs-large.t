@@ -55,12 +55,12 @@ for size in 0 1 256 257 32767 32768 32769 65536 1048575 1048576 1048577 1081344 
     ok "put of $size bytes" at 1 put v=- <value
     at 1 get --raw v >back
     ok "come back" cmp value back
-    ref[size]=$(at 1 get --tag v)
+    tag=$(at 1 get --tag v)
     # The same by appending: what is stored depends on the bytes only.
     at 1 unlink v
     head -c $((size / 2)) value | at 1 put --append v=-
     tail -c +$((size / 2 + 1)) value | at 1 put --append v=-
-    is "$(at 1 get --tag v)" "${ref[size]}" "appending it makes the same"
+    is "$(at 1 get --tag v)" "${tag}" "appending it makes the same"
 done
 at 1 unlink v
 
@@ -131,9 +131,9 @@ is "$(wc -l <list)" 100000 "prints all"
 ok "sorted" sort -c list
 at 1 ls many >list1
 ok "ls at the other rank" cmp list list1
-kvs dir many >dir
-is "$(wc -l <dir)" 100000 "dir"
-ok "with values" grep -qx 'many.k77777 = v77777' dir
+kvs dir many >listing
+is "$(wc -l <listing)" 100000 "dir"
+ok "with values" grep -qx 'many.k77777 = v77777' listing
 kvs ls -l many >long
 is "$(grep -c '^value ' long)" 100000 "ls -l"
 kvs ls -R >rec
@@ -156,8 +156,8 @@ for i in {1..20}; do
 done &
 pid=$!
 for i in 1 2 3; do
-    at 1 dir other >dir2
-    ok "a listing while others write" bash -c "sed s/^other/many/ dir2 | cmp dir"
+    at 1 dir other >listing2
+    ok "a listing while others write" bash -c "sed s/^other/many/ listing2 | cmp listing"
 done
 wait "$pid"
 kvs ls --at="$ref" many >list1

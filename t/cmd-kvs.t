@@ -317,6 +317,37 @@ exits 1 "of primary" kvs namespace remove primary
 exits 1 "in one that is gone" kvs get -N three k.v
 like "$err" three "names it"
 
+# --- what the manual shows ---
+
+kvs put --if-absent counter=0
+for who in 1 2 3; do
+    for i in 1 2 3 4 5; do
+        until
+            tag=$(kvs get --tag counter)
+            n=$(kvs get counter)
+            kvs put --if-tag="$tag" counter=$((n + 1)) 2>>"counter.$who"
+        do :; done
+    done &
+    pids[who]=$!
+done
+wait "${pids[@]}"
+is "$(kvs get counter)" 15 "a counter that three add to"
+
+# --- completion ---
+
+# What bash would offer for the words of a command line.
+complete_words() {
+    # shellcheck disable=SC2016 # for the inner shell
+    PATH=$(dirname "$FLUX"):$PATH bash -c '. "$0" && COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) &&
+        _flux; echo "${COMPREPLY[*]}"' "$SRCDIR/etc/flux.bash-completion" "$@"
+}
+is "$(complete_words flux kvs wa)" "watch wait" "commands are completed"
+is "$(complete_words flux kvs get --i)" "--info" "options of a command"
+is "$(complete_words flux kvs get d.)" "d.bs d.empty. d.full. d.l d.v" "keys in a directory"
+is "$(complete_words flux kvs dir d.fu)" "d.full." "a directory"
+is "$(complete_words flux kvs ls d.full.z)" "d.full.z" "keys deeper"
+is "$(complete_words flux kvs get -N tw)" "two" "namespaces"
+
 # --- the rest ---
 
 ok "stats" kvs stats
