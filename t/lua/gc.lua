@@ -40,8 +40,10 @@ local function make()
     w1 = kv:watch("gc"),
     w2 = kv:watch("gc", function() end),
     g = kv:get_async("gc"),
+    wr = kv:writer("gc.w"),
   }
   objects.t2:stop()
+  objects.wr:write(("x"):rep(100000))
   objects.it = objects.f3:results(10)
   objects.wit = objects.w1:results(10)
   h:subscribe("gc.")
@@ -74,7 +76,7 @@ math.randomseed(tonumber(arg[1]) or 1)
 local enders = {
   h = "close", f1 = "destroy", f2 = "destroy", f3 = "destroy", t1 = "destroy", t2 = "destroy",
   d = "destroy", fd = "destroy", on = "remove", w1 = "destroy", w2 = "destroy", g = "destroy",
-  txn = "clear", r = "close",
+  txn = "clear", r = "close", wr = "close",
 }
 for _ = 1, 60 do
   local objects = make()
@@ -165,7 +167,7 @@ ok(lua1 - lua0 < 20, "no memory of Lua's is lost", lua0, lua1)
 if not os.getenv("LD_PRELOAD") or os.getenv("LD_PRELOAD") == "" then
   ok(rss1 - rss0 < 1500, "no memory of C's is lost", rss0, rss1)
 end
-is(fd1, fd0, "no descriptor is lost")
+ok(fd1 <= fd0, "no descriptor is lost", fd0, fd1)
 
 -- The state is closed with everything open, also from a callback.
 Everything = {make(), make()}

@@ -264,6 +264,27 @@ local parts = {}
 for part in assert(kv:chunks("big", 300000)) do parts[#parts + 1] = part end
 ok(table.concat(parts) == piece .. piece .. "end" and #parts > 6, "and comes back in pieces")
 ok(kv:get("big") == piece .. piece .. "end", "or whole")
+local writer = assert(kv:writer("written"))
+for at = 1, #piece * 3, 70001 do assert(writer:write((piece .. piece .. piece):sub(at, at + 70000))) end
+is(writer:size(), 3 * #piece, "a writer counts")
+ok(math.type(writer:commit()) == "integer", "and commits")
+ok(kv:get("written") == piece .. piece .. piece, "what was written")
+is(kv:info("written", {brief = true}).size, 3 * #piece, "info without the value")
+is(kv:info("written", {brief = true}).value, nil, "has none")
+ok(writer:write("short") and writer:commit(), "a writer is used again")
+is(kv:get("written"), "short", "for a short value")
+writer:close()
+raises("closed", "not when it was closed", writer.write, writer, "x")
+fails("EINVAL", "nor for no key", kv:writer("a..b"))
+local h3 = assert(flux.open())
+writer = h3:kvs():writer("lost")
+h3:rpc_async("broker.ping", {}):then_(function() h3:close() end)
+local last, why
+for _ = 1, 200 do
+  last, why = pcall(writer.write, writer, piece)
+  if not last then break end
+end
+ok(not last and why:find("closed"), "nor when a callback closed the handle", why)
 fails("EINVAL", "digests of another number", kv:put_chunks("big", 5, "abc"))
 fails("EINVAL", "a piece of nothing", kv:store(""))
 fails("ENOENT", "pieces of nothing", kv:chunks("nope"))

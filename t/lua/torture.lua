@@ -8,7 +8,7 @@ local random = math.random
 
 local methods = {}
 local registry = debug.getregistry()
-for _, class in ipairs{"handle", "reactor", "watcher", "future", "handler", "kvs", "txn"} do
+for _, class in ipairs{"handle", "reactor", "watcher", "future", "handler", "kvs", "txn", "writer"} do
   local names = {}
   for name in pairs(registry["flux." .. class].__index) do names[#names + 1] = name end
   table.sort(names)

@@ -67,6 +67,7 @@ void lflux_handle_end(lua_State *L, struct lflux_handle *lh)
         return;
     while ((n = list_first(&lh->futures)))
         lflux_future_end(L, list_entry(n, struct lflux_future, node));
+    lflux_writers_end(lh);
     lflux_events_end(L, lh);
     if (L && lh->lost_handled) {
         if (lflux_push_known(L, lh))
@@ -188,6 +189,7 @@ int lflux_open(lua_State *L)
     list_init(&lh->node);
     list_init(&lh->futures);
     list_init(&lh->handlers);
+    list_init(&lh->writers);
     lua_pushvalue(L, 2);
     lua_setuservalue(L, -2);
     if (!(conn = calloc(1, sizeof(*conn))))

@@ -8,7 +8,7 @@
  *    kv:namespace()
  *    h:namespace_create(name [, {owner=uid, rank=r}])  h:namespace_remove(name)  h:namespaces()
  *
- * Reading is in lua_kvs_read.c, writing in lua_kvs_txn.c, watching in lua_kvs_watch.c.
+ * Reading is in lua_kvs_read.c, writing in lua_kvs_txn.c and lua_kvs_stream.c, watching in lua_kvs_watch.c.
  *
  * Invariants:
  *  1. A namespace object has no state but its name and root: what it starts belongs to the handle.
@@ -291,6 +291,7 @@ static const luaL_Reg methods[] = {
     {"rootref", kvs_rootref},
     {"namespace", kvs_namespace},
     {"txn", lflux_kvs_txn_new},
+    {"writer", lflux_kvs_writer},
     {"watch", lflux_kvs_watch},
     {NULL, NULL},
 };
@@ -412,4 +413,5 @@ void lflux_kvs_register(lua_State *L)
     lflux_extend(L, LFLUX_KVS, lflux_kvs_dir_methods);
     lflux_kvs_methods(L, LFLUX_KVS, lflux_kvs_write_methods);
     lflux_kvs_txn_register(L);
+    lflux_kvs_stream_register(L);
 }

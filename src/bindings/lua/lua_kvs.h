@@ -50,6 +50,8 @@ extern const luaL_Reg lflux_kvs_dir_methods[];   /* waiting only */
 extern const luaL_Reg lflux_kvs_write_methods[]; /* both forms */
 void lflux_kvs_txn_register(lua_State *L);
 int lflux_kvs_txn_new(lua_State *L); /* kv:txn() */
-int lflux_kvs_watch(lua_State *L);   /* kv:watch(key [, options] [, fn]) */
+void lflux_kvs_stream_register(lua_State *L);
+int lflux_kvs_writer(lua_State *L); /* kv:writer(key) */
+int lflux_kvs_watch(lua_State *L);  /* kv:watch(key [, options] [, fn]) */
 
 #endif

@@ -13,6 +13,7 @@
  *    offset      get            with count: a piece of the value only
  *    count       get            at most so many bytes, 1 to 1 MiB
  *    link        info           a symbolic link itself, not what it leads to
+ *    brief       info           without the value, which may then be of any size
  *    values      entries, dir   with the values
  *    page        dir            so many entries at a time, from a snapshot
  *    timeout     all but dir    seconds; for the waiting form
@@ -62,7 +63,7 @@ static int push_json(lua_State *L, struct lflux_future *lf)
     return 1;
 }
 
-static int push_info(lua_State *L, struct lflux_future *lf)
+static int push_properties(lua_State *L, struct lflux_future *lf, bool brief)
 {
     struct flux_kvs_info info;
     const char *data;
@@ -82,11 +83,21 @@ static int push_info(lua_State *L, struct lflux_future *lf)
         lua_pushstring(L, info.tag);
         lua_setfield(L, -2, "tag");
     }
-    if (info.type != FLUX_KVS_DIR && flux_kvs_lookup_get(lf->f, &data, &len, &err) == 0) {
+    if (!brief && info.type != FLUX_KVS_DIR && flux_kvs_lookup_get(lf->f, &data, &len, &err) == 0) {
         lua_pushlstring(L, data, len);
         lua_setfield(L, -2, "value");
     }
     return 1;
+}
+
+static int push_info(lua_State *L, struct lflux_future *lf)
+{
+    return push_properties(L, lf, false);
+}
+
+static int push_brief(lua_State *L, struct lflux_future *lf)
+{
+    return push_properties(L, lf, true);
 }
 
 /* An integer option in [lo, hi]; `*given` tells whether it is there. */
@@ -138,19 +149,23 @@ static int kvs_get(lua_State *L)
 
 static int kvs_info(lua_State *L)
 {
-    static const char *const names[] = {"link", "timeout", NULL};
+    static const char *const names[] = {"link", "brief", "timeout", NULL};
     struct lflux_kvs *kv = lflux_check_kvs(L, 1);
     const char *key = lflux_check_text(L, 2, "the key");
     int flags = FLUX_KVS_TAG;
     struct lflux_future *lf;
+    bool brief;
 
     lua_settop(L, 3);
     lflux_check_options(L, 3, names);
     if (lflux_option_bool(L, 3, "link"))
         flags |= FLUX_KVS_READLINK;
+    brief = lflux_option_bool(L, 3, "brief");
+    if (brief)
+        flags |= FLUX_KVS_INFO;
     if (lflux_bad_key(L, key, true) != 0)
         return 3;
-    lf = lflux_kvs_future(L, 1, push_info);
+    lf = lflux_kvs_future(L, 1, brief ? push_brief : push_info);
     return lflux_kvs_deliver(
         L, lf, flux_kvs_lookup(kv->lh->conn->h, lflux_kvs_ns(kv), key, flags, at_root(kv)), key, 3);
 }

@@ -25,6 +25,7 @@
 #define LFLUX_HANDLER "flux.handler"
 #define LFLUX_KVS "flux.kvs"
 #define LFLUX_TXN "flux.txn"
+#define LFLUX_WRITER "flux.writer"
 #define LFLUX_ARRAY "flux.array"
 
 /* --- lua_util.c: errors, arguments, metatables --- */
@@ -135,6 +136,7 @@ struct lflux_handle {
     struct list_node node; /* in lflux_reactor.handles */
     struct list_node futures;
     struct list_node handlers;
+    struct list_node writers;
     struct lflux_event_queue *events;
     bool lost;
     bool lost_handled; /* there is an on_lost callback */
@@ -209,6 +211,7 @@ extern const luaL_Reg lflux_kvs_handle_methods[];
 void lflux_event_register(lua_State *L);
 void lflux_kvs_register(lua_State *L);
 void lflux_events_end(lua_State *L, struct lflux_handle *lh);
+void lflux_writers_end(struct lflux_handle *lh);
 
 /* --- lua_json.c --- */
 

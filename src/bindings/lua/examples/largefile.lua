@@ -8,19 +8,9 @@ local PIECE = 1 << 20
 
 local function put()
   local file = assert(io.open(path, "rb"))
-  local digests, size, futures = {}, 0, {}
-  -- A few pieces at a time are under way.
-  local function collect(most)
-    while #futures > most do digests[#digests + 1] = assert(table.remove(futures, 1):get()) end
-  end
-  for data in file:lines(PIECE) do
-    size = size + #data
-    futures[#futures + 1] = assert(kv:store_async(data))
-    collect(4)
-  end
-  collect(0)
-  if size == 0 then return assert(kv:put(key, "")) end
-  assert(kv:put_chunks(key, size, table.concat(digests)))
+  local writer = assert(kv:writer(key))
+  for data in file:lines(PIECE) do assert(writer:write(data)) end
+  assert(writer:commit())
 end
 
 local function get()

@@ -54,6 +54,7 @@ static const char script[] =
     "  txn:commit() kv:get('a') kv:info('b') kv:put_async('c', ('x'):rep(5000))\n"
     "  local w = kv:watch('a', function() end)\n"
     "  kv:dir('a') kv:snapshot() h:namespaces() kv:version() kv:wait_version(1, 0.001)\n"
+    "  local wr = kv:writer('w') wr:write('data') wr:commit() kv:chunks('w')\n"
     "  local other = flux.reactor()\n"
     "  other:idle(function(x) x:destroy() end) other:run()\n"
     "end\n"
