@@ -374,7 +374,9 @@ void km_commit_work(struct km_ns *ns)
         change(ns);
         more = !list_empty(&ns->commits) && may_change(ns);
     }
-    if (kvsstore_collect(ns->store, COLLECT) || more)
+    bool left = kvsstore_collect(ns->store, km_gc_budget(ns, COLLECT));
+    km_gc_work(ns, left);
+    if (left || more)
         km_poke(ns);
 }
 

@@ -221,7 +221,7 @@ static void loaded_cb(flux_future_t *f, void *arg)
         deny(l, i, EPROTO, "an answer with objects was cut off");
     }
     load_free(l);
-    content_trim(ns->content);
+    km_poke(ns); /* the cache may have grown beyond its bound */
 }
 
 void km_load_work(struct km_ns *ns)

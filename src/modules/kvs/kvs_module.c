@@ -26,6 +26,8 @@
  *    kvs_keep.c      journal and checkpoints of a namespace
  *    kvs_sender.c    who has what here
  *    kvs_stats.c     kvs.stats, kvs.dropcache
+ *    kvs_cache.c     how much is cached, and for how long
+ *    kvs_gc.c        kvs.gc
  *
  *    kvs.disconnect, kvs.cancel       see libflux/dispatch.h
  *
@@ -50,10 +52,11 @@
 
 #include "kvs_private.h"
 #include "libflux/attr.h"
+#include "libutil/duration.h"
 #include "libutil/size.h"
 
 #define CACHE_LIMIT (16u * 1024 * 1024)
-#define TICK 15. /* seconds */
+#define EXPIRE 300.
 
 struct cancel {
     uint32_t matchtag;
@@ -112,6 +115,11 @@ uint32_t km_clock(const struct km *k)
     return (uint32_t)(flux_now(k->h) - k->born);
 }
 
+static void share_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    km_cache_share(arg);
+}
+
 static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct km *k = arg;
@@ -120,6 +128,7 @@ static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
 
     while (hmap_next(k->spaces, &pos, NULL, NULL, &val))
         km_uploads_expire(val);
+    km_cache_expire(k);
     km_spaces_idle(k);
 }
 
@@ -174,6 +183,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "kvs.namespace-register", km_register_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.stats", km_stats_cb, OWNER},
     {FLUX_MSG_REQUEST, "kvs.dropcache", km_dropcache_cb, OWNER},
+    {FLUX_MSG_REQUEST, "kvs.gc", km_gc_cb, OWNER},
     {FLUX_MSG_REQUEST, "kvs.disconnect", disconnect_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.cancel", cancel_cb, ANYBODY},
     {FLUX_MSG_EVENT, "kvs.setroot", km_setroot_cb, 0},
@@ -220,6 +230,29 @@ static void begin(struct km *k)
     }
 }
 
+static void expire_cb(flux_future_t *f, void *arg)
+{
+    struct km *k = arg;
+    const char *value;
+    errmsg_t err;
+
+    k->starting = NULL;
+    if (flux_attr_future_get(f, &value, &err) == 0 && duration_parse(value, &k->expire, &err) < 0) {
+        fail_start(k, EINVAL, "attribute content.expire", err.text);
+    } else {
+        flux_timer_start(k->tick, km_cache_period(k), km_cache_period(k));
+        begin(k);
+    }
+    flux_future_destroy(f);
+}
+
+static void ask(struct km *k, const char *attr, flux_future_f cb)
+{
+    k->starting = flux_attr_get_async(k->h, attr);
+    if (!k->starting || flux_future_then(k->starting, -1., cb, k) < 0)
+        fail_start(k, ENOMEM, "the store", "out of memory");
+}
+
 static void limit_cb(flux_future_t *f, void *arg)
 {
     struct km *k = arg;
@@ -230,7 +263,7 @@ static void limit_cb(flux_future_t *f, void *arg)
     if (flux_attr_future_get(f, &value, &err) == 0 && size_parse(value, &k->cache_limit, &err) < 0)
         fail_start(k, EINVAL, "attribute content.cache-limit", err.text);
     else
-        begin(k);
+        ask(k, "content.expire", expire_cb);
     flux_future_destroy(f);
 }
 
@@ -244,9 +277,7 @@ static void hash_cb(flux_future_t *f, void *arg)
     if (flux_attr_future_get(f, &value, &err) < 0)
         value = "sha256";
     snprintf(k->hash, sizeof(k->hash), "%s", value);
-    k->starting = flux_attr_get_async(k->h, "content.cache-limit");
-    if (!k->starting || flux_future_then(k->starting, -1., limit_cb, k) < 0)
-        fail_start(k, ENOMEM, "the store", "out of memory");
+    ask(k, "content.cache-limit", limit_cb);
     flux_future_destroy(f);
 }
 
@@ -331,6 +362,7 @@ static void kvs_fini(flux_t *h, void *arg)
     topology_destroy(k->topo);
     idset_destroy(k->lost);
     flux_watcher_destroy(k->tick);
+    flux_watcher_destroy(k->share);
     flux_watcher_destroy(k->defer);
     free(k);
 }
@@ -346,6 +378,7 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     k->h = h;
     k->first = flux_rank(h) == 0;
     k->cache_limit = CACHE_LIMIT;
+    k->expire = EXPIRE;
     list_init(&k->busy);
     list_init(&k->dead);
     list_init(&k->relays);
@@ -356,6 +389,7 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
         !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, 0)) ||
         !(k->defer = flux_defer_create(flux_get_reactor(h), work_cb, k)) ||
         !(k->tick = flux_timer_create(flux_get_reactor(h), tick_cb, k)) ||
+        !(k->share = flux_timer_create(flux_get_reactor(h), share_cb, k)) ||
         !(k->handlers = flux_handlers_add(h, handlers, k)) || subscribe_all(k) < 0 ||
         !(k->starting = flux_attr_get_async(h, "content.hash")) ||
         flux_future_then(k->starting, -1., hash_cb, k) < 0) {
@@ -366,7 +400,6 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     if (k->first)
         flux_module_starting(h);
     k->primary->state = KM_NS_KNOWN;
-    flux_timer_start(k->tick, TICK, TICK);
     *arg = k;
     return 0;
 }

@@ -56,7 +56,7 @@ void km_ns_work(struct km_ns *ns)
     km_follow_work(ns);
     km_watch_work(ns);
     km_load_work(ns);
-    content_trim(ns->content);
+    km_cache_work(ns);
 }
 
 /* Rank 0 is the root of the tree: the broker knows the way, past instances that are not loaded. */
@@ -356,6 +356,8 @@ struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
     list_init(&ns->reads);
     list_init(&ns->snapshots);
     list_init(&ns->uploads);
+    list_init(&ns->gcs);
+    list_init(&ns->gcs_sent);
     if (!(ns->name = strdup(name)) ||
         !(ns->fences = km_fences_create((uint32_t)flux_random(k->h))) ||
         !(ns->late = km_late_create()) || !(ns->watches = km_watches_create()) ||
@@ -399,8 +401,8 @@ bool km_ns_busy(const struct km_ns *ns)
 {
     return !list_empty(&ns->early) || !list_empty(&ns->vwaits) || !list_empty(&ns->forwards) ||
            !list_empty(&ns->reads) || !list_empty(&ns->serves) || !list_empty(&ns->followers) ||
-           !list_empty(&ns->snapshots) || !list_empty(&ns->uploads) || km_fence_count(ns) > 0 ||
-           km_watch_count(ns) > 0;
+           !list_empty(&ns->snapshots) || !list_empty(&ns->uploads) || !list_empty(&ns->gcs_sent) ||
+           km_fence_count(ns) > 0 || km_watch_count(ns) > 0;
 }
 
 void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
@@ -421,6 +423,7 @@ void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
     km_vwaits_shut(ns, errnum, why);
     km_snapshots_shut(ns, errnum, why);
     km_uploads_shut(ns, errnum, why);
+    km_gc_shut(ns, errnum, why);
     km_follow_shut(ns, errnum, why);
     if (errnum) {
         early_fail(ns, errnum, why);
@@ -444,6 +447,7 @@ void km_ns_destroy(struct km_ns *ns)
     km_watches_destroy(ns->watches);
     km_fences_destroy(ns->fences);
     km_late_destroy(ns, ns->late);
+    km_cache_forget(ns);
     kvsstore_destroy(ns->store);
     content_destroy(ns->content);
     free(ns->name);

@@ -78,7 +78,10 @@ struct km_ns {
     struct list_node reads;
     struct list_node snapshots;
     size_t nsnapshots;
-    struct list_node uploads; /* pieces of values on their way to the master */
+    struct list_node gcs;      /* master: who waits for garbage to be collected */
+    struct list_node gcs_sent; /* others: the master was asked */
+    size_t cached;             /* bytes that nobody needs, as in km.cached */
+    struct list_node uploads;  /* pieces of values on their way to the master */
     struct km_fences *fences;
     struct km_late *late; /* fences that were aborted */
     struct km_watches *watches;
@@ -273,6 +276,20 @@ void km_snapshots_shut(struct km_ns *ns, int errnum, const char *why);
 void km_uploads_shut(struct km_ns *ns, int errnum, const char *why);
 /* Let go of what no commit has named in time. */
 void km_uploads_expire(struct km_ns *ns);
+
+/* --- kvs_gc.c --- */
+
+/* Objects to be collected at a time. */
+unsigned km_gc_budget(const struct km_ns *ns, unsigned usual);
+/* That much was collected; is there more? */
+void km_gc_work(struct km_ns *ns, bool more);
+void km_gc_shut(struct km_ns *ns, int errnum, const char *why);
+
+/* --- kvs_cache.c --- */
+
+/* Give back what is cached beyond the bound. */
+void km_cache_work(struct km_ns *ns);
+void km_cache_forget(struct km_ns *ns); /* it is no more */
 
 /* --- kvs_answer.c --- */
 

@@ -34,7 +34,10 @@ struct km {
     struct list_node unrouted; /* namespaces that wait for it */
     idset_t *lost;             /* ranks */
     double born;
-    flux_watcher_t *tick; /* what is done now and then */
+    double expire;         /* seconds after which what nobody uses is dropped */
+    size_t cached;         /* bytes that nobody needs, in all namespaces */
+    flux_watcher_t *share; /* until all are looked at for that */
+    flux_watcher_t *tick;  /* what is done now and then */
     struct list_node subscribing;
 };
 
@@ -144,7 +147,19 @@ void km_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg);
 /* --- kvs_stats.c --- */
 
 void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+/* The namespace of a request that may name one, or has no payload: the primary.  As
+ * km_ns_request(). */
+struct km_ns *km_named_request(struct km *k, const flux_msg_t *msg, flux_handler_f cb);
 void km_dropcache_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+
+/* --- kvs_gc.c, kvs_cache.c --- */
+
+void km_gc_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+/* Drop what nobody used for a while, in all namespaces; how often to do so, in seconds. */
+void km_cache_expire(struct km *k);
+double km_cache_period(const struct km *k);
+/* Bring all namespaces down to their fair share. */
+void km_cache_share(struct km *k);
 
 /* --- kvs_commit.c, kvs_fence.c, kvs_load.c, kvs_read.c, kvs_watch.c --- */
 

@@ -17,7 +17,8 @@ struct stats {
     uint64_t version, objects, bytes, cached_objects, cached_bytes, cache_limit, hits, misses,
         dropped, lookups, readdirs, commits, root_changes, fences, fences_open, loads, served,
         watchers, watch_sent, watch_looked, fence_msgs_in, fence_bytes_in, fence_bytes_local,
-        namespaces_known, senders, snapshots;
+        namespaces_known, senders, snapshots, expired, cached_in_all, collected, uploads,
+        upload_bytes;
 };
 static const struct flux_field stats_fields[] = {
     FLUX_FIELD_BOOL(struct stats, master, FLUX_FIELD_REQUIRED),
@@ -45,6 +46,11 @@ static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct stats, namespaces_known, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, senders, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, snapshots, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, expired, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, cached_in_all, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, collected, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, uploads, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, upload_bytes, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, fence_msgs_in, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, fence_bytes_in, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, fence_bytes_local, FLUX_FIELD_REQUIRED),
@@ -72,27 +78,31 @@ static const struct flux_field request_fields[] = {
 };
 static const struct flux_schema request_schema = FLUX_SCHEMA(struct request, request_fields);
 
-static struct km_ns *namespace(flux_t *h, const flux_msg_t *msg, void *arg, flux_handler_f cb)
+struct km_ns *km_named_request(struct km *k, const flux_msg_t *msg, flux_handler_f cb)
 {
     struct request r = {KVS_NS_PRIMARY};
     json_t *owner = NULL;
     struct km_ns *ns;
 
-    if (flux_msg_payload(msg, NULL) && flux_request_decode(h, msg, &request_schema, &r, &owner) < 0)
+    if (flux_msg_payload(msg, NULL) &&
+        flux_request_decode(k->h, msg, &request_schema, &r, &owner) < 0)
         return NULL;
-    ns = km_ns_request(arg, msg, r.namespace, strlen(r.namespace), cb);
+    ns = km_ns_request(k, msg, r.namespace, strlen(r.namespace), cb);
     json_decref(owner);
     return ns;
 }
 
 void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km_ns *ns = namespace(h, msg, arg, km_stats_cb);
+    struct km_ns *ns = km_named_request(arg, msg, km_stats_cb);
     struct content_stats cs = {0};
+    struct kvsstore_stats ss = {0};
 
     if (!ns)
         return;
     content_get_stats(ns->content, &cs);
+    if (ns->store)
+        kvsstore_get_stats(ns->store, &ss);
     struct stats s = {
         .master = ns->master,
         .hash = ns->k->hash,
@@ -119,6 +129,11 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         .namespaces_known = hmap_count(ns->k->spaces),
         .senders = km_senders_count(ns->k->senders),
         .snapshots = all_snapshots(ns->k),
+        .expired = cs.expired,
+        .cached_in_all = ns->k->cached,
+        .collected = ss.collected,
+        .uploads = ss.uploads,
+        .upload_bytes = ss.upload_bytes,
         .fence_msgs_in = ns->st.fence_msgs_in,
         .fence_bytes_in = ns->st.fence_bytes_in,
         .fence_bytes_local = ns->st.fence_bytes_local,
@@ -128,7 +143,7 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 void km_dropcache_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km_ns *ns = namespace(h, msg, arg, km_dropcache_cb);
+    struct km_ns *ns = km_named_request(arg, msg, km_dropcache_cb);
     char json[48];
 
     if (!ns)

@@ -1,0 +1,113 @@
+/* kvs_cache.c - how much the namespaces of an instance may cache, and for how long.
+ *
+ * The bound content.cache-limit is for all namespaces here together.  Each may use it all as long as
+ * there is room; when there is not, one that works gives back what is too much, down to its fair
+ * share, and soon after that the others down to theirs.  What nobody used for content.expire
+ * (default 5 minutes; "inf": never) is given back anyway.
+ *
+ * Invariants:
+ *  1. km.cached is the sum of km_ns.cached, which are brought up to date when a namespace works.
+ *  2. Objects that are needed are not concerned.
+ *
+ * Failure: none.
+ */
+#include "config.h"
+#include <math.h>
+
+#include "kvs_private.h"
+
+#define SHARE_SECONDS 0.5 /* until all namespaces are looked at */
+
+static size_t cached(const struct km_ns *ns)
+{
+    struct content_stats st;
+
+    content_get_stats(ns->content, &st);
+    return st.free_bytes;
+}
+
+static void count(struct km_ns *ns)
+{
+    size_t now = cached(ns);
+
+    ns->k->cached += now - ns->cached;
+    ns->cached = now;
+}
+
+/* Bring one down to `bytes`. */
+static void shrink(struct km_ns *ns, size_t bytes)
+{
+    content_set_limit(ns->content, bytes);
+    content_trim(ns->content);
+    content_set_limit(ns->content, ns->k->cache_limit);
+    count(ns);
+}
+
+static size_t fair(const struct km *k)
+{
+    return k->cache_limit / hmap_count(k->spaces);
+}
+
+void km_cache_share(struct km *k)
+{
+    size_t share = fair(k);
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
+        struct km_ns *ns = val;
+        if (!ns->content)
+            continue;
+        count(ns);
+        if (ns->cached > share)
+            shrink(ns, share);
+    }
+}
+
+void km_cache_work(struct km_ns *ns)
+{
+    struct km *k = ns->k;
+    size_t over, share;
+
+    content_set_clock(ns->content, km_clock(k));
+    content_trim(ns->content);
+    count(ns);
+    if (k->cached <= k->cache_limit || hmap_count(k->spaces) < 2)
+        return;
+    over = k->cached - k->cache_limit;
+    share = fair(k);
+    if (ns->cached > share)
+        shrink(ns, ns->cached - share > over ? ns->cached - over : share);
+    if (k->cached > k->cache_limit && !flux_watcher_active(k->share))
+        flux_timer_start(k->share, SHARE_SECONDS, 0.);
+}
+
+void km_cache_forget(struct km_ns *ns)
+{
+    ns->k->cached -= ns->cached;
+    ns->cached = 0;
+}
+
+void km_cache_expire(struct km *k)
+{
+    uint32_t now = km_clock(k);
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
+        struct km_ns *ns = val;
+        if (!ns->content)
+            continue;
+        content_set_clock(ns->content, now);
+        if (isfinite(k->expire) && now > k->expire)
+            (void)content_expire(ns->content, now - (uint32_t)k->expire);
+        count(ns);
+    }
+}
+
+double km_cache_period(const struct km *k)
+{
+    double period = k->expire / 4;
+
+    return period > 15. ? 15. : period < 1. ? 1. : period;
+}
