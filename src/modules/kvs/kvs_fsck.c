@@ -301,16 +301,18 @@ static void dead(void *arg, const uint8_t *digest)
 
 static int roots(struct fsck *x)
 {
+    /* A namespace that has had no checkpoint began with an empty directory. */
+    const uint8_t *root = x->ns->has_root ? x->ns->root : kvsstore_root(x->store);
     errmsg_t err;
     uint64_t after = 0;
 
-    if (x->ns->has_root && kvsstore_load_root(x->store, x->ns->root, x->ns->version, &err) < 0)
-        return problem(x, &err);
     if (!x->ns->has_root && x->ns->version != 0) {
         say(x, true, "namespace '%s': version %llu, but no root", x->ns->name,
             (unsigned long long)x->ns->version);
         return 0;
     }
+    if (kvsstore_load_root(x->store, root, x->ns->version, &err) < 0)
+        return problem(x, &err);
     int rc = sqlfile_rows(x->file, x->ns->id, &after, row, x, &err);
     if (rc < 0 && x->err->text[0])
         return -1;
