@@ -31,6 +31,9 @@
 #include "libkvs/kvs_pack.h"
 #include "libkvs/kvsdisk.h"
 
+/* What waits here to be applied, or was sent on, is bounded: a flood is refused at its source. */
+#define WAITING_MAX 262144
+#define WAITING_BYTES (256u * 1024 * 1024)
 /* A root change takes at most so much, so that answers do not wait for ever in a flood. */
 #define BATCH_OPS 4096
 #define BATCH_BYTES (16u * 1024 * 1024)
@@ -44,12 +47,31 @@ struct forward {
     struct list_node node;
     struct km_ns *ns;
     flux_msg_t *req;
+    size_t size;
     flux_future_t *f;
 };
+
+static bool has_room(const struct km_ns *ns, size_t size)
+{
+    return ns->nwaiting < WAITING_MAX && size <= WAITING_BYTES - ns->waiting_bytes;
+}
+
+static void waits(struct km_ns *ns, size_t size)
+{
+    ns->nwaiting++;
+    ns->waiting_bytes += size;
+}
+
+static void waits_no_more(struct km_ns *ns, size_t size)
+{
+    ns->nwaiting--;
+    ns->waiting_bytes -= size;
+}
 
 static void forward_free(struct forward *w)
 {
     list_remove(&w->node);
+    waits_no_more(w->ns, w->size);
     flux_future_destroy(w->f);
     flux_msg_destroy(w->req);
     free(w);
@@ -79,6 +101,8 @@ static void forward(struct km_ns *ns, const flux_msg_t *msg)
     if (w) {
         w->ns = ns;
         w->req = flux_msg_incref(msg);
+        w->size = len;
+        waits(ns, len);
         list_init(&w->node);
         list_append(&ns->forwards, &w->node);
         w->f = km_upstream(ns, "kvs.commit", data, len, false);
@@ -122,6 +146,7 @@ static int enqueue(struct km_ns *ns, const flux_msg_t *msg, const void *txn, siz
     c->fence = fence;
     list_init(&c->node);
     list_append(&ns->commits, &c->node);
+    waits(ns, len);
     km_poke(ns);
     return 0;
 }
@@ -138,7 +163,10 @@ void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     if (km_decode(h, msg, &q) < 0 || !(ns = km_ns_request(arg, msg, q.ns, q.nslen, km_commit_cb)))
         return;
     ns->st.commits++;
-    if (!ns->master)
+    if (!has_room(ns, q.len))
+        flux_respond_error(h, msg, EAGAIN, "too many commits wait at rank %u: try again later",
+                           flux_rank(h));
+    else if (!ns->master)
         forward(ns, msg);
     else if (enqueue(ns, msg, q.body, q.len, NULL) < 0)
         flux_respond_error(h, msg, ENOMEM, "the master is out of memory for a commit");
@@ -155,6 +183,7 @@ static void commit_txn(const struct commit *c, const void **txn, size_t *len)
 static void commit_end(struct km_ns *ns, struct commit *c)
 {
     list_remove(&c->node);
+    waits_no_more(ns, c->len);
     if (c->fence)
         km_fence_done(ns, c->fence, c->errnum, c->err.text);
     else if (c->errnum)
@@ -434,6 +463,7 @@ void km_commit_shut(struct km_ns *ns, int errnum, const char *why)
     {
         struct commit *c = list_entry(n, struct commit, node);
         list_remove(n);
+        waits_no_more(ns, c->len);
         if (errnum && c->req)
             flux_respond_error(ns->h, c->req, errnum, "%s", why);
         flux_msg_destroy(c->req); /* its fence ends by itself */

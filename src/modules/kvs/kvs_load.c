@@ -29,6 +29,7 @@
 
 #define ABSENT 0xffffffffu
 #define LATER 0xfffffffeu
+#define SERVES_MAX 65536 /* kvs.load that wait for objects */
 #define ANSWER_MAX (32u * 1024 * 1024)
 
 /* --- waiting --- */
@@ -277,6 +278,7 @@ struct serve {
 
 static void serve_free(struct serve *s)
 {
+    s->ns->nserves--;
     list_remove(&s->node);
     km_wait_clear(&s->wait);
     flux_msg_destroy(s->req);
@@ -347,13 +349,14 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         flux_respond_error(h, msg, EPROTO, "request of %zu bytes is no list of objects", q.len);
         return;
     }
-    struct serve *s = calloc(1, sizeof(*s));
+    struct serve *s = ns->nserves < SERVES_MAX ? calloc(1, sizeof(*s)) : NULL;
     if (!s) {
         flux_respond_error(h, msg, ENOMEM, "out of memory");
         return;
     }
     s->ns = ns;
     s->req = flux_msg_incref(msg);
+    ns->nserves++;
     s->digests = d;
     s->n = q.len / dsize;
     list_init(&s->node);

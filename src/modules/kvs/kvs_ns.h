@@ -57,17 +57,19 @@ struct km_ns {
     flux_future_t *getroot;
     bool asked_master; /* of whom, and at which version known here, getroot was asked */
     uint64_t asked_at;
-    bool suspicious;             /* the store may have begun anew: ask the master */
+    bool suspicious; /* the store may have begun anew: ask the master */
+    size_t nvwaits;
     struct list_node vwaits;     /* kvs.wait-version, lowest version first */
     struct list_node refreshers; /* reads that need a newer root than this */
 
     /* commit */
-    struct list_node forwards; /* sent upstream */
-    struct list_node commits;  /* master: waiting to be applied */
-    struct km_wait *stall;     /* master: for bytes that the first of them needs */
-    flux_future_t *publish;    /* master: the setroot event being numbered */
-    bool announcing;           /* master: there was one already */
-    uint64_t published;        /* version it carries */
+    struct list_node forwards;      /* sent upstream */
+    struct list_node commits;       /* master: waiting to be applied */
+    size_t nwaiting, waiting_bytes; /* of both */
+    struct km_wait *stall;          /* master: for bytes that the first of them needs */
+    flux_future_t *publish;         /* master: the setroot event being numbered */
+    bool announcing;                /* master: there was one already */
+    uint64_t published;             /* version it carries */
 
     /* objects from upstream */
     struct list_node loads;  /* requests sent */
@@ -76,6 +78,7 @@ struct km_ns {
     size_t nwanted, wanted_cap;
 
     struct list_node reads;
+    size_t nreads, nserves; /* requests among these */
     struct list_node snapshots;
     size_t nsnapshots;
     struct list_node gcs;      /* master: who waits for garbage to be collected */

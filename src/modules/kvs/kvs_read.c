@@ -25,6 +25,7 @@
 #include "libkvs/kvsvalue.h"
 
 #define REFRESH_MAX 10
+#define READS_MAX 262144 /* that wait for objects, of a namespace at an instance */
 
 static void step(struct km_read *r);
 
@@ -150,6 +151,7 @@ struct reqread {
 
 static void reqread_free(struct reqread *q)
 {
+    q->read.ns->nreads--;
     flux_msg_destroy(q->req);
     free(q);
 }
@@ -211,6 +213,11 @@ static void request(struct km *k, const flux_msg_t *msg, bool list, flux_handler
         ns->st.readdirs++;
     else
         ns->st.lookups++;
+    if (ns->nreads >= READS_MAX) {
+        flux_respond_error(k->h, msg, EAGAIN, "%d reads wait for objects at rank %u: try again",
+                           READS_MAX, flux_rank(k->h));
+        return;
+    }
     struct reqread *q = calloc(1, sizeof(*q));
     if (!q) {
         flux_respond_error(ns->h, msg, ENOMEM, "out of memory for a request");
@@ -232,6 +239,7 @@ static void request(struct km *k, const flux_msg_t *msg, bool list, flux_handler
         }
     }
     q->req = flux_msg_incref(msg);
+    ns->nreads++;
     km_read_start(r);
 }
 

@@ -18,6 +18,8 @@
 
 #include "kvs_private.h"
 
+#define WAITS_MAX 262144 /* of a namespace at an instance */
+
 struct vwait {
     struct list_node node;
     struct km_claim claim;
@@ -36,6 +38,7 @@ static void respond_version(struct km_ns *ns, const flux_msg_t *req)
 static void vwait_free(struct vwait *v)
 {
     list_remove(&v->node);
+    v->ns->nvwaits--;
     km_claim_drop(v->ns->k->senders, &v->claim);
     flux_msg_destroy(v->msg);
     free(v);
@@ -119,15 +122,22 @@ void km_version_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 static void wait_for(struct km_ns *ns, const flux_msg_t *msg, uint64_t version)
 {
-    struct vwait *v = calloc(1, sizeof(*v));
+    struct vwait *v;
     struct list_node *after;
 
+    if (ns->nvwaits >= WAITS_MAX) {
+        flux_respond_error(ns->h, msg, EAGAIN, "%d requests wait for versions at rank %u: too many",
+                           WAITS_MAX, flux_rank(ns->h));
+        return;
+    }
+    v = calloc(1, sizeof(*v));
     if (!v || km_claim(ns->k->senders, &v->claim, msg, vwait_gone) < 0) {
         flux_respond_error(ns->h, msg, ENOMEM, "the store is out of memory");
         free(v);
         return;
     }
     v->ns = ns;
+    ns->nvwaits++;
     v->msg = flux_msg_incref(msg);
     v->version = version;
     list_init(&v->node);

@@ -29,6 +29,8 @@
 #include "kvs_delta.h"
 #include "kvs_private.h"
 
+#define WATCHERS_MAX 262144 /* of a namespace at an instance */
+
 struct mark {
     uint8_t *data; /* type and what identifies the contents; NULL: not known */
     size_t len;
@@ -574,6 +576,11 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     }
     if (!flux_msg_has_flag(msg, FLUX_MSGF_STREAMING) || q.reflen) {
         flux_respond_error(h, msg, EPROTO, "a watch must be a streaming request without a root");
+        return;
+    }
+    if (ws->count >= WATCHERS_MAX) {
+        flux_respond_error(h, msg, EAGAIN, "there are %d watchers at rank %u: too many",
+                           WATCHERS_MAX, flux_rank(h));
         return;
     }
     struct watcher *w = watcher_new(&q);
