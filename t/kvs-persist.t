@@ -114,6 +114,40 @@ ok "find all again" session 1 "${with[@]}" -- "$durable" check "$TEST_DIR/record
 ok "and when they do not wait for each other" killed -- "$durable" run "$TEST_DIR/record" 1 4 200
 ok "also after a kill" session 2 "${with[@]}" -- "$durable" check "$TEST_DIR/record" 1 4
 
+# --- large values ------------------------------------------------------------------------------
+
+# They leave memory when they are on disk, and are read again: by look-ups, by other ranks, by an append.
+fresh
+stat_of() {
+    "$FLUX" kvs stats --json | tr -d '" ' | tr ',{}' '\n' | sed -n "s/^$1://p"
+}
+small_enough() {
+    [ "$(stat_of bytes)" -lt 6000000 ]
+}
+hold 2 "${with[@]}" --set=content.cache-limit=1M --set=kvs.checkpoint-interval=50ms
+for i in 1 2 3 4 5 6 7 8; do
+    head -c 3000000 /dev/urandom >"v$i"
+    "$FLUX" kvs put --raw "v$i=-" <"v$i"
+done
+ok "large values leave memory" wait_until 20 small_enough
+bad=0
+for i in 1 2 3 4 5 6 7 8; do
+    "$FLUX" kvs get --raw "v$i" | cmp - "v$i" || bad=1
+    "$FLUX" exec -r 1 "$FLUX" kvs get --raw "v$i" | cmp - "v$i" || bad=1
+done
+is $bad 0 "and are read again"
+"$FLUX" kvs dropcache >/dev/null
+ok "what is on disk only is appended to" "$FLUX" kvs put --append v1=more
+printf more >>v1
+ok "and is right" sh -c "'$FLUX' kvs get --raw v1 | cmp - v1"
+"$FLUX" kvs put --append v2=more --append v3=more
+printf more >>v2
+release
+ok "an append is replayed" killed -- sh -c "'$FLUX' kvs dropcache >dropped && '$FLUX' kvs put --append v2=again"
+printf again >>v2
+ok "on what is on disk only" session 1 "${with[@]}" -- sh -c "'$FLUX' kvs get --raw v2 | cmp - v2"
+ok "and all is sound" "$fsck" "$state"
+
 # --- in the session -----------------------------------------------------------------------------
 
 fresh

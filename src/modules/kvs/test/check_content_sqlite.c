@@ -592,6 +592,7 @@ int main(void)
     Suite *suite = suite_create("content_sqlite");
     TCase *tc = tcase_create("content_sqlite");
 
+    tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, comes_back);
     tcase_add_test(tc, groups);
