@@ -166,6 +166,20 @@ void kvs_op_get_chunks(const struct kvs_op *op, struct kvs_op_chunks *ch)
     ch->digests = op->value + 8;
 }
 
+bool kvs_txn_has(const void *data, size_t len, enum kvs_op_type type)
+{
+    const uint8_t *p = data, *end = p + len;
+    for (p += KVS_TXN_HEADER; end - p >= OP_HEADER;) {
+        size_t size = OP_HEADER + (size_t)get16(p + 2) + get32(p + 4);
+        if (p[0] == type)
+            return true;
+        if (size > (size_t)(end - p))
+            break;
+        p += size;
+    }
+    return false;
+}
+
 int kvs_txn_open(struct kvs_txn_iter *it, const void *data, size_t len, uint32_t *nops,
                  errmsg_t *err)
 {

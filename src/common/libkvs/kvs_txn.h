@@ -84,6 +84,10 @@ int kvs_txn_open(struct kvs_txn_iter *it, const void *data, size_t len, uint32_t
  * EMSGSIZE. */
 int kvs_txn_next(struct kvs_txn_iter *it, struct kvs_op *op, errmsg_t *err);
 
+/* Has a transaction that was found good an operation of this type?  Much faster than to look for it
+ * with next(). */
+bool kvs_txn_has(const void *data, size_t len, enum kvs_op_type type);
+
 /* Under construction. */
 struct kvs_txn_buf {
     uint8_t *data; /* encoded, always complete; NULL when there is nothing yet */

@@ -221,7 +221,8 @@ static int keep_chunks(struct km_ns *ns, const void *txn, size_t len)
     struct kvs_txn_iter it;
     struct kvs_op op;
     int rc = 0;
-    if (kvs_pack_is(txn, len) || kvs_txn_open(&it, txn, len, NULL, NULL) < 0)
+    if (kvs_pack_is(txn, len) || !kvs_txn_has(txn, len, KVS_OP_PUTCHUNKS) ||
+        kvs_txn_open(&it, txn, len, NULL, NULL) < 0)
         return 0;
     while (rc == 0 && kvs_txn_next(&it, &op, NULL) == 1) {
         struct kvs_op_chunks c;

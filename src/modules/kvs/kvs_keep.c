@@ -450,6 +450,8 @@ static void row_done(struct km_disk_req *r)
         kp->stuck = 0;
         row_durable(kp, w);
         rows_pass(kp);
+        if (kp->unsent_bytes > UNSENT_MAX / 2 && !kp->nsent)
+            km_keep_flush(kp);
     } else if (kp->d->interval) {
         kp->unsent_bytes += w->iov.iov_len;
         kp->stuck = errnum;
