@@ -132,6 +132,42 @@ only_two() {
 }
 ok "and forgotten at rank 4" wait_until 10 only_two
 
+# Instances that are reloaded: one on the way, that of the master, that of the directory.
+flux_at() {
+    local rank=$1
+    shift
+    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$FLUX" "$@"
+}
+ok "two more" at 0 create d 4
+ok "of them" at 0 create e 5
+at 6 -N d put k v >/dev/null
+at 6 -N e put k v >/dev/null
+FLUX_URI=${FLUX_URI%/*/local}/6/local "$PROBE" -N e watch k 0 2 >watch.reload 2>&1 &
+watcher=$!
+ok "a watcher" wait_until 10 hears watch.reload "value 1 v"
+ok "reload an instance on the way" flux_at 2 module reload kvs
+at 3 -N e put k w >/dev/null
+ok "the watcher goes on" wait "$watcher"
+is "$(tail -n 1 watch.reload)" "value 1 w" "and hears"
+fails "a master does not lose what it has" flux_at 4 module reload kvs
+like "$err" "store" "with a sentence"
+ok "unless it is forced" flux_at 4 module reload --force kvs
+gone() {
+    at 0 list | grep -q "^d [0-9]* 4 lost"
+}
+ok "then it is listed as lost" wait_until 10 gone
+fails "and cannot be used" at 6 -N d get k
+like "$err" "^EHOSTUNREACH: .{10}" "with a sentence"
+ok "remove it" at 6 remove d
+ok "reload the directory" flux_at 0 module reload --force kvs
+again() {
+    at 3 list | grep -q "^e [0-9]* 5 live"
+}
+ok "it learns of the others" wait_until 10 again
+is "$(at 1 -N e get k)" w "which are as they were"
+ok "remove it, too" at 1 remove e
+at 0 put after 1 >/dev/null
+
 # Loss of a rank with a master; ranks 3 and 4 are leaves.
 ok "one at rank 3" at 0 create c 3
 at 4 -N c put k v >/dev/null
