@@ -15,7 +15,6 @@
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvsdiff.h"
 #include "libkvs/kvsstore.h"
-#include "libkvs/kvsvalue.h"
 #include "libkvs/kvswalk.h"
 
 /* Processor time: nothing here waits, and other programs do not count. */
@@ -60,12 +59,15 @@ static void commit(struct bench *x, struct kvs_txn_buf *t)
 /* Fill directory `dir` with `n` small keys, `batch` in one commit. */
 static void fill(struct bench *x, const char *dir, unsigned n, unsigned batch)
 {
+    static unsigned turn; /* values differ from those that may be there */
     struct kvs_txn_buf t = {0};
-    char key[64];
+    char key[64], val[16];
 
+    turn++;
     for (unsigned i = 0; i < n; i++) {
         snprintf(key, sizeof(key), "%s.key-%u", dir, i);
-        put(&t, key, "12345678", 8);
+        snprintf(val, sizeof(val), "%08u", i + turn);
+        put(&t, key, val, 8);
         if (t.nops == batch || i == n - 1)
             commit(x, &t);
     }
@@ -149,12 +151,18 @@ static void unlink_all(struct bench *x, const char *dir);
 
 static void bench_batch(struct bench *x, unsigned batch)
 {
-    enum { N = 200000 };
+    unsigned n = batch < 100 ? 50000 : 200000;
     double begin = now();
 
-    fill(x, "batch", N, batch);
-    printf("new keys, %6u in a commit: %9.0f per second\n", batch, N / (now() - begin));
+    fill(x, "batch", n, batch);
+    printf("new keys, %6u in a commit: %9.0f per second\n", batch, n / (now() - begin));
+    begin = now();
+    for (unsigned i = 0; i < n; i += 10000)
+        fill(x, "some", 10000, batch);
+    printf("overwrites of 10000 keys, %6u in a commit: %9.0f per second\n", batch,
+           n / (now() - begin));
     unlink_all(x, "batch");
+    unlink_all(x, "some");
     collect_all(x);
 }
 
@@ -292,14 +300,14 @@ static void section_garbage(struct bench *x)
     for (unsigned i = 0; i < N; i++) {
         snprintf(key, sizeof(key), "some.key-%u", i);
         put(&t, key, "12345678", 8);
-        if (t.nops == 100)
+        if (t.nops == 1000)
             commit(x, &t);
     }
     for (unsigned i = 0; i < N; i++) {
         int len = snprintf(key, sizeof(key), "some.key-%u", i);
         if (kvs_txn_buf_add(&t, KVS_OP_UNLINK, 0, key, (size_t)len, NULL, 0, NULL) < 0)
             die("an unlink was refused");
-        if (t.nops == 100)
+        if (t.nops == 1000)
             commit(x, &t);
     }
     collect_all(x);
@@ -313,7 +321,6 @@ static void section_values(struct bench *x)
 {
     static char data[1 << 20];
     struct kvs_txn_buf t = {0};
-    struct treeobj_entry e;
     double begin;
 
     for (size_t mib = 0; mib < 1024; mib++) {
@@ -341,16 +348,6 @@ static void section_values(struct bench *x)
         commit(x, &t);
     }
     printf("copy of a directory of 1000000 keys: %.2f us\n", (now() - begin) / 1000 * 1e6);
-    x->miss.n = 0;
-    if (kvswalk_find(x->c, kvsstore_root(x->s), "v", 1, 0, &e, NULL, &x->miss, NULL) < 0)
-        die("the value is not there");
-    begin = now();
-    for (uint64_t at = 0; at + sizeof(data) <= e.len; at += sizeof(data)) {
-        if (kvsvalue_read(x->c, &e, at, sizeof(data), data, &x->miss, NULL) < 0)
-            die("a read failed");
-    }
-    printf("read of %.0f MiB: %.0f MiB/s\n", (double)e.len / 1048576,
-           (double)e.len / 1048576 / (now() - begin));
 }
 
 struct paging {
