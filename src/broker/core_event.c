@@ -15,7 +15,7 @@
  *  1. `last` only grows, by one, except when the parent says that events are lost (logged as an
  * error).
  *  2. The log holds the events up to `last` without a gap, at most event_buffer bytes of them (and
- * one).
+ * one); that of a broker without children holds none.
  *  3. An event reaches a subscriber once, however many of its prefixes match.
  *  4. An event that is accepted while another is passed on (a subscriber published it at once) is
  * passed on after it.
@@ -31,6 +31,7 @@
 #include <string.h>
 
 #include "core_private.h"
+#include "eventlog.h"
 
 #define EARLY_MAX 1024
 #define SUBSCRIPTIONS_MAX 4096 /* prefixes of one endpoint: each event is compared with all */
@@ -41,11 +42,8 @@ struct queued {
 };
 
 struct event_log {
-    flux_msg_t **ring; /* power of two */
-    size_t cap;
-    size_t count;
-    size_t bytes;
-    uint64_t last; /* newest event accepted; the log holds last-count+1 .. last */
+    eventlog_t *past;
+    uint64_t last; /* newest event accepted, and the newest of `past` */
     uint64_t seen; /* newest event that came, accepted or dropped for a gap before it */
     bool replaying;
     bool passing_on;
@@ -67,17 +65,7 @@ int event_init(core_t *c)
     if (!(c->events = calloc(1, sizeof(*c->events))))
         return -1;
     list_init(&c->events->queue);
-    return 0;
-}
-
-static void log_drop_oldest(struct event_log *l)
-{
-    flux_msg_t **slot = &l->ring[(l->last - l->count + 1) & (l->cap - 1)];
-
-    l->bytes -= flux_msg_encoded_size(*slot);
-    flux_msg_destroy(*slot);
-    *slot = NULL;
-    l->count--;
+    return (c->events->past = eventlog_create(c->cfg.event_buffer)) ? 0 : -1;
 }
 
 static void drop_early(struct event_log *l)
@@ -93,8 +81,7 @@ static void drop_early(struct event_log *l)
 void event_destroy(core_t *c)
 {
     if (c->events) {
-        while (c->events->count > 0)
-            log_drop_oldest(c->events);
+        eventlog_destroy(c->events->past);
         drop_early(c->events);
         LIST_FOREACH_SAFE(it, tmp, &c->events->queue)
         {
@@ -102,7 +89,6 @@ void event_destroy(core_t *c)
             flux_msg_destroy(q->msg);
             free(q);
         }
-        free(c->events->ring);
         free(c->events);
         c->events = NULL;
     }
@@ -113,40 +99,14 @@ uint64_t core_event_seq(const core_t *c)
     return c->events->last;
 }
 
-static int log_grow(struct event_log *l)
-{
-    size_t cap = l->cap ? l->cap * 2 : 64;
-    flux_msg_t **ring = calloc(cap, sizeof(*ring));
-
-    if (!ring)
-        return -1;
-    for (size_t i = 0; i < l->count; i++) {
-        uint64_t seq = l->last - i;
-        ring[seq & (cap - 1)] = l->ring[seq & (l->cap - 1)];
-    }
-    free(l->ring);
-    l->ring = ring;
-    l->cap = cap;
-    return 0;
-}
-
-/* Keep the event that makes `last` grow by one. */
-static void log_append(core_t *c, flux_msg_t *msg)
+/* Keep the event that makes `last` grow by one; nobody asks a leaf for it. */
+static void log_append(core_t *c, const flux_msg_t *msg)
 {
     struct event_log *l = c->events;
 
-    if (l->count == l->cap && log_grow(l) < 0) {
-        while (l->count > 0)
-            log_drop_oldest(l);
-        l->last++;
-        return;
-    }
     l->last++;
-    l->count++;
-    l->ring[l->last & (l->cap - 1)] = flux_msg_incref(msg);
-    l->bytes += flux_msg_encoded_size(msg);
-    while (l->count > 1 && l->bytes > c->cfg.event_buffer)
-        log_drop_oldest(l);
+    if (c->nchildren > 0)
+        (void)eventlog_append(l->past, msg);
 }
 
 static bool subscribed(endpoint_t *ep, const char *topic)
@@ -279,8 +239,7 @@ void event_set_last(core_t *c, uint64_t seq)
 {
     struct event_log *l = c->events;
 
-    while (l->count > 0)
-        log_drop_oldest(l);
+    eventlog_clear(l->past);
     l->last = seq;
     if (l->early) {
         typeof(l->early) early = l->early;
@@ -293,10 +252,28 @@ void event_set_last(core_t *c, uint64_t seq)
         ask_replay(c);
 }
 
+struct replay {
+    core_t *c;
+    struct peer *child;
+};
+
+static int replay_one(void *arg, flux_msg_t *msg)
+{
+    struct replay *r = arg;
+
+    if (r->c->link->send(r->c->link_arg, CORE_TREE, r->child->rank, msg, true) < 0) {
+        flux_msg_destroy(msg);
+        return -1;
+    }
+    r->c->stats.tree_down++;
+    return 0;
+}
+
 void event_replay(core_t *c, struct peer *child, uint64_t from)
 {
     struct event_log *l = c->events;
-    uint64_t first = l->last - l->count + 1;
+    uint64_t first = l->last - eventlog_count(l->past) + 1;
+    struct replay r = {c, child};
     flux_msg_t *msg;
     char json[40];
 
@@ -311,14 +288,8 @@ void event_replay(core_t *c, struct peer *child, uint64_t from)
         }
         from = first;
     }
-    for (uint64_t seq = from; seq <= l->last; seq++) {
-        msg = flux_msg_incref(l->ring[seq & (l->cap - 1)]);
-        if (c->link->send(c->link_arg, CORE_TREE, child->rank, msg, true) < 0) {
-            flux_msg_destroy(msg);
-            return;
-        }
-        c->stats.tree_down++;
-    }
+    if (from <= l->last && eventlog_each(l->past, from - first, replay_one, &r) < 0)
+        return;
     snprintf(json, sizeof(json), "{\"last\":%llu}", (unsigned long long)l->last);
     if ((msg = flux_msg_create(FLUX_MSG_CONTROL, "event.replayed"))) {
         if (flux_msg_set_json(msg, json) == 0)
@@ -338,8 +309,7 @@ void event_skip(core_t *c, uint64_t to)
         c, LOG_CRIT,
         "rank %u missed events %llu to %llu, which its parent keeps no longer: raise event.buffer",
         c->cfg.rank, (unsigned long long)l->last + 1, (unsigned long long)to);
-    while (l->count > 0)
-        log_drop_oldest(l);
+    eventlog_clear(l->past);
     l->last = to;
 }
 

@@ -1,0 +1,152 @@
+/* eventlog.c - the events of the past, as bytes in a few large pieces.
+ *
+ * They stay for long, and thousands of them; as messages, each an allocation among those of the
+ * moment, they would hold on to pages all over the heap.
+ *
+ * Invariants:
+ *  1. A segment holds whole frames, one after the other, from `begin` to `end`; no segment in the
+ *     list is empty.
+ *  2. `bytes` is the sum of all frames, at most `limit` unless there is one only.
+ *
+ * Failure: without memory for an event the log is empty.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#include "eventlog.h"
+#include "libutil/list.h"
+
+#define SEGMENT_SIZE (256 * 1024)
+
+struct segment {
+    struct list_node node;
+    size_t begin;
+    size_t end;
+    size_t size;
+    char data[];
+};
+
+struct eventlog {
+    struct list_node segments; /* oldest first */
+    size_t limit;
+    size_t bytes;
+    size_t count;
+};
+
+eventlog_t *eventlog_create(size_t limit)
+{
+    eventlog_t *l = calloc(1, sizeof(*l));
+
+    if (l) {
+        list_init(&l->segments);
+        l->limit = limit;
+    }
+    return l;
+}
+
+static void segment_free(struct segment *s)
+{
+    list_remove(&s->node);
+    free(s);
+}
+
+void eventlog_clear(eventlog_t *l)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&l->segments)))
+        segment_free(list_entry(n, struct segment, node));
+    l->bytes = l->count = 0;
+}
+
+void eventlog_destroy(eventlog_t *l)
+{
+    if (l) {
+        int saved = errno;
+        eventlog_clear(l);
+        free(l);
+        errno = saved;
+    }
+}
+
+size_t eventlog_count(const eventlog_t *l)
+{
+    return l->count;
+}
+
+/* Of the frame at `at`: it was written here, so it is good. */
+static size_t frame_size(const struct segment *s, size_t at)
+{
+    return (size_t)flux_msg_frame_size(s->data + at, s->end - at, NULL);
+}
+
+static void drop_oldest(eventlog_t *l)
+{
+    struct segment *s = list_entry(list_first(&l->segments), struct segment, node);
+    size_t size = frame_size(s, s->begin);
+
+    s->begin += size;
+    l->bytes -= size;
+    l->count--;
+    if (s->begin == s->end)
+        segment_free(s);
+}
+
+/* The segment that has room for `size` bytes, at its end. */
+static struct segment *room(eventlog_t *l, size_t size)
+{
+    struct segment *s = NULL;
+
+    if (!list_empty(&l->segments))
+        s = list_entry(l->segments.prev, struct segment, node);
+    if (s && s->size - s->end >= size)
+        return s;
+    if (size < SEGMENT_SIZE)
+        size = SEGMENT_SIZE;
+    if (!(s = malloc(sizeof(*s) + size)))
+        return NULL;
+    s->begin = s->end = 0;
+    s->size = size;
+    list_append(&l->segments, &s->node);
+    return s;
+}
+
+int eventlog_append(eventlog_t *l, const flux_msg_t *msg)
+{
+    size_t size = flux_msg_encoded_size(msg);
+    struct segment *s;
+
+    while (l->count > 0 && l->bytes + size > l->limit)
+        drop_oldest(l);
+    if (!(s = room(l, size))) {
+        eventlog_clear(l);
+        errno = ENOMEM;
+        return -1;
+    }
+    flux_msg_encode(msg, s->data + s->end);
+    s->end += size;
+    l->bytes += size;
+    l->count++;
+    return 0;
+}
+
+int eventlog_each(const eventlog_t *l, size_t skip, eventlog_f cb, void *arg)
+{
+    LIST_FOREACH(it, &l->segments)
+    {
+        struct segment *s = list_entry(it, struct segment, node);
+        size_t size;
+        for (size_t at = s->begin; at < s->end; at += size) {
+            flux_msg_t *msg;
+            size = frame_size(s, at);
+            if (skip > 0) {
+                skip--;
+                continue;
+            }
+            if (!(msg = flux_msg_decode(s->data + at, size, NULL)) || cb(arg, msg) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,25 @@
+/* The events of the past that a broker can send again: encoded, one after the other.
+ * Thread rules: a log belongs to one thread. */
+#ifndef BROKER_EVENTLOG_H
+#define BROKER_EVENTLOG_H
+
+#include "libflux/msg.h"
+
+typedef struct eventlog eventlog_t;
+
+/* Keeps at most `limit` bytes of events (and one).  NULL with ENOMEM. */
+eventlog_t *eventlog_create(size_t limit);
+void eventlog_destroy(eventlog_t *l); /* NULL-safe, keeps errno */
+
+/* Forget all. */
+void eventlog_clear(eventlog_t *l);
+/* Add the newest.  -1 with ENOMEM: then all are forgotten, this one too. */
+int eventlog_append(eventlog_t *l, const flux_msg_t *msg);
+size_t eventlog_count(const eventlog_t *l);
+
+/* Those after the oldest `skip`, from old to new; cb() takes the message over, and may not change the
+ * log.  Ends when it returns -1.  -1 then, and with ENOMEM. */
+typedef int (*eventlog_f)(void *arg, flux_msg_t *msg);
+int eventlog_each(const eventlog_t *l, size_t skip, eventlog_f cb, void *arg);
+
+#endif
