@@ -245,14 +245,14 @@ START_TEST(does_not_fit)
     struct treeobj_child child[TREEOBJ_FAN] = {{0}};
     struct treeobj_entry e[17];
 
-    char names[17][8];
+    char names[17][16];
     size_t len;
 
     if (_i == 0) {
         /* Two leaves, where 33 entries would be needed: 16 + 17 names at the top. */
         for (int half = 0; half < 2; half++) {
             for (int i = 0; i < 17; i++) {
-                snprintf(names[i], 8, "%02d", i);
+                snprintf(names[i], sizeof(names[i]), "%02d", i);
                 e[i] = (struct treeobj_entry){
                     .name = names[i], .namelen = 2, .type = TREEOBJ_VALUE, .len = 1};
                 e[i].data = (const uint8_t *)(half ? "a" : "b");
