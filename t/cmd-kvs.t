@@ -307,6 +307,7 @@ is "$(kvs wait "${v%% *}")" "$v" "version and wait"
 ok "stats" kvs stats
 json "v['version'] == ${v%% *}" "are of that namespace"
 ok "dropcache" kvs dropcache
+ok "gc" kvs gc
 ok "unlink" kvs unlink -R c2 k l m
 is "$(kvs ls)" "" "all is gone"
 unset FLUX_KVS_NAMESPACE
@@ -322,11 +323,12 @@ like "$err" three "names it"
 kvs put --if-absent counter=0
 for who in 1 2 3; do
     for i in 1 2 3 4 5; do
-        until
-            tag=$(kvs get --tag counter)
-            n=$(kvs get counter)
+        code=3
+        while [ "$code" -eq 3 ]; do
+            tag=$(kvs get --tag counter) n=$(kvs get counter)
             kvs put --if-tag="$tag" counter=$((n + 1)) 2>>"counter.$who"
-        do :; done
+            code=$?
+        done
     done &
     pids[who]=$!
 done
@@ -355,6 +357,9 @@ json 'v["version"] > 0 and v["commits"] > 0' "are JSON"
 ok "dropcache" kvs dropcache
 ok "dropcache --json" kvs dropcache --json
 json 'v["dropped"] >= 0' "says how many"
+ok "gc" kvs gc
+ok "gc --json" kvs gc --json
+json 'type(v) is dict' "is an object"
 
 release
 is "$status" 0 "the session ends well"
