@@ -1,8 +1,8 @@
 /* arena.c - memory that is freed all at once.
  *
  * Blocks of 64 KiB (larger for a larger request) in a list; the newest is being filled.  A reset
- * frees all but the first, so that a root change of the usual size never asks the system for
- * memory.
+ * puts them aside, 4 MiB at most, so that root changes of the usual size never ask the system for
+ * memory; what was put aside and not needed goes block by block, one with each reset.
  *
  * Failure: NULL with ENOMEM; what was handed out before stays valid.
  */
@@ -14,6 +14,7 @@
 #include "arena.h"
 
 #define BLOCK 65536
+#define SPARE_MAX 64 /* blocks put aside */
 
 struct block {
     struct block *prev;
@@ -23,6 +24,8 @@ struct block {
 
 struct arena {
     struct block *top;
+    struct block *spare;
+    unsigned nspare;
 };
 
 arena_t *arena_create(void)
@@ -30,18 +33,40 @@ arena_t *arena_create(void)
     return calloc(1, sizeof(arena_t));
 }
 
+static void free_blocks(struct block *b)
+{
+    while (b) {
+        struct block *prev = b->prev;
+        free(b);
+        b = prev;
+    }
+}
+
 void arena_destroy(arena_t *a)
 {
     if (!a)
         return;
     int saved = errno;
-    while (a->top) {
-        struct block *prev = a->top->prev;
-        free(a->top);
-        a->top = prev;
-    }
+    free_blocks(a->top);
+    free_blocks(a->spare);
     free(a);
     errno = saved;
+}
+
+/* A block for at least `need` bytes. */
+static struct block *new_block(arena_t *a, size_t need)
+{
+    struct block *b = a->spare;
+    if (b && need <= BLOCK) {
+        a->spare = b->prev;
+        a->nspare--;
+        return b;
+    }
+    size_t bytes = need > BLOCK ? need : BLOCK;
+    b = malloc(sizeof(*b) + bytes);
+    if (b)
+        b->size = bytes;
+    return b;
 }
 
 void *arena_alloc(arena_t *a, size_t size)
@@ -49,13 +74,10 @@ void *arena_alloc(arena_t *a, size_t size)
     size_t need = (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
     struct block *b = a->top;
     if (!b || b->size - b->used < need) {
-        size_t bytes = need > BLOCK ? need : BLOCK;
-        b = malloc(sizeof(*b) + bytes);
-        if (!b)
+        if (!(b = new_block(a, need)))
             return NULL;
         b->prev = a->top;
         b->used = 0;
-        b->size = bytes;
         a->top = b;
     }
     void *p = b->data + b->used;
@@ -65,15 +87,20 @@ void *arena_alloc(arena_t *a, size_t size)
 
 void arena_reset(arena_t *a)
 {
-    while (a->top && a->top->prev) {
-        struct block *prev = a->top->prev;
-        free(a->top);
-        a->top = prev;
+    struct block *b = a->spare; /* not needed this time */
+    if (b) {
+        a->spare = b->prev;
+        a->nspare--;
+        free(b);
     }
-    if (a->top && a->top->size > BLOCK) {
-        free(a->top);
-        a->top = NULL;
+    while ((b = a->top)) {
+        a->top = b->prev;
+        if (b->size == BLOCK && a->nspare < SPARE_MAX) {
+            b->prev = a->spare;
+            a->spare = b;
+            a->nspare++;
+        } else {
+            free(b);
+        }
     }
-    if (a->top)
-        a->top->used = 0;
 }
