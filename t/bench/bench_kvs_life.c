@@ -31,9 +31,10 @@
 #define SLICE 20         /* the first and the last 20th of the jobs are compared */
 #define WATCHERS 1000    /* of keys that do not change */
 #define RANKS_MAX 16     /* whose memory is watched */
-#define QUIET 8          /* times that memory must be the same */
+#define QUIET 20         /* times that memory must be the same */
+#define QUIET_DISK 60    /* longer than a checkpoint waits for a pause */
 #define QUIET_PAUSE 0.25 /* seconds between */
-#define QUIET_MAX 120    /* times at most */
+#define QUIET_MAX 200    /* times at most */
 #define MIB 1048576.
 
 struct life {
@@ -109,7 +110,7 @@ static void measure(struct life *l, struct room *room)
     double least = 1e9;
     int same = 0;
 
-    for (int i = 0; i < QUIET_MAX && same < QUIET; i++) {
+    for (int i = 0; i < QUIET_MAX && same < (l->statedir ? QUIET_DISK : QUIET); i++) {
         double sum = 0.;
         pause_for(l, QUIET_PAUSE);
         for (uint32_t k = 0; k < l->ranks; k++)
