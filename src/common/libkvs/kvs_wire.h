@@ -22,7 +22,6 @@
 #define KVS_STORE_MAX (1024u * 1024) /* bytes in one kvs.store */
 #define KVS_RANGE_MAX (1024u * 1024) /* bytes asked for in one look-up of a range */
 #define KVS_LOOKUP_MAX (16u << 20)   /* bytes of a value that come in one answer otherwise */
-#define KVS_DIGEST_MAX 32
 
 /* A root: answers to kvs.commit, kvs.fence, kvs.getroot, kvs.snapshot and kvs.follow; event
  * kvs.setroot.   u64 version, u8 length of ns, u8 length of reference, u16 0, ns, reference text */
