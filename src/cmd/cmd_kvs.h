@@ -92,8 +92,8 @@ int kvs_put_json(struct cmd *c, json_t *val);
 /* --- writing (cmd_kvs_write.c) --- */
 
 /* Wait for a commit: CMD_OK with *version and *ref (malloc'd; both may be NULL), or
- * KVS_GUARD_FAILED.  `f` is taken over. */
-int kvs_commit_wait(struct cmd *c, flux_future_t *f, uint64_t *version, char **ref);
+ * KVS_GUARD_FAILED if it was `guarded`.  `f` is taken over. */
+int kvs_commit_wait(struct cmd *c, flux_future_t *f, bool guarded, uint64_t *version, char **ref);
 /* Print version and reference as a JSON object. */
 int kvs_print_root(struct cmd *c, uint64_t version, const char *ref);
 

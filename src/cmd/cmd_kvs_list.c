@@ -319,7 +319,8 @@ static int walk_at_root(struct cmd *c, struct kvs_walk *w, const struct kvs_args
     if (!w->recursive) {
         rc = read_page(c, w->h, w->ns, key, w->flags, a->at, &first, &more);
         if (rc == CMD_OK && !more && first.kept <= BUDGET) {
-            qsort(first.item, first.n, sizeof(*first.item), compare_items);
+            if (first.n > 0)
+                qsort(first.item, first.n, sizeof(*first.item), compare_items);
             rc = walk_list(c, w, key, ".", &first, 0);
         }
         kvs_list_free(&first);

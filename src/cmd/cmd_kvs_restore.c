@@ -58,7 +58,7 @@ static int finish_commit(struct restore *r)
         return 0;
     free(r->ref);
     r->ref = NULL;
-    if (kvs_commit_wait(r->c, f, &r->version, &r->ref) != CMD_OK) {
+    if (kvs_commit_wait(r->c, f, false, &r->version, &r->ref) != CMD_OK) {
         r->said = true;
         return -1;
     }

@@ -43,14 +43,14 @@ struct write_spec {
 
 /* --- commit --- */
 
-int kvs_commit_wait(struct cmd *c, flux_future_t *f, uint64_t *version, char **ref)
+int kvs_commit_wait(struct cmd *c, flux_future_t *f, bool guarded, uint64_t *version, char **ref)
 {
     const char *text;
     errmsg_t err;
     int rc = CMD_OK;
 
     if (cmd_wait(c, f, -1., "the commit") < 0)
-        rc = f && flux_future_errnum(f) == EAGAIN ? KVS_GUARD_FAILED : CMD_FAIL;
+        rc = guarded && f && flux_future_errnum(f) == EAGAIN ? KVS_GUARD_FAILED : CMD_FAIL;
     else if (flux_kvs_commit_get(f, version, &text, &err) < 0)
         rc = cmd_error(c, "%s", err.text);
     else if (ref && !(*ref = strdup(text)))
@@ -62,11 +62,12 @@ int kvs_commit_wait(struct cmd *c, flux_future_t *f, uint64_t *version, char **r
 /* Commit the transaction and empty it. */
 static int commit(struct cmd *c, struct write *w)
 {
+    bool guarded = w->a.if_absent || w->a.n_if_tag > 0;
     int rc;
 
     free(w->ref);
     w->ref = NULL;
-    rc = kvs_commit_wait(c, flux_kvs_commit(w->h, w->a.ns, w->txn), &w->version, &w->ref);
+    rc = kvs_commit_wait(c, flux_kvs_commit(w->h, w->a.ns, w->txn), guarded, &w->version, &w->ref);
     flux_kvs_txn_clear(w->txn);
     return rc;
 }
