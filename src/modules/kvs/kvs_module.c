@@ -14,10 +14,12 @@
  *    kvs_version.c   kvs.version, kvs.wait-version, the event kvs.setroot
  *    kvs_commit.c    commits up to the master, root changes
  *    kvs_fence.c     fences, merged on the way up
+ *    kvs_late.c      what is remembered of those that were aborted
  *    kvs_load.c      objects from upstream, for readers here and instances below
  *    kvs_read.c      kvs.lookup, kvs.readdir
  *    kvs_answer.c    what they answer
  *    kvs_watch.c     kvs.watch
+ *    kvs_spot.c      watched keys as a tree of names
  *    kvs_delta.c     answers that say what is new
  *    kvs_snapshot.c  kvs.snapshot: roots of the past
  *    kvs_upload.c    kvs.store: pieces of large values
@@ -276,7 +278,8 @@ static void hash_cb(flux_future_t *f, void *arg)
     k->starting = NULL;
     if (flux_attr_future_get(f, &value, &err) < 0)
         value = "sha256";
-    snprintf(k->hash, sizeof(k->hash), "%s", value);
+    if (!k->blobref) /* else it was learned from rank 0 */
+        snprintf(k->hash, sizeof(k->hash), "%s", value);
     ask(k, "content.cache-limit", limit_cb);
     flux_future_destroy(f);
 }

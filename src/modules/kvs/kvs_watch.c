@@ -28,24 +28,9 @@
 
 #include "kvs_delta.h"
 #include "kvs_private.h"
+#include "kvs_spot.h"
 
 #define WATCHERS_MAX 262144 /* of a namespace at an instance */
-
-struct mark {
-    uint8_t *data; /* type and what identifies the contents; NULL: not known */
-    size_t len;
-};
-
-struct spot {
-    struct spot *parent;
-    struct spot **child; /* sorted by hash */
-    uint32_t n, cap;
-    uint64_t hash;
-    struct mark mark;
-    struct list_node watchers;
-    uint8_t namelen;
-    char name[];
-};
 
 struct watcher {
     struct list_node node;        /* in spot.watchers */
@@ -53,18 +38,18 @@ struct watcher {
     struct list_node dirty_node;  /* in km_watches.dirty */
     struct list_node linked_node; /* in km_watches.linked */
     struct list_node early_node;  /* in km_watches.early */
-    struct spot *spot;
+    struct km_spot *spot;
     struct km_read read;
     bool reading;
     bool sent_any;
-    struct mark sent;
+    struct km_mark sent;
     struct km_delta *delta; /* for who wants to know what is new only, or NULL */
     struct km_claim claim;
     flux_msg_t *req;
 };
 
 struct km_watches {
-    struct spot *top;
+    struct km_spot *top;
     struct list_node all, dirty, linked, early;
     size_t count;
     bool known; /* `done` is a root */
@@ -75,134 +60,6 @@ struct km_watches {
     unsigned tries;
 };
 
-/* --- marks --- */
-
-static void mark_clear(struct mark *m)
-{
-    free(m->data);
-    m->data = NULL;
-    m->len = 0;
-}
-
-/* What an entry is, in bytes; NULL: absent.  The bytes are in `buf`, which is large enough. */
-#define MARK_MAX (1 + KVS_KEY_MAX)
-static size_t mark_bytes(const struct treeobj_entry *e, size_t dsize, uint8_t *buf)
-{
-    buf[0] = e ? e->type : 0;
-    size_t len = !e ? 0 : e->digest ? dsize : e->len;
-    if (len > 0)
-        memcpy(buf + 1, e->digest ? e->digest : e->data, len);
-    return 1 + len;
-}
-
-static bool mark_is(const struct mark *m, const uint8_t *bytes, size_t len)
-{
-    return m->data && m->len == len && memcmp(m->data, bytes, len) == 0;
-}
-
-static void mark_set(struct mark *m, const uint8_t *bytes, size_t len)
-{
-    uint8_t *p = malloc(len);
-    mark_clear(m);
-    if (p) { /* else not known: looks changed the next time */
-        memcpy(p, bytes, len);
-        m->data = p;
-        m->len = len;
-    }
-}
-
-/* --- spots --- */
-
-static struct spot *spot_new(struct spot *parent, const char *name, size_t len)
-{
-    struct spot *s = calloc(1, sizeof(*s) + len);
-    if (!s)
-        return NULL;
-    s->parent = parent;
-    s->namelen = (uint8_t)len;
-    memcpy(s->name, name, len);
-    s->hash = treeobj_hash(name, len);
-    list_init(&s->watchers);
-    return s;
-}
-
-/* Number of children with a hash below `hash`. */
-static uint32_t spot_pos(const struct spot *s, uint32_t lo, uint32_t hi, uint64_t hash)
-{
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (s->child[mid]->hash < hash)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-static struct spot *spot_child(struct spot *s, const char *name, size_t len)
-{
-    uint64_t hash = treeobj_hash(name, len);
-    uint32_t pos = spot_pos(s, 0, s->n, hash);
-    for (uint32_t i = pos; i < s->n && s->child[i]->hash == hash; i++) {
-        if (s->child[i]->namelen == len && memcmp(s->child[i]->name, name, len) == 0)
-            return s->child[i];
-    }
-    if (s->n == s->cap) {
-        uint32_t cap = s->cap ? s->cap * 2 : 2;
-        void *p = realloc(s->child, cap * sizeof(*s->child));
-        if (!p)
-            return NULL;
-        s->child = p;
-        s->cap = cap;
-    }
-    struct spot *c = spot_new(s, name, len);
-    if (!c)
-        return NULL;
-    memmove(&s->child[pos + 1], &s->child[pos], (s->n - pos) * sizeof(*s->child));
-    s->child[pos] = c;
-    s->n++;
-    return c;
-}
-
-/* Free a spot that is of no use any more, and those above it. */
-static void spot_prune(struct spot *s)
-{
-    while (s->parent && s->n == 0 && list_empty(&s->watchers)) {
-        struct spot *parent = s->parent;
-        uint32_t pos = spot_pos(parent, 0, parent->n, s->hash);
-        while (parent->child[pos] != s)
-            pos++;
-        parent->n--;
-        memmove(&parent->child[pos], &parent->child[pos + 1],
-                (parent->n - pos) * sizeof(*parent->child));
-        mark_clear(&s->mark);
-        free(s->child);
-        free(s);
-        s = parent;
-    }
-}
-
-static struct spot *spot_get(struct spot *top, const char *key, size_t len)
-{
-    struct spot *s = top;
-    if (kvs_key_is_root(key, len))
-        return s;
-    for (const char *p = key; p;) {
-        const char *rest;
-        size_t restlen;
-        size_t n = kvs_key_name(p, len, &rest, &restlen);
-        struct spot *c = spot_child(s, p, n);
-        if (!c) {
-            spot_prune(s);
-            return NULL;
-        }
-        s = c;
-        p = rest;
-        len = restlen;
-    }
-    return s;
-}
-
 /* --- watchers --- */
 
 static void watcher_dirty(struct km_ns *ns, struct watcher *w)
@@ -212,7 +69,7 @@ static void watcher_dirty(struct km_ns *ns, struct watcher *w)
     km_poke(ns);
 }
 
-static void spot_dirty(struct km_ns *ns, struct spot *s)
+static void spot_dirty(struct km_ns *ns, struct km_spot *s)
 {
     LIST_FOREACH(n, &s->watchers)
     watcher_dirty(ns, list_entry(n, struct watcher, node));
@@ -227,8 +84,8 @@ static void watcher_free(struct km_ns *ns, struct watcher *w)
     list_remove(&w->dirty_node);
     list_remove(&w->linked_node);
     list_remove(&w->early_node);
-    spot_prune(w->spot);
-    mark_clear(&w->sent);
+    km_spot_prune(w->spot);
+    km_mark_clear(&w->sent);
     if (w->delta)
         km_delta_clear(ns, w->delta);
     free(w->delta);
@@ -261,7 +118,7 @@ static void looked(struct km_read *r, void *arg)
     struct km_ns *ns = r->ns;
     struct km_watches *ws = ns->watches;
     bool absent = r->errnum == ENOENT || r->errnum == ENOTDIR;
-    uint8_t bytes[MARK_MAX];
+    uint8_t bytes[KM_MARK_MAX];
     w->reading = false;
     if (r->errnum && w->delta && w->delta->told &&
         (r->gone || r->errnum == EIO || r->errnum == EAGAIN)) {
@@ -284,13 +141,14 @@ static void looked(struct km_read *r, void *arg)
     /* What made it dirty while it was reading is to be seen now: nothing else may ever call. */
     if (!list_empty(&w->dirty_node) || !list_empty(&w->early_node))
         km_poke(ns);
-    size_t len = mark_bytes(absent ? NULL : &r->entry, blobref_size(ns->k->blobref), bytes);
-    if (w->sent_any && mark_is(&w->sent, bytes, len) && !(w->delta && km_delta_pending(w->delta))) {
+    size_t len = km_mark_bytes(absent ? NULL : &r->entry, blobref_size(ns->k->blobref), bytes);
+    if (w->sent_any && km_mark_is(&w->sent, bytes, len) &&
+        !(w->delta && km_delta_pending(w->delta))) {
         free(r->answer);
         r->answer = NULL;
         return;
     }
-    mark_set(&w->sent, bytes, len);
+    km_mark_set(&w->sent, bytes, len);
     w->sent_any = true;
     ns->st.watch_sent++;
     if (absent) {
@@ -345,10 +203,10 @@ struct walk {
     bool failed; /* for a reason other than a missing object */
 };
 
-static bool walk_dir(struct walk *x, struct spot *s, const uint8_t *old, const uint8_t *new);
+static bool walk_dir(struct walk *x, struct km_spot *s, const uint8_t *old, const uint8_t *new);
 
 /* All that is watched below is elsewhere, or is here again: everybody looks. */
-static void spot_dirty_below(struct km_ns *ns, struct spot *s)
+static void spot_dirty_below(struct km_ns *ns, struct km_spot *s)
 {
     for (uint32_t i = 0; i < s->n; i++) {
         spot_dirty(ns, s->child[i]);
@@ -358,22 +216,22 @@ static void spot_dirty_below(struct km_ns *ns, struct spot *s)
 
 /* The entry of a spot is another one: look, unless that is what was sent (as after the first walk
  * over a new spot). */
-static void spot_changed(struct km_ns *ns, struct spot *s, const uint8_t *bytes, size_t len)
+static void spot_changed(struct km_ns *ns, struct km_spot *s, const uint8_t *bytes, size_t len)
 {
     LIST_FOREACH(n, &s->watchers)
     {
         struct watcher *w = list_entry(n, struct watcher, node);
-        if (w->reading || !w->sent_any || !mark_is(&w->sent, bytes, len))
+        if (w->reading || !w->sent_any || !km_mark_is(&w->sent, bytes, len))
             watcher_dirty(ns, w);
     }
 }
 
 /* Compare a spot with the entry that stands there now (NULL: none).  false: objects are missing. */
-static bool walk_spot(struct walk *x, struct spot *s, const struct treeobj_entry *e)
+static bool walk_spot(struct walk *x, struct km_spot *s, const struct treeobj_entry *e)
 {
-    uint8_t bytes[MARK_MAX];
-    size_t len = mark_bytes(e, x->dsize, bytes);
-    if (mark_is(&s->mark, bytes, len))
+    uint8_t bytes[KM_MARK_MAX];
+    size_t len = km_mark_bytes(e, x->dsize, bytes);
+    if (km_mark_is(&s->mark, bytes, len))
         return true;
     spot_changed(x->ns, s, bytes, len);
     const uint8_t *old = s->mark.data && s->mark.data[0] == TREEOBJ_DIR ? s->mark.data + 1 : NULL;
@@ -382,16 +240,17 @@ static bool walk_spot(struct walk *x, struct spot *s, const struct treeobj_entry
         return false;
     if (e && e->type == TREEOBJ_LINK)
         spot_dirty_below(x->ns, s);
-    mark_set(&s->mark, bytes, len);
+    km_mark_set(&s->mark, bytes, len);
     return true;
 }
 
 /* All spots from lo to hi, each by a look-up in the directory. */
-static bool walk_each(struct walk *x, struct spot *s, uint32_t lo, uint32_t hi, const uint8_t *new)
+static bool walk_each(struct walk *x, struct km_spot *s, uint32_t lo, uint32_t hi,
+                      const uint8_t *new)
 {
     bool ok = true;
     for (uint32_t i = lo; i < hi; i++) {
-        struct spot *c = s->child[i];
+        struct km_spot *c = s->child[i];
         struct treeobj_entry e;
         int rc =
             new ? kvswalk_entry(x->ns->content, new, c->name, c->namelen, &e, x->miss, NULL) : 0;
@@ -406,8 +265,8 @@ static bool walk_each(struct walk *x, struct spot *s, uint32_t lo, uint32_t hi, 
 }
 
 /* Two nodes of the old and the new trie at the same place, and the spots that belong there. */
-static bool walk_node(struct walk *x, struct spot *s, uint32_t lo, uint32_t hi, const uint8_t *top,
-                      const uint8_t *old, const uint8_t *new, unsigned depth)
+static bool walk_node(struct walk *x, struct km_spot *s, uint32_t lo, uint32_t hi,
+                      const uint8_t *top, const uint8_t *old, const uint8_t *new, unsigned depth)
 {
     if (lo == hi || (old && new &&memcmp(old, new, x->dsize) == 0))
         return true;
@@ -442,7 +301,7 @@ static bool walk_node(struct walk *x, struct spot *s, uint32_t lo, uint32_t hi, 
     return ok;
 }
 
-static bool walk_dir(struct walk *x, struct spot *s, const uint8_t *old, const uint8_t *new)
+static bool walk_dir(struct walk *x, struct km_spot *s, const uint8_t *old, const uint8_t *new)
 {
     /* Spots that were made since the old root are not known: they must not be passed over because
      * nothing changed around them.  Their watchers look for themselves when they begin. */
@@ -532,7 +391,7 @@ void km_watch_work(struct km_ns *ns)
 struct km_watches *km_watches_create(void)
 {
     struct km_watches *ws = calloc(1, sizeof(*ws));
-    if (!ws || !(ws->top = spot_new(NULL, "", 0))) {
+    if (!ws || !(ws->top = km_spot_new(NULL, "", 0))) {
         free(ws);
         return NULL;
     }
@@ -584,10 +443,10 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         return;
     }
     struct watcher *w = watcher_new(&q);
-    struct spot *s = w ? spot_get(ws->top, q.key, q.keylen) : NULL;
+    struct km_spot *s = w ? km_spot_get(ws->top, q.key, q.keylen) : NULL;
     if (!s || km_claim(ns->k->senders, &w->claim, msg, watcher_gone) < 0) {
         if (s)
-            spot_prune(s);
+            km_spot_prune(s);
         if (w)
             free(w->delta);
         free(w);
@@ -644,7 +503,7 @@ void km_watches_destroy(struct km_watches *ws)
 {
     if (!ws)
         return;
-    mark_clear(&ws->top->mark);
+    km_mark_clear(&ws->top->mark);
     free(ws->top->child);
     free(ws->top);
     free(ws);

@@ -1,0 +1,44 @@
+/* Watched keys as a tree of names: where watchers hang, and what stood there.
+ *
+ * Thread rules: those of the handle.
+ */
+#ifndef KVS_SPOT_H
+#define KVS_SPOT_H
+
+#include "libkvs/kvs_key.h"
+#include "libkvs/treeobj.h"
+#include "libutil/list.h"
+
+struct km_mark {
+    uint8_t *data; /* type and what identifies the contents; NULL: not known */
+    size_t len;
+};
+
+struct km_spot {
+    struct km_spot *parent;
+    struct km_spot **child; /* sorted by hash */
+    uint32_t n, cap;
+    uint64_t hash;
+    struct km_mark mark;
+    struct list_node watchers;
+    uint8_t namelen;
+    char name[];
+};
+
+/* What an entry is, in bytes; NULL: absent.  `buf` has KM_MARK_MAX bytes; returns how many were
+ * written. */
+#define KM_MARK_MAX (1 + KVS_KEY_MAX)
+size_t km_mark_bytes(const struct treeobj_entry *e, size_t dsize, uint8_t *buf);
+bool km_mark_is(const struct km_mark *m, const uint8_t *bytes, size_t len);
+/* Without memory it is not known after this, and looks changed the next time. */
+void km_mark_set(struct km_mark *m, const uint8_t *bytes, size_t len);
+void km_mark_clear(struct km_mark *m);
+
+/* NULL with ENOMEM.  The top has no parent, and the name "". */
+struct km_spot *km_spot_new(struct km_spot *parent, const char *name, size_t len);
+/* The spot of a key below `top`, made when there is none.  NULL with ENOMEM. */
+struct km_spot *km_spot_get(struct km_spot *top, const char *key, size_t len);
+/* Free a spot that is of no use any more, and those above it. */
+void km_spot_prune(struct km_spot *s);
+
+#endif
