@@ -32,7 +32,8 @@ void flux_kvs_writer_destroy(flux_kvs_writer_t *w); /* NULL-safe, keeps errno */
 
 /* Add bytes to the value; they are copied.  Waits while too much is under way.  0; -1 with a
  * sentence and EFBIG (more than 62 GiB), ENOMEM, EPIPE (the broker is gone), EAGAIN (for a minute
- * the master had no room for chunks), or what the service says.  After an error only destroy() is
+ * the master had no room for chunks: 2 GiB of them may wait there for commits; append to a value
+ * that is longer), or what the service says.  After an error only destroy() is
  * of use. */
 int flux_kvs_writer_write(flux_kvs_writer_t *w, const void *data, size_t len, errmsg_t *err);
 /* Bytes so far. */
