@@ -6,6 +6,8 @@
  * A commit puts one key with a value that was not there before.  It is done into an empty
  * directory and into one of DIR_SIZE keys: a store whose cost grows with the directory shows there.
  *
+ * A watcher, with a connection of its own, is measured from the moment that the commit is sent.
+ *
  * Small round trips depend on where processes run (bench_rpc.c), so those to the master's broker
  * are measured as the scheduler places them and with all on one processor.
  */
@@ -32,6 +34,8 @@
 
 struct kvs {
     flux_t *h;
+    flux_t *watcher;
+    flux_future_t *watch;
     uint32_t rank;
     const char *dir;
     unsigned keys; /* of that directory, used in turn */
@@ -127,6 +131,41 @@ static void get_block(void *arg, double *us, size_t n)
         now = bench_now_us();
         us[i] = now - last;
         last = now;
+    }
+}
+
+static void hear(struct kvs *k)
+{
+    const char *data;
+    size_t len;
+    errmsg_t err;
+
+    if (flux_future_wait(k->watch, -1.) < 0 || flux_kvs_lookup_get(k->watch, &data, &len, &err) < 0)
+        bench_die("watch: %s", err.text);
+    flux_future_next(k->watch);
+}
+
+/* From the commit to the watcher, at the same broker. */
+static void watch_block(void *arg, double *us, size_t n)
+{
+    struct kvs *k = arg;
+    char name[64];
+
+    handle(k);
+    if (!k->watcher) {
+        k->watcher = bench_open_rank(k->h, k->rank, NULL);
+        snprintf(name, sizeof(name), "%s.k0", k->dir);
+        if (!(k->watch = flux_kvs_watch(k->watcher, NULL, name, 0)))
+            bench_die("watch: %s", strerror(errno));
+        hear(k);
+    }
+    for (size_t i = 0; i < n; i++) {
+        double begin = bench_now_us();
+        flux_future_t *f = commit(k);
+        hear(k);
+        us[i] = bench_now_us() - begin;
+        flux_future_wait(f, -1.);
+        commit_check(f);
     }
 }
 
@@ -264,30 +303,38 @@ static void latency(uint32_t rank, const char *place, pid_t broker, int cpu)
     struct kvs big = {.rank = rank, .dir = "bench.big", .keys = DIR_SIZE};
     struct kvs get_one = one;
     struct kvs get_big = big;
+    struct kvs watch = {.rank = rank, .dir = "bench.watch", .keys = 1};
     struct bench_op ops[] = {
         {bench_echo_block, &echo, PER_ROUND, cpu, 0., 0.},
         {commit_block, &one, PER_ROUND, cpu, 0., 0.},
         {commit_block, &big, PER_ROUND, cpu, 0., 0.},
         {get_block, &get_one, PER_ROUND, cpu, 0., 0.},
         {get_block, &get_big, PER_ROUND, cpu, 0., 0.},
+        {watch_block, &watch, PER_ROUND, cpu, 0., 0.},
     };
-    static const char *const names[] = {"", "put+commit", "put+commit of 5000", "get",
-                                        "get of 5000"};
+    static const struct {
+        const char *text;
+        double aim;
+    } names[] = {
+        {"", 0.},    {"put+commit", 6.},  {"put+commit of 5000", 6.},
+        {"get", 0.}, {"get of 5000", 0.}, {"put till a watcher hears", 4.},
+    };
+    size_t count = sizeof(ops) / sizeof(ops[0]);
     char name[64];
 
     if (broker)
         bench_pin(broker, cpu);
-    bench_rounds(ops, 5, ROUNDS);
+    bench_rounds(ops, count, ROUNDS);
     if (broker)
         bench_pin(broker, BENCH_ANY_CPU);
-    for (size_t i = 1; i < 5; i++) {
+    for (size_t i = 1; i < count; i++) {
         struct bench_figure f = {.name = name,
                                  .value = ops[i].p50,
                                  .unit = "us",
                                  .ref_name = "UNIX socket p50",
                                  .ref = ops[0].p50,
-                                 .ratio_at_most = i < 3 && rank == 0 ? 6. : 0.};
-        snprintf(name, sizeof(name), "%s, rank %u%s p50", names[i], rank, place);
+                                 .ratio_at_most = rank == 0 ? names[i].aim : 0.};
+        snprintf(name, sizeof(name), "%s, rank %u%s p50", names[i].text, rank, place);
         bench_print(&f);
     }
 }
@@ -321,6 +368,7 @@ int main(int argc, char *argv[])
         bench_die("%s", err.text);
     bench_title("key-value store in a session of %u", size);
     fill(h, "bench.one", 1);
+    fill(h, "bench.watch", 1);
     fill(h, "bench.big", DIR_SIZE);
     latency(0, ", free", 0, BENCH_ANY_CPU);
     latency(0, ", one cpu", atoi(pid), 0);
