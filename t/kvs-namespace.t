@@ -127,10 +127,26 @@ for i in {1..40}; do
     at $((i % 5)) remove "many$i" || note "remove $i"
 done
 is "$(at 0 list | grep -c many)" 0 "are removed"
-only_two() {
-    [ "$(counter 4 namespaces_known)" -le 2 ]
+only_two_at() {
+    [ "$(counter "$1" namespaces_known)" -le 2 ]
 }
-ok "and forgotten at rank 4" wait_until 10 only_two
+ok "and forgotten at rank 4" wait_until 10 only_two_at 4
+
+# A thousand come and go, made at one rank, mastered at another: memory comes back.
+rss() {
+    local pid
+    pid=$("$FLUX" getattr -r "$1" broker.pid)
+    awk '/^VmRSS/ { print $2 }' "/proc/$pid/status"
+}
+ok "a hundred come and go" at 6 churn 100 5
+before=$(rss 5)
+root=$(rss 0)
+ok "a thousand" at 6 churn 1000 5
+after=$(rss 5)
+note "rank 5: $before KiB before, $after KiB after; rank 0: $root, $(rss 0)"
+ok "their master is as large as before" test $((after - before)) -le 2048
+ok "and the root" test $(($(rss 0) - root)) -le 2048
+ok "and who used them knows few" wait_until 10 only_two_at 6
 
 # Instances that are reloaded: one on the way, that of the master, that of the directory.
 flux_at() {

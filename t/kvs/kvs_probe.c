@@ -22,6 +22,7 @@
  *    upload-only BYTES              store chunks that nobody refers to
  *    watch KEY FLAGS COUNT          so many results: "value|whole|add BYTES DATA", "absent"
  *    watchers KEY N                 N watchers of KEY.0 to KEY.N-1; "ready", then one line a result
+ *    churn N RANK                   make a namespace, put a key, remove it, N times one by one
  *    stat NAME                      a counter of kvs.stats
  *    call TOPIC JSON                the answer
  *
@@ -482,6 +483,30 @@ static int watchers(struct probe *p, int argc, char **argv)
     return flux_run(p->h) < 0;
 }
 
+static int churn(struct probe *p, int argc, char **argv)
+{
+    unsigned long n = strtoul(argv[0], NULL, 10);
+    int rc = 0;
+
+    for (unsigned long i = 0; i < n && rc == 0; i++) {
+        flux_kvs_txn_t *txn = flux_kvs_txn_create();
+        char name[40];
+        flux_future_t *f;
+        snprintf(name, sizeof(name), "churn.%lu", i);
+        rc = create(p, 2, (char *[]){name, argv[1]});
+        flux_kvs_txn_put(txn, "a.key", "and its value", NULL);
+        f = flux_kvs_commit(p->h, name, txn);
+        flux_kvs_txn_destroy(txn);
+        if (rc == 0)
+            rc = done(f);
+        else
+            flux_future_destroy(f);
+        if (rc == 0)
+            rc = remove_ns(p, 1, (char *[]){name});
+    }
+    return rc;
+}
+
 static int call(struct probe *p, int argc, char **argv)
 {
     flux_future_t *f = flux_rpc(p->h, argv[0], argc > 1 ? argv[1] : NULL, FLUX_NODEID_ANY, 0);
@@ -542,6 +567,7 @@ static const struct {
     {"upload-only", 1, upload_only},
     {"watch", 3, watch},
     {"watchers", 2, watchers},
+    {"churn", 2, churn},
     {"call", 1, call},
     {"stat", 1, stat_of},
 };
