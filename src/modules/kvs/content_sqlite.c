@@ -438,7 +438,7 @@ static void *thread_main(void *arg)
             what = tidy(s, what);
             groups = 0;
         }
-        if (what != TIDY)
+        if (idle && what != TIDY)
             note_sizes(s);
     }
     sqlfile_close(s->file);
