@@ -17,7 +17,7 @@
  *
  * A client whose broker ends goes on as another client at another broker, and first waits there for
  * the newest version that was told to anybody here.  At the end the clients wait for that too, and
- * read all.  Exit code 0 when all came to their end, and all who watch a key were told what it is
+ * read all.  When no broker is left it ends, too.  Exit code 0 when all came to their end, and all who watch a key were told what it is
  * then; the log is for `history-check`.
  */
 #include "config.h"
@@ -132,6 +132,10 @@ static void closer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
                 break;
             rec->dead[uri] = true;
         }
+    }
+    if (histload_clients(rec->load) == 0) {
+        rec->phase = VERIFIED; /* the whole session is gone */
+        flux_reactor_stop(r, 0);
     }
 }
 

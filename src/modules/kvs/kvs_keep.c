@@ -548,7 +548,10 @@ void km_keep_change(struct km_keep *kp, struct km_change *ch, uint64_t version, 
         return;
     }
     if (version == 0) {
-        rows_pass(kp);
+        if (d->interval)
+            row_durable(kp, w); /* the changes before it are done, though their rows wait */
+        else
+            rows_pass(kp);
         return;
     }
     w->held = true;
