@@ -468,6 +468,10 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     list_init(&w->early_node);
     list_append(&s->watchers, &w->node);
     list_append(&ws->all, &w->all_node);
+    /* A diff-watch may end before it reads for the first time, while its root is on the way. */
+    list_init(&w->read.node);
+    list_init(&w->read.refresh_node);
+    km_wait_init(&w->read.wait, ns, NULL);
     w->read.ns = ns;
     w->read.q = q; /* in the payload, which the message keeps */
     w->read.make = q.flags & KVS_REQ_APPEND ? km_append_make

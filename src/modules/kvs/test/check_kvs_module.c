@@ -20,6 +20,7 @@ struct bed {
     size_t answers;
     flux_msg_t *asked[256]; /* of the module, to be answered */
     size_t nasked;
+    int snapshot_errnum; /* what kvs.snapshot is answered with */
 };
 
 /* What the module sends: requests are kept, responses looked at. */
@@ -43,14 +44,30 @@ static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     flux_reactor_stop(r, 0);
 }
 
+/* The root that the master has, for an instance elsewhere. */
+static void answer_root(flux_msg_t *resp)
+{
+    struct kvs_root root = {.version = 5, .ns = "primary"};
+    uint8_t buf[KVS_ROOT_WIRE_MAX];
+
+    snprintf(root.ref, sizeof(root.ref), "sha256-%064d", 0);
+    flux_msg_set_raw(resp, buf, kvs_root_encode(&root, buf));
+}
+
 /* Let it work; attributes are not there, everything else succeeds. */
 static void settle(struct bed *b)
 {
     do {
         for (size_t i = 0; i < b->nasked; i++) {
             bool attr = strcmp(flux_msg_topic(b->asked[i]), "attr.get") == 0;
-            flux_msg_t *resp = flux_msg_response_create(b->asked[i], attr ? ENOENT : 0);
-            flux_msg_set_json(resp, attr ? "no such attribute" : "{\"seq\":1}");
+            int errnum = attr ? ENOENT : 0;
+            if (strcmp(flux_msg_topic(b->asked[i]), "kvs.snapshot") == 0)
+                errnum = b->snapshot_errnum;
+            flux_msg_t *resp = flux_msg_response_create(b->asked[i], errnum);
+            if (strcmp(flux_msg_topic(b->asked[i]), "kvs.getroot") == 0)
+                answer_root(resp);
+            else
+                flux_msg_set_json(resp, errnum ? "no such thing" : "{\"seq\":1}");
             flux_msg_destroy(b->asked[i]);
             b->asked[i] = resp;
         }
@@ -65,7 +82,7 @@ static void settle(struct bed *b)
     } while (b->nasked > 0);
 }
 
-static struct bed *bed_create(void)
+static struct bed *bed_create_at(uint32_t rank)
 {
     struct bed *b = calloc(1, sizeof(*b));
     errmsg_t err;
@@ -74,12 +91,18 @@ static struct bed *bed_create(void)
     b->f.user = b;
     b->f.hook = sent;
     ck_assert_ptr_nonnull(b->f.r = flux_reactor_create(false));
-    ck_assert_ptr_nonnull(b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, 4, 42));
+    ck_assert_ptr_nonnull(b->f.h =
+                              flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, rank, 4, 42));
     (void)fake_ops;
     ck_assert_ptr_nonnull(b->stop = flux_timer_create(b->f.r, stop_cb, b));
     ck_assert_int_eq(flux_module_kvs.init(b->f.h, 0, NULL, &b->ctx, &err), 0);
     settle(b);
     return b;
+}
+
+static struct bed *bed_create(void)
+{
+    return bed_create_at(0);
 }
 
 static void bed_free(struct bed *b)
@@ -238,6 +261,47 @@ START_TEST(clients_that_go)
 }
 END_TEST
 
+/* A watch of what changes below a directory, whose first root is not held yet: it is on its way. */
+static void watch_changes(struct bed *b, uint32_t client)
+{
+    struct kvs_lookup_req q = {
+        .ns = "primary", .nslen = 7, .key = "k", .keylen = 1, .flags = KVS_REQ_DIFF};
+    flux_msg_t *msg = request("kvs.watch", 0, FLUX_ROLE_OWNER, client);
+    uint8_t buf[KVS_REQ_MAX];
+
+    kvs_lookup_req_encode(&q, buf);
+    flux_msg_set_raw(msg, buf, kvs_lookup_req_size(&q));
+    flux_msg_set_flags(msg, flux_msg_flags(msg) | FLUX_MSGF_STREAMING);
+    b->errnum = -1;
+    flux_handle_deliver(b->f.h, msg);
+    ck_assert_int_eq(b->errnum, -1);
+    ck_assert_uint_eq(b->nasked, 1);
+    ck_assert_str_eq(flux_msg_topic(b->asked[0]), "kvs.snapshot");
+}
+
+START_TEST(watch_before_its_root)
+{
+    struct bed *b = bed_create_at(1);
+    flux_msg_t *msg;
+
+    /* Its client goes. */
+    watch_changes(b, 20);
+    msg = request("kvs.disconnect", 0, FLUX_ROLE_BROKER, 20);
+    flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
+    flux_handle_deliver(b->f.h, msg);
+    ck_assert_int_eq(b->errnum, -1);
+    b->snapshot_errnum = EHOSTUNREACH;
+    settle(b);
+    /* The master cannot be reached. */
+    watch_changes(b, 21);
+    settle(b);
+    ck_assert_int_eq(b->errnum, EHOSTUNREACH);
+    /* The instance ends. */
+    watch_changes(b, 22);
+    bed_free(b);
+}
+END_TEST
+
 /* --- the index --- */
 
 struct thing {
@@ -295,5 +359,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("kvs_module", owner_and_others, no_such_rank, clients_that_go, index_of_senders);
+    RUN_SUITE("kvs_module", owner_and_others, no_such_rank, clients_that_go, watch_before_its_root,
+              index_of_senders);
 }
