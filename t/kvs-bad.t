@@ -80,6 +80,38 @@ bad kvs.fence "020000000300000000000000000000000000000001020700$ns$key$txn" EINV
 bad kvs.fence "0200000001000000000000000000000000000000f0020700$ns$key$txn" EPROTO "unknown flags"
 bad kvs.fence "020000000100000000000000010000000000000000020700$ns$key$txn" '(EPROTO|EPERM)' "with a number"
 
+# Pieces of values, and what is said in JSON.
+bad kvs.store '' EPROTO "empty"
+bad kvs.store "$in" EINVAL "no bytes"
+bad kvs.store "020000006161aabb" ENOENT "an unknown namespace"
+for topic in kvs.snapshot kvs.version kvs.gc kvs.stats kvs.dropcache kvs.namespace-create \
+    kvs.namespace-remove; do
+    bad "$topic" 00 EPROTO "no JSON"
+done
+json() {
+    local topic=$1 text=$2 want=$3 what=$4
+    run "$BUILDDIR/t/kvs/kvs_probe" call "$topic" "$text"
+    if [ "$status" = 1 ] && [[ $err =~ ^$want:\ .{10} ]]; then
+        pass "$topic: $what"
+    else
+        note "$status: $out $err" >&2
+        fail "$topic: $what"
+    fi
+}
+json kvs.version '{}' EPROTO "no namespace"
+json kvs.version '{"namespace":1}' EPROTO "a number for its name"
+json kvs.version '{"namespace":"primary","more":1}' EPROTO "a field too many"
+json kvs.version '{"namespace":""}' EINVAL "an empty name"
+json kvs.version "{\"namespace\":\"$(printf 'n%.0s' {1..65})\"}" EINVAL "a name that is too long"
+json kvs.snapshot '{"namespace":"primary","rootref":""}' EPROTO "no stream"
+json kvs.namespace-create '{"namespace":"x","owner":-1,"rank":0}' EPROTO "a bad owner"
+json kvs.namespace-create '{"namespace":"primary","owner":0,"rank":0}' EEXIST "the primary"
+json kvs.namespace-remove '{"namespace":"x"}' ENOENT "of none"
+for topic in kvs.follow kvs.fence-told kvs.namespace-find kvs.namespace-open kvs.namespace-close \
+    kvs.namespace-drop kvs.namespace-lost kvs.namespace-register; do
+    json "$topic" '{"namespace":"primary"}' EPERM "by a client"
+done
+
 # What only brokers may ask.
 bad kvs.load "$(printf '00%.0s' {1..32})" EPERM "by a client"
 bad kvs.fence-abort 00 EPERM "by a client"

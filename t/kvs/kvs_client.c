@@ -171,10 +171,35 @@ static int raw(flux_t *h, int argc, char **argv)
  */
 static int noise(flux_t *h, int argc, char **argv)
 {
-    static const char *const topics[] = {
-        "kvs.lookup",     "kvs.readdir", "kvs.commit",   "kvs.fence",        "kvs.fence-abort",
-        "kvs.load",       "kvs.getroot", "kvs.version",  "kvs.wait-version", "kvs.watch",
-        "kvs.disconnect", "kvs.cancel",  "kvs.nonsense", "kvs.stats.deeper", "kvs.dropcache"};
+    static const char *const topics[] = {"kvs.lookup",
+                                         "kvs.readdir",
+                                         "kvs.commit",
+                                         "kvs.fence",
+                                         "kvs.fence-abort",
+                                         "kvs.fence-told",
+                                         "kvs.load",
+                                         "kvs.getroot",
+                                         "kvs.version",
+                                         "kvs.wait-version",
+                                         "kvs.watch",
+                                         "kvs.snapshot",
+                                         "kvs.store",
+                                         "kvs.gc",
+                                         "kvs.stats",
+                                         "kvs.follow",
+                                         "kvs.namespace-create",
+                                         "kvs.namespace-remove",
+                                         "kvs.namespace-find",
+                                         "kvs.namespace-open",
+                                         "kvs.namespace-close",
+                                         "kvs.namespace-drop",
+                                         "kvs.namespace-lost",
+                                         "kvs.namespace-register",
+                                         "kvs.disconnect",
+                                         "kvs.cancel",
+                                         "kvs.nonsense",
+                                         "kvs.stats.deeper",
+                                         "kvs.dropcache"};
     uint64_t x = strtoull(argv[0], NULL, 10) | 1;
     unsigned long n = strtoul(argv[1], NULL, 10);
     unsigned long good = 0;
@@ -191,9 +216,11 @@ static int noise(flux_t *h, int argc, char **argv)
         }
         topic = topics[x % (sizeof(topics) / sizeof(topics[0]))];
         if (x & 0x100 && strcmp(topic, "kvs.commit") == 0)
-            memcpy(buf, "T\1\0\0\1\0\0\0", 8);
+            memcpy(buf, "\7\0\0\0primaryT\1\0\0\1\0\0\0", 19);
         if (x & 0x100 && strcmp(topic, "kvs.lookup") == 0)
-            memcpy(buf, "\0\0\4\0", 4);
+            memcpy(buf, "\0\0\7\0\4\0\0\0", 8);
+        if (x & 0x100 && strcmp(topic, "kvs.store") == 0)
+            memcpy(buf, "\7\0\0\0primary", 11);
         f = flux_rpc_raw(h, topic, buf, (x >> 20) % sizeof(buf), FLUX_NODEID_ANY, 0);
         if (flux_future_wait(f, 30.) < 0) {
             flux_future_destroy(f);
