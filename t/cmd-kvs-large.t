@@ -118,6 +118,20 @@ is "${PIPESTATUS[1]}" 0 "a reader that has enough"
 rm large back
 kvs unlink l
 
+# --- many large values in one directory: more than fits in an answer ---
+
+head -c 5000000 random | kvs put m.v1=-
+for i in {2..40}; do
+    kvs copy m.v1 "m.v$i"
+done
+kvs put m.small=here
+ok "dir" peak dir m
+below 60000 "takes little memory"
+is "$(kvs dir m | head -n 2)" "m.small = here
+m.v1 = <5000000 bytes>" "shows sizes, and what is small"
+is "$(kvs dump --at-key=m - | grep -ac '^v.* =$')" 40 "dump has all"
+kvs unlink -R m
+
 # --- 100,000 keys ---
 
 ok "100000 keys" "$CLIENT" fill many 100000
