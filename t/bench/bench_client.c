@@ -75,10 +75,32 @@ void bench_sock_write(struct bench_sock *s, const void *data, size_t len)
 
 struct bench_client {
     flux_t *h;
+};
+
+struct op {
     bench_done_f done;
     void *arg;
     size_t expect;
 };
+
+static struct op *op_new(size_t expect, bench_done_f done, void *arg)
+{
+    struct op *op = malloc(sizeof(*op));
+
+    if (!op)
+        bench_die("out of memory");
+    *op = (struct op){done, arg, expect};
+    return op;
+}
+
+static void op_done(struct op *op)
+{
+    bench_done_f done = op->done;
+    void *arg = op->arg;
+
+    free(op);
+    done(arg);
+}
 
 static struct bench_client *flux_client_open(flux_reactor_t *r, const char *where)
 {
@@ -100,17 +122,17 @@ static void flux_client_close(struct bench_client *c)
 
 static void got_cb(flux_future_t *f, void *arg)
 {
-    struct bench_client *c = arg;
+    struct op *op = arg;
     const char *data;
     errmsg_t err;
     size_t len;
 
     if (flux_kvs_lookup_get(f, &data, &len, &err) < 0)
         bench_die("get: %s", err.text);
-    if (len != c->expect)
-        bench_die("get: %zu bytes, not %zu", len, c->expect);
+    if (len != op->expect)
+        bench_die("get: %zu bytes, not %zu", len, op->expect);
     flux_future_destroy(f);
-    c->done(c->arg);
+    op_done(op);
 }
 
 static void flux_client_get(struct bench_client *c, const char *key, size_t expect,
@@ -118,32 +140,26 @@ static void flux_client_get(struct bench_client *c, const char *key, size_t expe
 {
     flux_future_t *f = flux_kvs_lookup(c->h, NULL, key, 0, NULL);
 
-    c->done = done;
-    c->arg = arg;
-    c->expect = expect;
-    if (!f || flux_future_then(f, 0., got_cb, c) < 0)
+    if (!f || flux_future_then(f, 0., got_cb, op_new(expect, done, arg)) < 0)
         bench_die("get: %s", strerror(errno));
 }
 
 static void committed_cb(flux_future_t *f, void *arg)
 {
-    struct bench_client *c = arg;
     errmsg_t err;
 
     if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0)
         bench_die("commit: %s", err.text);
     flux_future_destroy(f);
-    c->done(c->arg);
+    op_done(arg);
 }
 
 static void commit(struct bench_client *c, flux_kvs_txn_t *txn, bench_done_f done, void *arg)
 {
     flux_future_t *f = flux_kvs_commit(c->h, NULL, txn);
 
-    c->done = done;
-    c->arg = arg;
     flux_kvs_txn_destroy(txn);
-    if (!f || flux_future_then(f, 0., committed_cb, c) < 0)
+    if (!f || flux_future_then(f, 0., committed_cb, op_new(0, done, arg)) < 0)
         bench_die("commit: %s", strerror(errno));
 }
 

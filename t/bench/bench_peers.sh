@@ -45,7 +45,7 @@ fi
 
 state=$(mktemp -d "${FLUX_BENCH_DISK:-$BUILDDIR}/bench-disk.XXXXXX") || exit 1
 trap 'stop; rm -rf "$state"' EXIT
-in_session 1 --statedir="$state/flux" -- "$FLUX" kvs put bench=1
+in_session 1 --statedir="$state/flux" -- "$FLUX" kvs put probe=1
 if [ ! -s "$state/flux/content.sqlite" ]; then
     echo "# sessions write no content.sqlite into their statedir: nothing durable"
     exit $status
