@@ -501,6 +501,16 @@ void km_relays_fini(struct km *k)
     relay_free(list_entry(n, struct relay, node));
 }
 
+/* Before all is back from the disk nothing is said about what there is, nor done to it: what is being
+ * brought back has to stay.  true after putting the request by. */
+static bool too_early(struct km *k, const flux_msg_t *msg, flux_handler_f cb)
+{
+    if (!k->first || k->started)
+        return false;
+    (void)km_put_by(k->primary, msg, cb);
+    return true;
+}
+
 static bool is_owner(const flux_msg_t *msg)
 {
     return flux_msg_rolemask(msg) & (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER);
@@ -522,8 +532,8 @@ void km_create_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     else if (!is_owner(msg) && in.owner != flux_msg_userid(msg))
         flux_respond_error(h, msg, EPERM,
                            "only the owner of the session may make a namespace for somebody else");
-    else if (k->first && !k->started)
-        (void)km_put_by(k->primary, msg, km_create_cb);
+    else if (too_early(k, msg, km_create_cb))
+        ;
     else if (k->first)
         create(k, msg, &in);
     else
@@ -540,7 +550,9 @@ void km_remove_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     if (flux_request_decode(h, msg, &kvs_ns_only_schema, &in, &owner) < 0)
         return;
     struct drop drop = {in.namespace, flux_msg_userid(msg), is_owner(msg)};
-    if (k->first)
+    if (too_early(k, msg, km_remove_cb))
+        ;
+    else if (k->first)
         remove_entry(k, msg, &drop);
     else
         relay(k, msg, "kvs.namespace-drop", &drop_schema, &drop);
@@ -555,7 +567,9 @@ void km_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
     if (flux_request_decode(h, msg, &drop_schema, &in, &owner) < 0)
         return;
-    if (k->first)
+    if (too_early(k, msg, km_drop_cb))
+        ;
+    else if (k->first)
         remove_entry(k, msg, &in);
     else
         flux_respond_error(h, msg, EPROTO, "rank %u does not keep the namespaces", flux_rank(h));
@@ -573,16 +587,18 @@ static int list_add(json_t *list, const char *name, uint32_t owner, uint32_t ran
 void km_list_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct km *k = arg;
-    struct kvs_ns_list out = {json_array()};
+    struct kvs_ns_list out;
     size_t pos = 0;
     void *val;
     int rc;
 
     if (!k->first) {
-        json_decref(out.namespaces);
         relay(k, msg, "kvs.namespace-list", NULL, NULL);
         return;
     }
+    if (too_early(k, msg, km_list_cb))
+        return;
+    out.namespaces = json_array();
     rc = out.namespaces ? list_add(out.namespaces, KVS_NS_PRIMARY, geteuid(), 0, false) : -1;
     while (rc == 0 && hmap_next(k->dir->entries, &pos, NULL, NULL, &val)) {
         struct entry *e = val;

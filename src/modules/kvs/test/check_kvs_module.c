@@ -82,7 +82,8 @@ static void settle(struct bed *b)
     } while (b->nasked > 0);
 }
 
-static struct bed *bed_create_at(uint32_t rank)
+/* It was only just loaded: it does not know its attributes yet. */
+static struct bed *bed_new(uint32_t rank)
 {
     struct bed *b = calloc(1, sizeof(*b));
     errmsg_t err;
@@ -96,6 +97,13 @@ static struct bed *bed_create_at(uint32_t rank)
     (void)fake_ops;
     ck_assert_ptr_nonnull(b->stop = flux_timer_create(b->f.r, stop_cb, b));
     ck_assert_int_eq(flux_module_kvs.init(b->f.h, 0, NULL, &b->ctx, &err), 0);
+    return b;
+}
+
+static struct bed *bed_create_at(uint32_t rank)
+{
+    struct bed *b = bed_new(rank);
+
     settle(b);
     return b;
 }
@@ -237,6 +245,30 @@ START_TEST(no_such_rank)
 }
 END_TEST
 
+/* What comes before the store is there waits for it, in order. */
+START_TEST(early_requests)
+{
+    struct bed *b = bed_new(0);
+    static const char *const ask[][2] = {
+        {CREATE, "{\"namespace\":\"n\",\"owner\":0,\"rank\":0}"},
+        {"kvs.namespace-list", "{}"},
+        {REMOVE, "{\"namespace\":\"n\"}"},
+    };
+
+    b->errnum = -1;
+    for (int i = 0; i < 3; i++) {
+        flux_msg_t *msg = request(ask[i][0], 0, FLUX_ROLE_OWNER, 7);
+        flux_msg_set_json(msg, ask[i][1]);
+        flux_handle_deliver(b->f.h, msg);
+        ck_assert_uint_eq(b->answers, 0);
+    }
+    settle(b);
+    ck_assert_uint_eq(b->answers, 3);
+    ck_assert_int_eq(b->errnum, 0);
+    bed_free(b);
+}
+END_TEST
+
 /* The end of one client ends its waits, and nobody else's. */
 START_TEST(clients_that_go)
 {
@@ -359,6 +391,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("kvs_module", owner_and_others, no_such_rank, clients_that_go, watch_before_its_root,
-              index_of_senders);
+    RUN_SUITE("kvs_module", owner_and_others, no_such_rank, early_requests, clients_that_go,
+              watch_before_its_root, index_of_senders);
 }
