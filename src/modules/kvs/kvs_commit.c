@@ -215,22 +215,41 @@ void km_change_done(struct km_ns *ns, struct km_change *ch, int errnum, const ch
     km_commit_publish(ns);
 }
 
+static int keep_op_chunks(struct km_ns *ns, const struct kvs_op *op)
+{
+    struct kvs_op_chunks c;
+    if (op->type != KVS_OP_PUTCHUNKS)
+        return 0;
+    kvs_op_get_chunks(op, &c);
+    return km_keep_chunks(ns->keep, c.digests, c.n);
+}
+
+static int keep_pack_chunks(struct km_ns *ns, const void *pack, size_t len)
+{
+    struct kvs_pack_iter it;
+    struct kvs_op op;
+    uint32_t value;
+    int rc = kvs_pack_open(&it, pack, len, NULL, NULL);
+    if (rc < 0)
+        return -1;
+    while (rc == 0 && kvs_pack_next(&it, &op, &value, NULL) == 1)
+        rc = keep_op_chunks(ns, &op);
+    kvs_pack_close(&it);
+    return rc;
+}
+
 /* Chunks that a transaction refers to have to be on disk before it is. */
-static int keep_chunks(struct km_ns *ns, const void *txn, size_t len)
+static int keep_chunks(struct km_ns *ns, const struct commit *c, const void *txn, size_t len)
 {
     struct kvs_txn_iter it;
     struct kvs_op op;
     int rc = 0;
-    if (kvs_pack_is(txn, len) || !kvs_txn_has(txn, len, KVS_OP_PUTCHUNKS) ||
-        kvs_txn_open(&it, txn, len, NULL, NULL) < 0)
+    if (kvs_pack_is(txn, len))
+        return !c->fence || km_fence_mixed(c->fence) ? keep_pack_chunks(ns, txn, len) : 0;
+    if (!kvs_txn_has(txn, len, KVS_OP_PUTCHUNKS) || kvs_txn_open(&it, txn, len, NULL, NULL) < 0)
         return 0;
-    while (rc == 0 && kvs_txn_next(&it, &op, NULL) == 1) {
-        struct kvs_op_chunks c;
-        if (op.type != KVS_OP_PUTCHUNKS)
-            continue;
-        kvs_op_get_chunks(&op, &c);
-        rc = km_keep_chunks(ns->keep, c.digests, c.n);
-    }
+    while (rc == 0 && kvs_txn_next(&it, &op, NULL) == 1)
+        rc = keep_op_chunks(ns, &op);
     return rc;
 }
 
@@ -247,7 +266,7 @@ static uint8_t *change_row(struct km_ns *ns, struct km_change *ch, size_t *size)
         if (c->errnum)
             continue;
         commit_txn(c, &txn, &len);
-        if (keep_chunks(ns, txn, len) < 0)
+        if (keep_chunks(ns, c, txn, len) < 0)
             return NULL;
         *size += KVSDISK_ROW_TXN + len;
         n++;

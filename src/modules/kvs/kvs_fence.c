@@ -212,6 +212,11 @@ void km_fence_txn(const struct km_fence *f, const void **txn, size_t *len)
     *len = f->merge.packlen;
 }
 
+bool km_fence_mixed(const struct km_fence *f)
+{
+    return f->merge.mixed;
+}
+
 /* --- the end --- */
 
 void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char *error)
@@ -347,10 +352,13 @@ static void added_cb(flux_future_t *fut, void *arg)
     f->add = NULL;
     flux_future_destroy(fut);
     /* That it is over says more when the first message says it, which is answered too. */
-    if (errnum == 0)
+    if (errnum == 0) {
         (void)flush(f);
-    else if (errnum != ECONNABORTED)
+    } else if (errnum != ECONNABORTED) {
+        /* What was sent before counts above: nobody is to wait there for what ends here. */
+        send_abort(f->ns, f->name, f->nprocs, f->number, err.text);
         km_fence_done(f->ns, f, errnum, err.text);
+    }
 }
 
 /* Send what was merged, unless an earlier message waits for its answer.  -1: the fence is over. */

@@ -106,6 +106,7 @@ int km_merge_finish(struct km_merge *m)
         return -1;
     if (kvs_set_encode(m->set, NULL, 0, &m->pack, &m->packlen) < 0)
         return -1;
+    m->mixed = kvs_set_rest(m->set) > 0;
     kvs_set_clear(m->set);
     return 0;
 }

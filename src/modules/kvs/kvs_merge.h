@@ -6,6 +6,8 @@
 #ifndef KVS_MERGE_H
 #define KVS_MERGE_H
 
+#include <stdbool.h>
+
 #include "libkvs/kvs_set.h"
 #include "libkvs/kvs_wire.h"
 #include "libutil/hmap.h"
@@ -17,6 +19,7 @@ struct km_merge {
     hmap_t *streams; /* rank and number of an instance below -> its dictionary */
     uint8_t *pack;   /* km_merge_finish() */
     size_t packlen;
+    bool mixed; /* there is more in it than puts */
 };
 
 void km_merge_clear(struct km_merge *m);

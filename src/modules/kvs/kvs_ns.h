@@ -186,6 +186,8 @@ void km_fences_shut(struct km_ns *ns, int errnum, const char *why);
 void km_fences_destroy(struct km_fences *fs); /* NULL-safe, after that */
 void km_fence_work(struct km_ns *ns);
 void km_fence_txn(const struct km_fence *f, const void **txn, size_t *len);
+/* Is there more in that than puts? */
+bool km_fence_mixed(const struct km_fence *f);
 /* Applied (errnum 0, the root is the new one) or refused; the fence is gone after this. */
 void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char *error);
 size_t km_fence_count(const struct km_ns *ns);
