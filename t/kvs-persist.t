@@ -153,8 +153,12 @@ ok "and all is sound" "$fsck" "$state"
 fresh
 hold 2 "${with[@]}"
 "$FLUX" kvs put before=1
+ok "a namespace elsewhere" "$FLUX" kvs namespace create --rank=1 elsewhere
+"$FLUX" kvs put -N elsewhere key=here
 ok "the master can be reloaded: nothing is lost" "$FLUX" module reload kvs
 is "$("$FLUX" kvs get before)" 1 "it is there"
+ok "what has its master elsewhere is found again" wait_until 10 "$FLUX" kvs get -N elsewhere key
+is "$("$FLUX" kvs get -N elsewhere key)" here "as it was"
 "$FLUX" kvs put after=2
 is "$("$FLUX" exec -r 1 "$FLUX" kvs get after)" 2 "and the other rank sees what comes after"
 fails "a second session cannot have it" session 1 "${with[@]}" -- true

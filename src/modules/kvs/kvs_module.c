@@ -189,6 +189,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "kvs.disconnect", disconnect_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.cancel", cancel_cb, ANYBODY},
     {FLUX_MSG_EVENT, "kvs.setroot", km_setroot_cb, 0},
+    {FLUX_MSG_EVENT, "kvs.began", km_began_cb, 0},
     {FLUX_MSG_EVENT, "kvs.namespace-removed", km_removed_cb, 0},
     {FLUX_MSG_EVENT, "overlay.down", km_down_cb, 0},
     FLUX_HANDLER_END,
@@ -203,6 +204,25 @@ static void fail_start(struct km *k, int errnum, const char *what, const char *w
     flux_reactor_stop(flux_get_reactor(k->h), -1);
 }
 
+static void said_cb(flux_future_t *f, void *arg)
+{
+    struct km *k = arg;
+
+    if (flux_future_errnum(f) != 0)
+        flux_log(k->h, LOG_ERR, "that the store is back could not be announced: %s",
+                 flux_future_error(f));
+    k->starting = NULL;
+    flux_future_destroy(f);
+}
+
+/* Others tell the directory what they have, and look whether what they know is still so. */
+static void say_began(struct km *k)
+{
+    k->starting = flux_event_publish(k->h, "kvs.began", NULL);
+    if (!k->starting || flux_future_then(k->starting, -1., said_cb, k) < 0)
+        flux_log(k->h, LOG_ERR, "out of memory: it is not announced that the store is back");
+}
+
 /* What is on disk is back, if anything is kept there. */
 static void kept_cb(struct km *k, int errnum, const char *error)
 {
@@ -213,6 +233,8 @@ static void kept_cb(struct km *k, int errnum, const char *error)
         km_ns_serve(k->primary);
     else if (km_ns_open(k->primary) < 0)
         fail_start(k, ENOMEM, "the store", "out of memory");
+    if (k->started && k->primary->version > 0)
+        say_began(k);
     if (k->started)
         flux_module_started(k->h);
 }
@@ -324,7 +346,8 @@ static int subscribe(struct km *k, const char *topic)
 static int subscribe_all(struct km *k)
 {
     /* Rank 0 makes the others itself. */
-    if (!k->first && (subscribe(k, "kvs.setroot") < 0 || subscribe(k, "kvs.namespace-removed") < 0))
+    if (!k->first && (subscribe(k, "kvs.setroot") < 0 || subscribe(k, "kvs.began") < 0 ||
+                      subscribe(k, "kvs.namespace-removed") < 0))
         return -1;
     return subscribe(k, "overlay.down");
 }

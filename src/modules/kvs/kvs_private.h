@@ -22,7 +22,7 @@ struct km {
     struct list_node busy; /* namespaces that have work for the deferral */
     struct km_ns *primary; /* always there */
     struct km_senders *senders;
-    flux_future_t *starting; /* attributes */
+    flux_future_t *starting; /* attributes; then the event that says so */
     struct list_node dead;   /* namespaces that ended */
     struct kvsmiss miss;     /* scratch */
     struct km_disk *disk;    /* rank 0, when there is a directory to keep things in */
@@ -143,6 +143,7 @@ void km_version_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_wait_version_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_getroot_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg);
+void km_began_cb(flux_t *h, const flux_msg_t *event, void *arg);
 
 /* --- kvs_stats.c --- */
 

@@ -4,6 +4,8 @@
  *    kvs.wait-version  {"namespace","version"}  -> the same, when that version is here; streaming
  *    kvs.getroot       {"namespace"}            -> root (kvs_wire.h), between instances
  *    event kvs.setroot                root
+ *    event kvs.began                  nothing: the master of the primary namespace has begun, and has
+ *                                     what is on disk; with nothing there, its first root says so
  *
  * Invariants:
  *  1. vwaits is sorted by version, so a new root touches only those that it answers.
@@ -77,6 +79,24 @@ void km_vwaits_shut(struct km_ns *ns, int errnum, const char *why)
     }
 }
 
+/* A master has begun.  Is what it said so far old news, or has what we know become so? */
+static void master_began(struct km_ns *ns)
+{
+    if (ns->version == 0)
+        return;
+    ns->suspicious = true;
+    km_root_fetch(ns, true);
+}
+
+void km_began_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    struct km *k = arg;
+
+    km_directory_register(k);
+    if (!k->first)
+        master_began(k->primary);
+}
+
 void km_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg)
 {
     struct km *k = arg;
@@ -95,13 +115,10 @@ void km_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg)
     if (root.version == 0 && ns == k->primary)
         km_directory_register(k);
     /* Announcements rise, unless the master was loaded anew. */
-    if (root.version == 0 && ns->version > 0) {
-        /* A master has begun.  Is this old news, or has what we know become so? */
-        ns->suspicious = true;
-        km_root_fetch(ns, true);
-    } else if (km_root_heard(ns, &root, &err) < 0) {
+    if (root.version == 0 && ns->version > 0)
+        master_began(ns);
+    else if (km_root_heard(ns, &root, &err) < 0)
         flux_log(h, LOG_ERR, "an announced root is bad: %s", err.text);
-    }
 }
 
 void km_getroot_cb(flux_t *h, const flux_msg_t *msg, void *arg)
