@@ -73,7 +73,10 @@ stop_one() {
 
 # --- nothing happens ----------------------------------------------------------------------------------
 
-hold 8 --topology=kary:2 --set=modules=log,hb,kvs --set=orphan.timeout=60s
+# So small a cache that values are fetched again and again.
+hashes=(sha1 sha256 blake2b)
+hold 8 --topology=kary:2 --set=modules=log,hb,kvs --set=orphan.timeout=60s \
+    --set=content.cache-limit=200k --set=content.hash="${hashes[RANDOM % 3]}"
 brokers 8
 start_record calm.log --seconds=1.5
 end_record calm.log "without faults"
