@@ -37,8 +37,9 @@ struct km_disk {
     unsigned asked;
 
     struct list_node keeps;
-    struct list_node waiting; /* requests for which there was no room */
-    size_t writes;            /* that the driver has */
+    struct list_node waiting;  /* requests for which there was no room */
+    struct list_node removals; /* requests that failed, to be tried again */
+    size_t writes;             /* that the driver has */
     size_t reads;
     bool failing; /* a write failed, and others are still out */
     bool said;    /* that, in the log */
@@ -61,6 +62,9 @@ void km_disk_recover(struct km_disk *d);
 /* The same as if it had been called by the reactor, for who cannot go there; false after `ms`
  * milliseconds without news. */
 bool km_disk_wait(struct km_disk *d, int ms);
+
+/* Try again what has to be done some time. */
+void km_disk_again(struct km_disk *d);
 
 /* Make a namespace that persists, before it is opened: `done` is called later.  1; 0 when nothing has to be
  * done; -1 with ENOMEM. */
@@ -87,8 +91,9 @@ void km_keep_end(struct km_keep *kp, int errnum, const char *why);
 /* Has the driver nothing of it?  Before that the namespace's objects must stay. */
 bool km_keep_idle(const struct km_keep *kp);
 void km_keep_destroy(struct km_keep *kp); /* NULL-safe, keeps errno; after these two */
-/* The namespace was removed: forget it on disk. */
-void km_keep_remove(struct km_keep *kp);
+/* The namespace was removed: forget it on disk.  `done`, unless NULL, is called when it is, or (errnum !=
+ * 0) is still to be.  -1 with ENOMEM. */
+int km_keep_remove(struct km_keep *kp, km_forgotten_f done, void *arg);
 
 /* May another root change be made now?  0; -1 with EAGAIN: not before km_commit_work() is called again;
  * or with the reason why none can be. */
@@ -114,6 +119,15 @@ void km_keep_recover(struct km_keep *kp);
 /* Write what is not written yet (kvs.sync=interval). */
 void km_keep_flush(struct km_keep *kp);
 size_t km_keep_unsaved(const struct km_keep *kp);
+
+struct km_keep_stats {
+    uint64_t journal_bytes; /* of this namespace, since its checkpoint */
+    /* of the file */
+    uint64_t rows, syncs, checkpoints, loads, failures;
+    uint64_t bytes, free_bytes;
+};
+/* NULL: it is not kept, all zeros. */
+void km_keep_stats(const struct km_keep *kp, struct km_keep_stats *st);
 
 /* --- kvs_commit.c --- */
 

@@ -371,6 +371,24 @@ size_t km_keep_unsaved(const struct km_keep *kp)
     return st.dirty_bytes;
 }
 
+void km_keep_stats(const struct km_keep *kp, struct km_keep_stats *st)
+{
+    struct kvs_storage_stats ss;
+
+    memset(st, 0, sizeof(*st));
+    if (!kp)
+        return;
+    kp->d->drv->stats(kp->d->s, &ss);
+    st->journal_bytes = kp->bytes;
+    st->rows = kp->d->st.rows;
+    st->syncs = ss.syncs;
+    st->checkpoints = kp->d->st.checkpoints;
+    st->loads = kp->d->st.loads;
+    st->failures = kp->d->st.failures;
+    st->bytes = ss.file_bytes + ss.wal_bytes;
+    st->free_bytes = ss.free_bytes;
+}
+
 static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct km_keep *kp = arg;
@@ -767,21 +785,39 @@ void km_keep_destroy(struct km_keep *kp)
     errno = saved;
 }
 
+struct removal {
+    struct km_disk_req r;
+    km_forgotten_f done;
+    void *arg;
+};
+
 static void removed(struct km_disk_req *r)
 {
-    free(r);
+    struct removal *m = list_entry(r, struct removal, r);
+    km_forgotten_f done = m->done;
+
+    m->done = NULL;
+    if (done)
+        done(m->arg, r->req.errnum, r->req.err.text);
+    if (r->req.errnum && !r->d->stopping)
+        list_append(&r->d->removals, &r->node); /* else it would come back at the next start */
+    else
+        free(m);
 }
 
-void km_keep_remove(struct km_keep *kp)
+int km_keep_remove(struct km_keep *kp, km_forgotten_f done, void *arg)
 {
-    struct km_disk_req *r = calloc(1, sizeof(*r));
+    struct removal *m = calloc(1, sizeof(*m));
 
-    if (!r) {
+    if (!m) {
         flux_log(kp->ns->h, LOG_ERR, "out of memory: namespace '%s' stays on disk", kp->ns->name);
-        return;
+        return -1;
     }
-    r->req.op = KVS_STORAGE_REMOVE;
-    r->req.ns = kp->id;
-    r->done = removed;
-    km_disk_submit(kp->d, r);
+    m->r.req.op = KVS_STORAGE_REMOVE;
+    m->r.req.ns = kp->id;
+    m->r.done = removed;
+    m->done = done;
+    m->arg = arg;
+    km_disk_submit(kp->d, &m->r);
+    return 0;
 }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvs_private.h"
+#include "kvs_disk.h"
 
 struct stats {
     bool master;
@@ -19,6 +19,9 @@ struct stats {
         watchers, watch_sent, watch_looked, fence_msgs_in, fence_bytes_in, fence_bytes_local,
         namespaces_known, senders, snapshots, expired, cached_in_all, collected, uploads,
         upload_bytes;
+    bool on_disk; /* and what follows is about that */
+    uint64_t dirty_bytes, journal_bytes, disk_rows, disk_syncs, disk_checkpoints, disk_loads,
+        disk_failures, disk_bytes, disk_free_bytes;
 };
 static const struct flux_field stats_fields[] = {
     FLUX_FIELD_BOOL(struct stats, master, FLUX_FIELD_REQUIRED),
@@ -54,6 +57,16 @@ static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct stats, fence_msgs_in, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, fence_bytes_in, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, fence_bytes_local, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stats, on_disk, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, dirty_bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, journal_bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, disk_rows, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, disk_syncs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, disk_checkpoints, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, disk_loads, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, disk_failures, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, disk_bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, disk_free_bytes, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
@@ -97,9 +110,11 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     struct km_ns *ns = km_named_request(arg, msg, km_stats_cb);
     struct content_stats cs = {0};
     struct kvsstore_stats ss = {0};
+    struct km_keep_stats ks;
 
     if (!ns)
         return;
+    km_keep_stats(ns->keep, &ks);
     content_get_stats(ns->content, &cs);
     if (ns->store)
         kvsstore_get_stats(ns->store, &ss);
@@ -137,6 +152,16 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         .fence_msgs_in = ns->st.fence_msgs_in,
         .fence_bytes_in = ns->st.fence_bytes_in,
         .fence_bytes_local = ns->st.fence_bytes_local,
+        .on_disk = ns->keep != NULL,
+        .dirty_bytes = ns->keep ? ss.dirty_bytes : 0,
+        .journal_bytes = ks.journal_bytes,
+        .disk_rows = ks.rows,
+        .disk_syncs = ks.syncs,
+        .disk_checkpoints = ks.checkpoints,
+        .disk_loads = ks.loads,
+        .disk_failures = ks.failures,
+        .disk_bytes = ks.bytes,
+        .disk_free_bytes = ks.free_bytes,
     };
     flux_respond_struct(h, msg, &stats_schema, &s);
 }
