@@ -12,11 +12,12 @@
  * LIVE      to be found                                        removed, or its rank is lost
  * LOST      listed; whoever uses it gets EHOSTUNREACH          removed
  * CLOSING   the master was asked to close it, then the event   the event has its number: forgotten
- *           kvs.namespace-removed is on its way
+ *           kvs.namespace-removed is on its way; before that, when it was kept on disk, that
+ *           it is not any more
  *
  * Invariants:
  *  1. A name is in the directory at most once; to make one again it must have been removed.
- *  2. Creation is answered when the master serves, removal when it no longer does.
+ *  2. Creation is answered when the master serves, removal when it no longer does, for good.
  *  3. Instances elsewhere pass on what they are asked, after finding out who asks.
  *
  * Failure: a master that cannot be reached is not opened (its error is the answer), and counts as
@@ -310,7 +311,21 @@ static void closed_cb(flux_future_t *f, void *arg)
     /* It is closed, or it is not there any more. */
     e->f = NULL;
     flux_future_destroy(f);
-    km_space_removed(e->k, e->name, e->serial);
+    (void)km_space_removed(e->k, e->name, e->serial, NULL, NULL);
+    announce_removal(e);
+}
+
+/* It is not on disk any more, and so does not come back. */
+static void forgotten_cb(void *arg, int errnum, const char *error)
+{
+    struct entry *e = arg;
+    errmsg_t err;
+
+    if (errnum) {
+        errmsg_set(&err, "namespace '%s' is removed, but is on disk until that works again: %.150s",
+                   e->name, error);
+        entry_answer(e, errnum, err.text);
+    }
     announce_removal(e);
 }
 
@@ -321,10 +336,9 @@ static void close_entry(struct entry *e)
     bool lost = e->state == LOST;
 
     e->state = CLOSING;
-    if (e->rank == flux_rank(k->h) || lost)
-        km_space_removed(k, e->name, e->serial);
     if (lost || e->rank == flux_rank(k->h)) {
-        announce_removal(e);
+        if (!km_space_removed(k, e->name, e->serial, forgotten_cb, e))
+            announce_removal(e);
         return;
     }
     e->f = flux_rpc_struct(k->h, "kvs.namespace-close", &km_serial_schema, &out, e->rank, 0);

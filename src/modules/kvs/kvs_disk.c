@@ -130,6 +130,21 @@ static void fail_waiting(struct km_disk *d)
     }
 }
 
+/* As much as there is room for. */
+static void send_waiting(struct km_disk *d)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&d->waiting))) {
+        struct km_disk_req *r = list_entry(n, struct km_disk_req, node);
+        list_remove(n);
+        if (!send(d, r)) {
+            list_push(&d->waiting, &r->node);
+            break;
+        }
+    }
+}
+
 void km_disk_recover(struct km_disk *d)
 {
     struct km_disk_req *r;
@@ -145,22 +160,14 @@ void km_disk_recover(struct km_disk *d)
     d->failing = false;
     LIST_FOREACH_SAFE(n, tmp, &d->keeps)
     km_keep_recover(km_keep_of(n));
+    send_waiting(d); /* no request may be out whose end would do that */
 }
 
 /* After requests came back. */
 static void dispatched(struct km_disk *d)
 {
-    struct list_node *n;
-
     km_disk_recover(d);
-    while ((n = list_first(&d->waiting))) {
-        struct km_disk_req *r = list_entry(n, struct km_disk_req, node);
-        list_remove(n);
-        if (!send(d, r)) {
-            list_push(&d->waiting, &r->node);
-            break;
-        }
-    }
+    send_waiting(d);
 }
 
 void km_disk_fail(struct km_disk *d, int errnum, const char *error)
@@ -188,6 +195,22 @@ bool km_disk_wait(struct km_disk *d, int ms)
     d->drv->dispatch(d->s);
     dispatched(d);
     return true;
+}
+
+void km_disk_again(struct km_disk *d)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&d->removals))) {
+        list_remove(n);
+        km_disk_submit(d, list_entry(n, struct km_disk_req, node));
+    }
+}
+
+void km_disk_tick(struct km *k)
+{
+    if (k->disk && !k->disk->failing)
+        km_disk_again(k->disk);
 }
 
 /* --- namespaces to be --- */
@@ -220,6 +243,7 @@ int km_disk_create(struct km *k, const char *name, uint32_t owner,
         errno = ENOMEM;
         return -1;
     }
+    km_disk_again(k->disk); /* one of that name may still be there */
     c->r.req.op = KVS_STORAGE_CREATE;
     c->r.req.name = c->name;
     c->r.req.owner = owner;
@@ -386,6 +410,7 @@ int km_disk_start(struct km *k, void (*started)(struct km *k, int errnum, const 
     d->ck_interval = CHECKPOINT_INTERVAL;
     list_init(&d->keeps);
     list_init(&d->waiting);
+    list_init(&d->removals);
     k->disk = d;
     return ask(d);
 }
@@ -428,6 +453,7 @@ void km_disk_stop(struct km *k)
     if (d->s) {
         LIST_FOREACH(n, &d->keeps)
         km_keep_flush(km_keep_of(n));
+        km_disk_again(d);
         if (settle(d) && !d->failing)
             last_checkpoints(d);
         /* What is out comes back from this. */

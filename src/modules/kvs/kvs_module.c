@@ -131,6 +131,7 @@ static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     while (hmap_next(k->spaces, &pos, NULL, NULL, &val))
         km_uploads_expire(val);
     km_cache_expire(k);
+    km_disk_tick(k);
     km_spaces_idle(k);
 }
 

@@ -73,8 +73,11 @@ int km_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q);
 struct km_ns *km_space_master(struct km *k, const struct km_place *p, errmsg_t *err);
 /* And open it, empty.  `id`: its number on disk, or 0.  -1 with ENOMEM or EPROTO. */
 int km_space_open(struct km *k, const struct km_place *p, uint32_t id, errmsg_t *err);
-/* This one is no more. */
-void km_space_removed(struct km *k, const char *name, uint64_t serial);
+/* This one is no more.  true: it was kept on disk, and `done` (if not NULL) is called when it is not any
+ * longer, or (errnum != 0) still is for a while. */
+typedef void (*km_forgotten_f)(void *arg, int errnum, const char *error);
+bool km_space_removed(struct km *k, const char *name, uint64_t serial, km_forgotten_f done,
+                      void *arg);
 void km_spaces_lost(struct km *k, const idset_t *ranks);
 /* Forget those that nobody uses here; free those that ended. */
 void km_spaces_idle(struct km *k);
@@ -99,6 +102,8 @@ int km_learn_hash(struct km *k, const char *ref, errmsg_t *err);
 /* Ask whether there is a directory, and if so bring back what is in it: `started` is called later, with
  * all namespaces but the primary open, and the primary when there is a directory.  -1 with ENOMEM. */
 int km_disk_start(struct km *k, void (*started)(struct km *k, int errnum, const char *error));
+/* Now and then: try again what failed. */
+void km_disk_tick(struct km *k);
 /* Make durable what is not, and close the file.  Who waits for a commit is answered. */
 void km_disk_stop(struct km *k);
 

@@ -349,15 +349,17 @@ void km_open_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     json_decref(owner);
 }
 
-void km_space_removed(struct km *k, const char *name, uint64_t serial)
+bool km_space_removed(struct km *k, const char *name, uint64_t serial, km_forgotten_f done,
+                      void *arg)
 {
     struct km_ns *ns = hmap_get(k->spaces, name);
+    bool waits;
 
     if (!ns || ns->serial != serial)
-        return;
-    if (ns->keep)
-        km_keep_remove(ns->keep);
+        return false;
+    waits = ns->keep && km_keep_remove(ns->keep, done, arg) == 0;
     km_space_end(ns, ENOENT, "namespace '%s' was removed", name);
+    return waits;
 }
 
 void km_close_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -367,7 +369,7 @@ void km_close_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
     if (flux_request_decode(h, msg, &km_serial_schema, &in, &owner) < 0)
         return;
-    km_space_removed(arg, in.namespace, in.serial);
+    (void)km_space_removed(arg, in.namespace, in.serial, NULL, NULL);
     flux_respond(h, msg, "{}");
     json_decref(owner);
 }
@@ -380,7 +382,7 @@ void km_removed_cb(flux_t *h, const flux_msg_t *event, void *arg)
     json_t *owner = json ? flux_schema_decode(&km_serial_schema, json, len, &in, NULL) : NULL;
 
     if (owner)
-        km_space_removed(arg, in.namespace, in.serial);
+        (void)km_space_removed(arg, in.namespace, in.serial, NULL, NULL);
     json_decref(owner);
 }
 
