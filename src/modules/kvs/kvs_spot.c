@@ -118,6 +118,13 @@ void km_spot_prune(struct km_spot *s)
     }
 }
 
+void km_spot_forget(struct km_spot *s)
+{
+    km_mark_clear(&s->mark);
+    for (uint32_t i = 0; i < s->n; i++)
+        km_spot_forget(s->child[i]);
+}
+
 struct km_spot *km_spot_get(struct km_spot *top, const char *key, size_t len)
 {
     struct km_spot *s = top;

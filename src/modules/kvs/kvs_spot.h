@@ -20,6 +20,7 @@ struct km_spot {
     uint32_t n, cap;
     uint64_t hash;
     struct km_mark mark;
+    struct km_spot *marked; /* for who sets marks: the one before */
     struct list_node watchers;
     uint8_t namelen;
     char name[];
@@ -40,5 +41,7 @@ struct km_spot *km_spot_new(struct km_spot *parent, const char *name, size_t len
 struct km_spot *km_spot_get(struct km_spot *top, const char *key, size_t len);
 /* Free a spot that is of no use any more, and those above it. */
 void km_spot_prune(struct km_spot *s);
+/* What stands at this spot and below is not known any more. */
+void km_spot_forget(struct km_spot *s);
 
 #endif

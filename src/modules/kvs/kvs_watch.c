@@ -11,8 +11,9 @@
  * elsewhere): they are in a list of their own and look again after every change.
  *
  * Invariants:
- *  1. `done` is the root up to which spots are right.  A spot whose subtree could not be walked for
- * want of an object keeps its old mark, and the walk is done again when the objects are here.
+ *  1. `done` is the root up to which spots are right: a mark says what stood there then, or is not
+ * known.  When a walk cannot go on for want of an object, what it has marked is not known any more, as
+ * it may be done again towards another root; when it is given up, nothing is.
  *  2. A watcher sends only what differs from what it sent last; looking twice is harmless.
  *  3. One look-up per watcher at a time.  What changes meanwhile makes it `dirty`, so the last
  * answer sent is what the newest root says.
@@ -200,7 +201,8 @@ struct walk {
     struct km_ns *ns;
     size_t dsize;
     struct kvsmiss *miss;
-    bool failed; /* for a reason other than a missing object */
+    struct km_spot *marked; /* last */
+    bool failed;            /* for a reason other than a missing object */
 };
 
 static bool walk_dir(struct walk *x, struct km_spot *s, const uint8_t *old, const uint8_t *new);
@@ -241,6 +243,8 @@ static bool walk_spot(struct walk *x, struct km_spot *s, const struct treeobj_en
     if (e && e->type == TREEOBJ_LINK)
         spot_dirty_below(x->ns, s);
     km_mark_set(&s->mark, bytes, len);
+    s->marked = x->marked;
+    x->marked = s;
     return true;
 }
 
@@ -310,15 +314,23 @@ static bool walk_dir(struct walk *x, struct km_spot *s, const uint8_t *old, cons
 
 static void walk(struct km_ns *ns);
 
+/* The walk is given up: everybody looks for himself. */
+static void all_look(struct km_ns *ns)
+{
+    struct km_watches *ws = ns->watches;
+    km_spot_forget(ws->top);
+    LIST_FOREACH(n, &ws->all)
+    watcher_dirty(ns, list_entry(n, struct watcher, all_node));
+}
+
 static void walk_objects_came(struct km_wait *w)
 {
     struct km_ns *ns = w->ns;
     struct km_watches *ws = ns->watches;
     ws->waiting = false;
     if (w->errnum && ++ws->tries > 3) {
-        /* The old and the new root lie too far apart: everybody looks for himself. */
-        LIST_FOREACH(n, &ws->all)
-        watcher_dirty(ns, list_entry(n, struct watcher, all_node));
+        /* The old and the new root lie too far apart. */
+        all_look(ns);
         memcpy(ws->done, ws->target, sizeof(ws->done));
         ws->tries = 0;
         km_wait_clear(w);
@@ -344,12 +356,12 @@ static void walk(struct km_ns *ns)
         bool ok = walk_dir(&x, ws->top, ws->done, ns->root);
         if (!ok && ns->k->miss.n > 0 && km_wait_for(&ws->wait, &ns->k->miss) == 0) {
             ws->waiting = true;
+            for (struct km_spot *s = x.marked; s; s = s->marked)
+                km_mark_clear(&s->mark);
             return;
         }
-        if (!ok) {
-            LIST_FOREACH(n, &ws->all)
-            watcher_dirty(ns, list_entry(n, struct watcher, all_node));
-        }
+        if (!ok)
+            all_look(ns);
         km_wait_clear(&ws->wait);
         ws->tries = 0;
         memcpy(ws->done, ws->target, sizeof(ws->done));
