@@ -2,6 +2,7 @@
  *
  *    overlay.status    {}  -> {"rank","size","state","up","lost","topology"}
  *    overlay.topology  {}  -> {"topology","size","file"}
+ *    overlay.down      event {"ranks"}
  */
 #include "config.h"
 #include "proto_overlay.h"
@@ -24,3 +25,9 @@ static const struct flux_field shape_fields[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema overlay_shape_schema = FLUX_SCHEMA(struct overlay_shape, shape_fields);
+
+static const struct flux_field down_fields[] = {
+    FLUX_FIELD_STR(struct overlay_down, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_down_schema = FLUX_SCHEMA(struct overlay_down, down_fields);

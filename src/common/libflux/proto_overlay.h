@@ -22,4 +22,10 @@ struct overlay_shape {
 };
 extern const struct flux_schema overlay_shape_schema;
 
+/* Event "overlay.down": these ranks are lost. */
+struct overlay_down {
+    const char *ranks; /* idset */
+};
+extern const struct flux_schema overlay_down_schema;
+
 #endif

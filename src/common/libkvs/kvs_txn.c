@@ -28,53 +28,14 @@
  * value, and a sentence that says at which operation.
  */
 #include "config.h"
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kvs_txn.h"
+#include "libutil/le.h"
 
 #define OP_HEADER 8
-
-static uint16_t get16(const uint8_t *p)
-{
-    uint16_t v;
-    memcpy(&v, p, sizeof(v));
-    return le16toh(v);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-    uint32_t v;
-    memcpy(&v, p, sizeof(v));
-    return le32toh(v);
-}
-
-static void put16(uint8_t *p, uint16_t v)
-{
-    v = htole16(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-    v = htole32(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof(v));
-    return le64toh(v);
-}
-
-static void put64(uint8_t *p, uint64_t v)
-{
-    v = htole64(v);
-    memcpy(p, &v, sizeof(v));
-}
 
 /* --- values by type of operation; their length is within the limit of the table below --- */
 
@@ -106,7 +67,7 @@ static int check_tag(const struct kvs_op *op, errmsg_t *err)
 
 static int check_chunks(const struct kvs_op *op, errmsg_t *err)
 {
-    uint64_t size = op->len >= 8 ? get64(op->value) : 0;
+    uint64_t size = op->len >= 8 ? le_get64(op->value) : 0;
     if (size < 1 || size > KVS_SIZE_MAX)
         return errmsg_fail(err, size ? EMSGSIZE : EPROTO,
                            "value in chunks of '%.*s' has %llu bytes: it may have 1 to %llu",
@@ -160,7 +121,7 @@ static int check_op(const struct kvs_op *op, errmsg_t *err)
 
 void kvs_op_get_chunks(const struct kvs_op *op, struct kvs_op_chunks *ch)
 {
-    ch->size = get64(op->value);
+    ch->size = le_get64(op->value);
     ch->n = (size_t)((ch->size + KVS_CHUNK - 1) / KVS_CHUNK);
     ch->dsize = (op->len - 8) / ch->n;
     ch->digests = op->value + 8;
@@ -170,7 +131,7 @@ bool kvs_txn_has(const void *data, size_t len, enum kvs_op_type type)
 {
     const uint8_t *p = data, *end = p + len;
     for (p += KVS_TXN_HEADER; end - p >= OP_HEADER;) {
-        size_t size = OP_HEADER + (size_t)get16(p + 2) + get32(p + 4);
+        size_t size = OP_HEADER + (size_t)le_get16(p + 2) + le_get32(p + 4);
         if (p[0] == type)
             return true;
         if (size > (size_t)(end - p))
@@ -188,9 +149,9 @@ int kvs_txn_open(struct kvs_txn_iter *it, const void *data, size_t len, uint32_t
         return errmsg_fail(err, EMSGSIZE,
                            "transaction has %zu bytes: the limit is %u, commit in parts", len,
                            KVS_TXN_MAX);
-    if (len < KVS_TXN_HEADER || p[0] != 'T' || p[1] != 1 || get16(p + 2) != 0)
+    if (len < KVS_TXN_HEADER || p[0] != 'T' || p[1] != 1 || le_get16(p + 2) != 0)
         return errmsg_fail(err, EPROTO, "payload of %zu bytes is no transaction", len);
-    it->left = get32(p + 4);
+    it->left = le_get32(p + 4);
     it->p = p + KVS_TXN_HEADER;
     it->end = p + len;
     if (it->left > KVS_TXN_OPS_MAX)
@@ -215,8 +176,8 @@ int kvs_txn_next(struct kvs_txn_iter *it, struct kvs_op *op, errmsg_t *err)
     op->start = it->p;
     op->type = it->p[0];
     op->flags = it->p[1];
-    op->keylen = get16(it->p + 2);
-    op->len = get32(it->p + 4);
+    op->keylen = le_get16(it->p + 2);
+    op->len = le_get32(it->p + 4);
     op->size = OP_HEADER + (size_t)op->keylen + op->len;
     if (left < op->size)
         return errmsg_fail(err, EPROTO, "an operation of %zu bytes reaches beyond its transaction",
@@ -273,8 +234,8 @@ static int add_op(struct kvs_txn_buf *b, const struct kvs_op *op, const uint8_t 
     uint8_t *p = b->data + b->len;
     p[0] = op->type;
     p[1] = op->flags;
-    put16(p + 2, op->keylen);
-    put32(p + 4, op->len);
+    le_put16(p + 2, op->keylen);
+    le_put32(p + 4, op->len);
     memcpy(p + OP_HEADER, op->key, op->keylen);
     p += OP_HEADER + op->keylen;
     if (head) {
@@ -284,7 +245,7 @@ static int add_op(struct kvs_txn_buf *b, const struct kvs_op *op, const uint8_t 
     if (len)
         memcpy(p, value, len);
     b->len += size;
-    put32(b->data + 4, ++b->nops);
+    le_put32(b->data + 4, ++b->nops);
     return 0;
 }
 
@@ -323,7 +284,7 @@ int kvs_txn_buf_add_chunks(struct kvs_txn_buf *b, const char *key, size_t keylen
         return errmsg_fail(err, EMSGSIZE,
                            "value in chunks of '%.*s' has %llu bytes: too long for a transaction",
                            keylen > 80 ? 80 : (int)keylen, key, (unsigned long long)size);
-    put64(head, size);
+    le_put64(head, size);
     struct kvs_op op = {.type = KVS_OP_PUTCHUNKS,
                         .keylen = (uint16_t)keylen,
                         .len = (uint32_t)(8 + n * dsize),
@@ -337,7 +298,7 @@ int kvs_txn_buf_copy(struct kvs_txn_buf *b, const struct kvs_op *op, errmsg_t *e
         return -1;
     memcpy(b->data + b->len, op->start, op->size);
     b->len += op->size;
-    put32(b->data + 4, ++b->nops);
+    le_put32(b->data + 4, ++b->nops);
     return 0;
 }
 

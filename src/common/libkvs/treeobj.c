@@ -41,7 +41,6 @@
  * Failure: treeobj_check() refuses anything else with EPROTO and a sentence.
  */
 #include "config.h"
-#include <endian.h>
 #include <errno.h>
 #include <sodium/crypto_shorthash.h>
 #include <string.h>
@@ -50,54 +49,16 @@
 #include "kvs_key.h"
 #include "kvs_txn.h"
 #include "treeobj.h"
+#include "libutil/le.h"
 
 #define ENTRY_HEADER 4
-
-static uint16_t get16(const uint8_t *p)
-{
-    uint16_t v;
-    memcpy(&v, p, sizeof(v));
-    return le16toh(v);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-    uint32_t v;
-    memcpy(&v, p, sizeof(v));
-    return le32toh(v);
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof(v));
-    return le64toh(v);
-}
-
-static void put16(uint8_t *p, uint16_t v)
-{
-    v = htole16(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-    v = htole32(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static void put64(uint8_t *p, uint64_t v)
-{
-    v = htole64(v);
-    memcpy(p, &v, sizeof(v));
-}
 
 uint64_t treeobj_hash(const char *name, size_t namelen)
 {
     static const uint8_t key[crypto_shorthash_KEYBYTES];
     uint8_t out[crypto_shorthash_BYTES];
     crypto_shorthash(out, (const uint8_t *)name, namelen, key);
-    return get64(out);
+    return le_get64(out);
 }
 
 int treeobj_name_cmp(const char *a, size_t alen, const char *b, size_t blen)
@@ -118,7 +79,7 @@ unsigned treeobj_depth(const void *obj)
 
 static uint32_t number(const void *obj)
 {
-    return get32((const uint8_t *)obj + 4);
+    return le_get32((const uint8_t *)obj + 4);
 }
 
 /* Bytes after the name of an entry of this type; -1 for a type that is not known. */
@@ -141,13 +102,13 @@ static void read_entry(const uint8_t *p, struct treeobj_entry *e)
 {
     e->type = p[0];
     e->namelen = p[1];
-    e->len = get16(p + 2);
+    e->len = le_get16(p + 2);
     e->name = (const char *)p + ENTRY_HEADER;
     const uint8_t *tail = p + ENTRY_HEADER + e->namelen;
     e->data = NULL;
     e->digest = NULL;
     if (e->type == TREEOBJ_REF || e->type == TREEOBJ_CHUNKED) {
-        e->len = get64(tail);
+        e->len = le_get64(tail);
         e->digest = tail + 8;
     } else if (e->type == TREEOBJ_DIR) {
         e->digest = tail;
@@ -167,7 +128,7 @@ static ssize_t check_entry(const uint8_t *p, size_t left, size_t dsize, errmsg_t
     if (left < ENTRY_HEADER)
         return bad(err, "an entry is cut off");
     uint8_t type = p[0], namelen = p[1];
-    uint16_t len = get16(p + 2);
+    uint16_t len = le_get16(p + 2);
     ssize_t tail = tail_size(type, len, dsize);
     if (tail < 0)
         return bad(err, "an entry's type is not known");
@@ -183,11 +144,11 @@ static ssize_t check_entry(const uint8_t *p, size_t left, size_t dsize, errmsg_t
             return bad(err, "a large value is in its entry");
         break;
     case TREEOBJ_REF:
-        if (len != 0 || get64(t) <= TREEOBJ_INLINE_MAX || get64(t) > TREEOBJ_CHUNK)
+        if (len != 0 || le_get64(t) <= TREEOBJ_INLINE_MAX || le_get64(t) > TREEOBJ_CHUNK)
             return bad(err, "a reference has a size that is not allowed");
         break;
     case TREEOBJ_CHUNKED:
-        if (len != 0 || get64(t) <= TREEOBJ_CHUNK || get64(t) > KVS_SIZE_MAX)
+        if (len != 0 || le_get64(t) <= TREEOBJ_CHUNK || le_get64(t) > KVS_SIZE_MAX)
             return bad(err, "a value in chunks has a size that is not allowed");
         break;
     case TREEOBJ_DIR:
@@ -204,7 +165,7 @@ static ssize_t check_entry(const uint8_t *p, size_t left, size_t dsize, errmsg_t
 
 static int check_leaf(const uint8_t *p, size_t len, size_t dsize, errmsg_t *err)
 {
-    uint32_t n = get32(p + 4);
+    uint32_t n = le_get32(p + 4);
     if (n > (len - TREEOBJ_HEADER) / (4 + ENTRY_HEADER))
         return bad(err, "a leaf has more entries than room");
     if (n > TREEOBJ_LEAF_MAX && p[3] < TREEOBJ_DEPTH_MAX)
@@ -213,7 +174,7 @@ static int check_leaf(const uint8_t *p, size_t len, size_t dsize, errmsg_t *err)
         return bad(err, "a leaf below the top is empty");
     size_t off = TREEOBJ_HEADER + 4 * (size_t)n;
     for (uint32_t i = 0; i < n; i++) {
-        if (get32(p + TREEOBJ_HEADER + 4 * (size_t)i) != off)
+        if (le_get32(p + TREEOBJ_HEADER + 4 * (size_t)i) != off)
             return bad(err, "an entry is not where it should be");
         ssize_t size = check_entry(p + off, len - off, dsize, err);
         if (size < 0)
@@ -234,7 +195,7 @@ static int check_leaf(const uint8_t *p, size_t len, size_t dsize, errmsg_t *err)
 
 static int check_branch(const uint8_t *p, size_t len, size_t dsize, errmsg_t *err)
 {
-    uint32_t bitmap = get32(p + 4);
+    uint32_t bitmap = le_get32(p + 4);
     if (p[3] >= TREEOBJ_DEPTH_MAX)
         return bad(err, "a branch is too deep");
     if (bitmap >> TREEOBJ_FAN)
@@ -244,7 +205,7 @@ static int check_branch(const uint8_t *p, size_t len, size_t dsize, errmsg_t *er
         return bad(err, "a branch's size and number of children do not agree");
     uint64_t total = 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t count = get32(p + TREEOBJ_HEADER + i * (4 + dsize));
+        uint32_t count = le_get32(p + TREEOBJ_HEADER + i * (4 + dsize));
         if (count == 0)
             return bad(err, "a child of a branch is empty");
         total += count;
@@ -256,7 +217,7 @@ static int check_branch(const uint8_t *p, size_t len, size_t dsize, errmsg_t *er
 
 static int check_index(const uint8_t *p, size_t len, size_t dsize, errmsg_t *err)
 {
-    uint32_t n = get32(p + 4);
+    uint32_t n = le_get32(p + 4);
     if (p[3] < 1 || p[3] > TREEOBJ_LEVEL_MAX)
         return bad(err, "an index is of a level that is not allowed");
     if (n < 1 || n > TREEOBJ_INDEX_FAN)
@@ -274,7 +235,7 @@ int treeobj_check(const void *data, size_t len, size_t dsize, errmsg_t *err)
     if (p[1] != 1)
         return bad(err, "its format is not known");
     if (p[0] == TREEOBJ_BLOB) {
-        if (p[2] != 0 || p[3] != 0 || get32(p + 4) != 0)
+        if (p[2] != 0 || p[3] != 0 || le_get32(p + 4) != 0)
             return bad(err, "a value's header is not zero");
         if (len == TREEOBJ_HEADER || len - TREEOBJ_HEADER > TREEOBJ_CHUNK)
             return bad(err, "a value's size is not allowed");
@@ -300,7 +261,7 @@ uint32_t treeobj_count(const void *obj, size_t dsize)
     const uint8_t *p = (const uint8_t *)obj + TREEOBJ_HEADER;
     uint32_t sum = 0;
     for (int n = __builtin_popcount(number(obj)); n > 0; n--, p += 4 + dsize)
-        sum += get32(p);
+        sum += le_get32(p);
     return sum;
 }
 
@@ -308,7 +269,7 @@ void treeobj_leaf_entry(const void *leaf, size_t dsize, uint32_t i, struct treeo
 {
     const uint8_t *p = leaf;
     (void)dsize;
-    read_entry(p + get32(p + TREEOBJ_HEADER + 4 * (size_t)i), e);
+    read_entry(p + le_get32(p + TREEOBJ_HEADER + 4 * (size_t)i), e);
 }
 
 bool treeobj_leaf_find(const void *leaf, size_t dsize, const char *name, size_t namelen,
@@ -318,7 +279,7 @@ bool treeobj_leaf_find(const void *leaf, size_t dsize, const char *name, size_t 
     const uint8_t *p = leaf;
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
-        const uint8_t *q = p + get32(p + TREEOBJ_HEADER + 4 * (size_t)mid);
+        const uint8_t *q = p + le_get32(p + TREEOBJ_HEADER + 4 * (size_t)mid);
         int r = treeobj_name_cmp(name, namelen, (const char *)q + ENTRY_HEADER, q[1]);
         if (r == 0) {
             read_entry(q, e);
@@ -342,7 +303,7 @@ bool treeobj_branch_child(const void *branch, size_t dsize, unsigned slot, const
     const uint8_t *p = (const uint8_t *)branch + TREEOBJ_HEADER + i * (4 + dsize);
     *digest = p + 4;
     if (count)
-        *count = get32(p);
+        *count = le_get32(p);
     return true;
 }
 
@@ -398,7 +359,7 @@ static void header(uint8_t *p, enum treeobj_kind kind, size_t dsize, unsigned de
     p[1] = 1;
     p[2] = (uint8_t)dsize;
     p[3] = (uint8_t)depth;
-    put32(p + 4, n);
+    le_put32(p + 4, n);
 }
 
 void treeobj_leaf_encode(void *buf, const struct treeobj_entry *e, uint32_t n, size_t dsize,
@@ -407,14 +368,14 @@ void treeobj_leaf_encode(void *buf, const struct treeobj_entry *e, uint32_t n, s
     uint8_t *base = buf, *p = base + TREEOBJ_HEADER + 4 * (size_t)n;
     header(base, TREEOBJ_LEAF, dsize, depth, n);
     for (uint32_t i = 0; i < n; i++, e++) {
-        put32(base + TREEOBJ_HEADER + 4 * (size_t)i, (uint32_t)(p - base));
+        le_put32(base + TREEOBJ_HEADER + 4 * (size_t)i, (uint32_t)(p - base));
         p[0] = e->type;
         p[1] = e->namelen;
-        put16(p + 2, e->digest ? 0 : (uint16_t)e->len);
+        le_put16(p + 2, e->digest ? 0 : (uint16_t)e->len);
         memcpy(p + ENTRY_HEADER, e->name, e->namelen);
         p += ENTRY_HEADER + e->namelen;
         if (e->type == TREEOBJ_REF || e->type == TREEOBJ_CHUNKED) {
-            put64(p, e->len);
+            le_put64(p, e->len);
             p += 8;
         }
         if (e->digest) {
@@ -444,7 +405,7 @@ void treeobj_branch_encode(void *buf, const struct treeobj_child child[TREEOBJ_F
         if (!child[i].digest)
             continue;
         bitmap |= 1u << i;
-        put32(p, child[i].count);
+        le_put32(p, child[i].count);
         memcpy(p + 4, child[i].digest, dsize);
         p += 4 + dsize;
     }

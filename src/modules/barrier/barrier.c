@@ -47,6 +47,7 @@
 
 #include "libflux/module.h"
 #include "libflux/proto_barrier.h"
+#include "libflux/proto_overlay.h"
 #include "libidset/idset.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
@@ -129,15 +130,6 @@ static const struct flux_field abort_fields[] = {
     FLUX_FIELD_END,
 };
 static const struct flux_schema abort_schema = FLUX_SCHEMA(struct abort_msg, abort_fields);
-
-struct down {
-    const char *ranks;
-};
-static const struct flux_field down_fields[] = {
-    FLUX_FIELD_STR(struct down, ranks, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema down_schema = FLUX_SCHEMA(struct down, down_fields);
 
 struct stats {
     uint64_t barriers, entered, joins, completed, failed;
@@ -555,8 +547,8 @@ static void down_cb(flux_t *h, const flux_msg_t *event, void *arg)
     struct ctx *ctx = arg;
     size_t len;
     const char *json = flux_msg_payload(event, &len);
-    struct down in;
-    json_t *owner = json ? flux_schema_decode(&down_schema, json, len, &in, NULL) : NULL;
+    struct overlay_down in;
+    json_t *owner = json ? flux_schema_decode(&overlay_down_schema, json, len, &in, NULL) : NULL;
     idset_t *ranks = owner ? idset_parse(in.ranks, NULL) : NULL;
     size_t pos = 0;
     void *val;

@@ -53,21 +53,13 @@
 #include <string.h>
 
 #include "kvs_private.h"
+#include "libflux/proto_cancel.h"
 #include "libflux/attr.h"
 #include "libutil/duration.h"
 #include "libutil/size.h"
 
 #define CACHE_LIMIT (16u * 1024 * 1024)
 #define EXPIRE 300.
-
-struct cancel {
-    uint32_t matchtag;
-};
-static const struct flux_field cancel_fields[] = {
-    FLUX_FIELD_U32(struct cancel, matchtag, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema cancel_schema = FLUX_SCHEMA(struct cancel, cancel_fields);
 
 /* --- work --- */
 

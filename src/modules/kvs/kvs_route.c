@@ -19,28 +19,7 @@
 #include <string.h>
 
 #include "kvs_private.h"
-
-struct shape {
-    const char *topology;
-    uint32_t size;
-    const char *file;
-};
-static const struct flux_field shape_fields[] = {
-    FLUX_FIELD_STR(struct shape, topology, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct shape, size, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct shape, file, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema shape_schema = FLUX_SCHEMA(struct shape, shape_fields);
-
-struct down {
-    const char *ranks;
-};
-static const struct flux_field down_fields[] = {
-    FLUX_FIELD_STR(struct down, ranks, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema down_schema = FLUX_SCHEMA(struct down, down_fields);
+#include "libflux/proto_overlay.h"
 
 bool km_route_ready(const struct km *k)
 {
@@ -62,11 +41,11 @@ static void routed(struct km *k, int errnum, const char *error)
 static void shape_cb(flux_future_t *f, void *arg)
 {
     struct km *k = arg;
-    struct shape s;
+    struct overlay_shape s;
     errmsg_t err = {""};
     int errnum = 0;
 
-    if (flux_rpc_get_struct(f, &shape_schema, &s, &err) < 0)
+    if (flux_rpc_get_struct(f, &overlay_shape_schema, &s, &err) < 0)
         errnum = errno;
     else {
         /* A file is that of the root, and need not be here. */
@@ -109,8 +88,8 @@ void km_down_cb(flux_t *h, const flux_msg_t *event, void *arg)
     struct km *k = arg;
     size_t len;
     const char *json = flux_msg_payload(event, &len);
-    struct down in;
-    json_t *owner = json ? flux_schema_decode(&down_schema, json, len, &in, NULL) : NULL;
+    struct overlay_down in;
+    json_t *owner = json ? flux_schema_decode(&overlay_down_schema, json, len, &in, NULL) : NULL;
     idset_t *ranks = owner ? idset_parse(in.ranks, NULL) : NULL;
 
     if (ranks) {
