@@ -24,6 +24,16 @@
 #include "libutil/strutil.h"
 
 /* A user id, or the name of a user. */
+int kvs_key_error(struct cmd *c, const char *key, const errmsg_t *err)
+{
+    size_t n = strlen(key);
+    const char *named = strchr(err->text, '\'');
+
+    if (named && strncmp(named + 1, key, n) == 0 && named[n + 1] == '\'')
+        return cmd_error(c, "%s", err->text);
+    return cmd_error(c, "%s: %s", key, err->text);
+}
+
 static int parse_owner(struct cmd *c, const char *val, uint32_t *owner)
 {
     struct passwd *pw;

@@ -10,6 +10,9 @@
 #include "cmd.h"
 #include "libkvs/kvs.h"
 
+/* Say what is wrong with a key, whose name is in most sentences already. */
+int kvs_key_error(struct cmd *c, const char *key, const errmsg_t *err);
+
 /* The one exit code of its own: a guard did not hold, so nothing was changed. */
 enum { KVS_GUARD_FAILED = 3 };
 

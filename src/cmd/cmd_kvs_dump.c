@@ -42,7 +42,7 @@ static int stream_value(struct cmd *c, struct kvs_walk *w, const char *key)
     }
     flux_kvs_reader_destroy(r);
     if (n < 0)
-        cmd_error(c, "%s: %s", full, err.text);
+        kvs_key_error(c, full, &err);
     free(full);
     return n < 0 ? CMD_FAIL : CMD_OK;
 }

@@ -138,7 +138,7 @@ static int add_page(struct cmd *c, flux_future_t *f, const char *key, struct kvs
         if (add_item(l, &e) < 0)
             return cmd_error(c, "%s: out of memory after %zu entries", key, l->n);
     }
-    return rc < 0 ? cmd_error(c, "%s: %s", key, err.text) : CMD_OK;
+    return rc < 0 ? kvs_key_error(c, key, &err) : CMD_OK;
 }
 
 /* A page after what is in the list; *more: there are others. */
@@ -259,7 +259,7 @@ static int walk_value(struct cmd *c, struct kvs_walk *w, const char *base, const
     f = flux_kvs_lookup(w->h, w->ns, full, 0, w->rootref);
     if (cmd_wait(c, f, -1., full) == 0) {
         if (flux_kvs_lookup_get(f, &with_data.data, &len, &err) < 0)
-            cmd_error(c, "%s: %s", full, err.text);
+            kvs_key_error(c, full, &err);
         else {
             with_data.size = len;
             rc = w->entry(c, w, key, &with_data);

@@ -32,14 +32,14 @@ static int print_value(struct cmd *c, struct reading *rd, const char *key)
     ssize_t n = -1;
 
     if (!r)
-        return cmd_error(c, "%s: %s", key, err.text);
+        return kvs_key_error(c, key, &err);
     while ((n = flux_kvs_reader_next(r, &data, &err)) > 0) {
         if (fwrite(data, 1, (size_t)n, stdout) != (size_t)n)
             break;
     }
     flux_kvs_reader_destroy(r);
     if (n < 0)
-        return cmd_error(c, "%s: %s", key, err.text);
+        return kvs_key_error(c, key, &err);
     if (n > 0 || (!rd->a.raw && putchar('\n') == EOF))
         return cmd_error(c, "cannot write the value of %s: %s", key, strerror(errno));
     return CMD_OK;
@@ -52,7 +52,7 @@ static int print_link(struct cmd *c, flux_future_t *f, const char *key)
     errmsg_t err;
 
     if (flux_kvs_lookup_get(f, &data, &len, &err) < 0)
-        return cmd_error(c, "%s: %s", key, err.text);
+        return kvs_key_error(c, key, &err);
     printf("%.*s\n", (int)len, data);
     return CMD_OK;
 }
@@ -63,7 +63,7 @@ static int add_info(struct cmd *c, struct reading *rd, flux_future_t *f, const c
     errmsg_t err;
 
     if (flux_kvs_lookup_get_info(f, &info, &err) < 0)
-        return cmd_error(c, "%s: %s", key, err.text);
+        return kvs_key_error(c, key, &err);
     if (rd->a.tag && !rd->all && !rd->a.info) {
         puts(info.tag);
         return CMD_OK;
@@ -91,7 +91,7 @@ static int add_json(struct cmd *c, struct reading *rd, flux_future_t *f, const c
     errmsg_t err;
 
     if (flux_kvs_lookup_get(f, &data, &len, &err) < 0)
-        return cmd_error(c, "%s: %s", key, err.text);
+        return kvs_key_error(c, key, &err);
     if (json_object_set_new(rd->all, key, kvs_value_json(data, len)) < 0)
         return cmd_error(c, "out of memory");
     return CMD_OK;
