@@ -25,7 +25,8 @@
  *  3. An object that died is deleted on disk after the next checkpoint, because rows before that may need it
  *     when they are replayed (chunks that a transaction refers to).  One that is written again is not
  *     deleted: it leaves `dead` when its write is sent.
- *  4. A row whose transactions refer to chunks is sent after the writes of these chunks.
+ *  4. A row whose transactions refer to chunks is sent after the writes of these chunks: with
+ *     kvs.sync=interval writes of objects that failed are sent again before anything else.
  *
  * Failure: kvs.sync=commit: all changes that are out fail with the error, and the store goes back to the
  * last durable root.  kvs.sync=interval: rows are kept and sent again; until they are durable no further
@@ -97,7 +98,8 @@ struct km_keep {
     bool ended; /* the namespace is no more; what is out still points into it */
     size_t out; /* requests that the driver has */
     /* journal */
-    struct list_node rows; /* oldest first */
+    struct list_node rows;  /* oldest first */
+    struct list_node again; /* kvs.sync=interval: pieces that failed; rows may need them */
     unsigned nsent;
     size_t unsent_bytes;
     uint64_t bytes;                      /* since the last checkpoint */
@@ -264,19 +266,27 @@ static void written(struct km_disk_req *r)
 {
     struct piece *p = list_entry(r, struct piece, r);
     struct km_keep *kp = p->kp;
-    bool ok = r->req.errnum == 0;
+    bool ok = r->req.errnum == 0, again = false;
+    bool checkpoint = p->checkpoint;
+    void (*done)(void *arg, int errnum, const char *error) = p->done;
 
+    p->checkpoint = false;
+    p->done = NULL;
     if (back(kp)) {
-        for (size_t i = 0; i < p->n; i++)
+        again = !ok && kp->d->interval;
+        for (size_t i = 0; i < p->n && !again; i++)
             kvsstore_written(kp->ns->store, p->o[i], ok);
-        if (p->checkpoint && ok)
+        if (checkpoint && ok)
             write_some(kp);
-        else if (p->checkpoint)
+        else if (checkpoint)
             ck_failed(kp);
     }
-    if (p->done)
-        p->done(p->arg, r->req.errnum, r->req.err.text);
-    free(p);
+    if (done)
+        done(p->arg, r->req.errnum, r->req.err.text);
+    if (again)
+        list_append(&kp->again, &r->node);
+    else
+        free(p);
 }
 
 static struct piece *piece_new(struct km_keep *kp)
@@ -303,6 +313,16 @@ static void piece_send(struct piece *p)
     p->r.req.objs = p->obj;
     p->r.req.nobjs = p->n;
     submit(p->kp, &p->r, KVS_STORAGE_STORE, written);
+}
+
+static void send_again(struct km_keep *kp)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&kp->again))) {
+        list_remove(n);
+        piece_send(list_entry(n, struct piece, r.node));
+    }
 }
 
 static void write_some(struct km_keep *kp)
@@ -339,6 +359,7 @@ void km_keep_checkpoint(struct km_keep *kp)
 
     if (kp->state != IDLE || kp->d->failing || kp->ended)
         return;
+    send_again(kp);
     if (kp->bytes == 0 && hmap_count(kp->dead) == 0)
         return;
     memcpy(kp->snapshot, kvsstore_root(store), kp->dsize);
@@ -495,6 +516,7 @@ static void row_send(struct km_keep *kp, struct row *w)
 
 void km_keep_flush(struct km_keep *kp)
 {
+    send_again(kp);
     LIST_FOREACH(n, &kp->rows)
     {
         struct row *w = list_entry(n, struct row, node);
@@ -598,7 +620,7 @@ void km_keep_recover(struct km_keep *kp)
         kvsstore_reset(ns->store, ns->root, ns->version, &err) < 0)
         flux_log(ns->h, LOG_ERR, "namespace '%s' cannot go back to version %llu: %s", ns->name,
                  (unsigned long long)ns->version, err.text);
-    if (kp->d->interval && !list_empty(&kp->rows))
+    if (!list_empty(&kp->again) || (kp->d->interval && !list_empty(&kp->rows)))
         flux_timer_start(kp->flush, kp->d->sync_interval, 0);
     km_poke(ns);
 }
@@ -633,9 +655,13 @@ int km_keep_chunks(struct km_keep *kp, const uint8_t *digests, size_t n)
 int km_keep_upload(struct km_keep *kp, const uint8_t *digests, size_t n,
                    void (*done)(void *arg, int errnum, const char *error), void *arg)
 {
-    struct piece *p = piece_new(kp);
+    struct piece *p;
 
-    if (!p)
+    if (!list_empty(&kp->again)) { /* so that there are not more and more of them */
+        done(arg, kp->d->errnum, kp->d->err.text);
+        return 1;
+    }
+    if (!(p = piece_new(kp)))
         return -1;
     for (size_t i = 0; i < n && p->n < PIECE_OBJS; i++)
         piece_add_chunk(p, digests + i * kp->dsize);
@@ -702,6 +728,7 @@ struct km_keep *km_keep_create(struct km_disk *d, struct km_ns *ns, uint32_t id,
     kp->bytes = bytes;
     list_init(&kp->node);
     list_init(&kp->rows);
+    list_init(&kp->again);
     memcpy(kp->recorded, ck, kp->dsize);
     memcpy(kp->durable, kvsstore_root(ns->store), kp->dsize);
     if (!(kp->dead = hmap_create_bin(kp->dsize, NULL)) ||
@@ -741,6 +768,9 @@ void km_keep_end(struct km_keep *kp, int errnum, const char *why)
     kvsstore_on_dead(kp->ns->store, NULL, NULL);
     flux_watcher_stop(kp->flush);
     flux_watcher_stop(kp->timer);
+    LIST_FOREACH_SAFE(n, tmp, &kp->again)
+    free(list_entry(n, struct piece, r.node));
+    list_init(&kp->again);
     list_init(&now);
     while ((n = list_first(&kp->rows))) {
         list_remove(n);
