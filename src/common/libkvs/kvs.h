@@ -79,7 +79,8 @@ int flux_kvs_txn_put_chunks(flux_kvs_txn_t *txn, const char *key, uint64_t size,
 flux_future_t *flux_kvs_commit(flux_t *h, const char *ns, const flux_kvs_txn_t *txn);
 /* The same together with others: takes effect, in one root change with theirs, when `nprocs` calls
  * with this name were made in the session; all get the same version.  Order among them is not
- * defined.  When a participant disconnects or its broker is lost before that, the fence fails for
+ * defined, nor is it between puts of one call that reach one key by different names, through
+ * symbolic links.  When a participant disconnects or its broker is lost before that, the fence fails for
  * all (ECONNABORTED); a call with another nprocs fails alone (EINVAL).  The name may be used again
  * once the fence is over: who was told its result and calls again is in the next one.  After one
  * that failed, as many calls as it lacked fail too when they come from processes that were not told
