@@ -22,16 +22,17 @@ options() {
         "--set=kvs.checkpoint-interval=${interval[RANDOM % 4]}"
 }
 
-# All processes of a process session that we started.
+# All processes of a process session that we started; more than once, should one be about to fork.
 kill_all() {
     local pids
     while mapfile -t pids < <(ps -o pid= -s "$1") && [ -n "${pids[*]}" ]; do
         kill -KILL "${pids[@]}" 2>/dev/null
+        sleep 0.02
     done
 }
 
 crash() {
-    local size=1 ms=$((RANDOM % 200)) opts sid
+    local size=1 ms=$((RANDOM % 160)) opts sid
     if [ $((RANDOM % 10)) -eq 0 ]; then
         size=3
     fi
@@ -43,7 +44,7 @@ crash() {
     # While it starts and comes back, or while it works.
     if [ $((RANDOM % 4)) -gt 0 ]; then
         until [ -e record/working ] || ! kill -0 $sid; do
-            sleep 0.01
+            sleep 0.02
         done
     fi
     sleep "0.$(printf %03d $ms)"

@@ -210,7 +210,8 @@ static void step(struct client *c, uint64_t n, flux_kvs_txn_t *txn)
             m->nlog = 0;
         }
         m->log[m->nlog++] = n;
-        fill(buf, c, n, log_len(c, n));
+        if (txn)
+            fill(buf, c, n, log_len(c, n));
         if (txn)
             rc |= flux_kvs_txn_append(txn, key(c, "log", -1), buf, log_len(c, n), NULL);
         break;
@@ -231,7 +232,8 @@ static void step(struct client *c, uint64_t n, flux_kvs_txn_t *txn)
         len = op < 4 ? 12 + dice(c, n, 4) % 200 : 300 + dice(c, n, 4) % 5000;
         if (op >= 15)
             len = 33000 + dice(c, n, 4) % (VALUE_MAX - 33000);
-        fill(buf, c, n, len);
+        if (txn)
+            fill(buf, c, n, len);
         if (txn && !m->k[i].origin)
             rc |= flux_kvs_txn_guard(txn, key(c, "k", i), NULL, NULL);
         if (txn && op == 17)
