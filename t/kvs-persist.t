@@ -114,6 +114,14 @@ ok "find all again" session 1 "${with[@]}" -- "$durable" check "$TEST_DIR/record
 ok "and when they do not wait for each other" killed -- "$durable" run "$TEST_DIR/record" 1 4 200
 ok "also after a kill" session 2 "${with[@]}" -- "$durable" check "$TEST_DIR/record" 1 4
 
+# What was removed does not come back, however soon the end is.
+fresh
+ok "a namespace is removed" killed -- sh -e -c "'$FLUX' kvs namespace create gone
+    '$FLUX' kvs put -N gone k=v
+    '$FLUX' kvs namespace remove gone"
+fails "and stays so after a kill" session 1 "${with[@]}" -- "$FLUX" kvs get -N gone k
+like "$err" "no namespace 'gone'" "as is said"
+
 # --- large values ------------------------------------------------------------------------------
 
 # They leave memory when they are on disk, and are read again: by look-ups, by other ranks, by an append.
