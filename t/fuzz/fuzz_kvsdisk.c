@@ -1,9 +1,10 @@
 /* fuzz_kvsdisk.c - what a restart reads: rows of a journal, and the objects of a store.
  *
- * An input that begins with 'J' is a row: it is looked through, and replayed on an empty store as if it had
- * made any root.  Any other input is a list of objects (u16 length, bytes; little-endian): each is loaded
- * under its own hash, if it is an object, and then each in turn is taken as a root.  What is refused is
- * refused with a sentence; a root that is taken can be walked and changed, and what remains collected.
+ * An input that begins with 'J' is a row: it is looked through, and replayed on an empty store as
+ * if it had made any root.  Any other input is a list of objects (u16 length, bytes;
+ * little-endian): each is loaded under its own hash, if it is an object, and then each in turn is
+ * taken as a root.  What is refused is refused with a sentence; a root that is taken can be walked
+ * and changed, and what remains collected.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,20 +1,21 @@
 /* kvs_durable.c - commits that must survive, and the check that they did.
  *
- *    kvs_durable run DIR SEED CLIENTS [COMMITS]   check, then commit (for ever) until the session ends
+ *    kvs_durable run DIR SEED CLIENTS [COMMITS]   check, then commit, for ever or so often
  *    kvs_durable check DIR SEED CLIENTS           check only
  *
- * Each client is a process.  What its commit number n does is a function of the seed, the client and n,
- * so what its part of the store has to look like after n commits can be computed.  In DIR/CLIENT it keeps
- * two numbers: of the last commit that it sent, and of the last that was acknowledged; they are written
- * before it sends, and before it goes on, and stay when it is killed.  Each commit puts its number into
- * key `seq`, along with the rest of it.  The check reads that number, s: it has to be between the
- * acknowledged and the sent one, and all that the client has must be what it is after s commits.
+ * Each client is a process.  What its commit number n does is a function of the seed, the client
+ * and n, so what its part of the store has to look like after n commits can be computed.  In
+ * DIR/CLIENT it keeps two numbers: of the last commit that it sent, and of the last that was
+ * acknowledged; they are written before it sends, and before it goes on, and stay when it is
+ * killed.  Each commit puts its number into key `seq`, along with the rest of it.  The check reads
+ * that number, s: it has to be between the acknowledged and the sent one, and all that the client
+ * has must be what it is after s commits.
  *
- * Even clients use the primary namespace, odd ones have one of their own.  Client 0 has one commit under
- * way, the others several.
+ * Even clients use the primary namespace, odd ones have one of their own.  Client 0 has one commit
+ * under way, the others several.
  *
- * When client 0 has checked and begins to commit, the file DIR/working is made.  A check that fails writes
- * a sentence to DIR/failed and on standard error; exit code 1.
+ * When client 0 has checked and begins to commit, the file DIR/working is made.  A check that
+ * fails writes a sentence to DIR/failed and on standard error; exit code 1.
  */
 #include "config.h"
 #include <errno.h>

@@ -4,8 +4,8 @@
  *  1. One list of transactions has one encoding; nothing follows the last.
  *  2. A replay ends with exactly the version and the root that the row names, or fails.
  *
- * Failure: a row that is damaged cannot be skipped, since those after it were made upon it: a replay
- * that fails says at which version, and the store is not to be used.
+ * Failure: a row that is damaged cannot be skipped, since those after it were made upon it: a
+ * replay that fails says at which version, and the store is not to be used.
  */
 #include "config.h"
 #include <errno.h>

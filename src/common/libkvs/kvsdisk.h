@@ -1,8 +1,8 @@
 /* The journal of a store: rows that say by which transactions a root was made, and their replay.
  *
  * A row holds the transactions that were applied together, as the store got them; those that were
- * refused are not in it.  Applied again to the root before it they make the same root again: that is
- * how a store comes back that was killed, and how it is known to have come back right.
+ * refused are not in it.  Applied again to the root before it they make the same root again: that
+ * is how a store comes back that was killed, and how it is known to have come back right.
  *
  *    u8 'J'  u8 1 (format)  u16 0  u32 number of transactions
  *    for each: u32 length, transaction (kvs_txn.h)
@@ -46,13 +46,14 @@ struct kvsdisk_replay {
 };
 /* Begin: `version` and `root` (`dsize` bytes) are what the row says it made; root and row stay as
  * they are until the end.
- * 0, or -1 with EIO (not the version that comes next, not a row), ENOMEM; the store is untouched. */
+ * 0, or -1 with EIO (not the version that comes next, no row), ENOMEM; the store is untouched. */
 int kvsdisk_replay_begin(struct kvsdisk_replay *r, kvsstore_t *store, uint64_t version,
                          const uint8_t *root, size_t dsize, const void *row, size_t len,
                          errmsg_t *err);
-/* Go on.  0: done, the store has that version and root.  -1 with ENODATA: bytes of values are needed,
- * see kvsstore_missing(); supply and hold them and call again.  -1 with EIO (a transaction is refused,
- * another root comes out) or ENOMEM and a sentence: the store is not to be used any more. */
+/* Go on.  0: done, the store has that version and root.  -1 with ENODATA: bytes of values are
+ * needed, see kvsstore_missing(); supply and hold them and call again.  -1 with EIO (a transaction
+ * is refused, another root comes out) or ENOMEM and a sentence: the store is not to be used any
+ * more. */
 int kvsdisk_replay_step(struct kvsdisk_replay *r, errmsg_t *err);
 
 #endif

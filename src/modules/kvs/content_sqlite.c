@@ -3,29 +3,31 @@
  *    module's thread           submit() -> `queue` -> the driver's thread -> `ready` -> dispatch()
  *                                         cond                            eventfd
  *
- * The thread takes all that waits in the queue as one group.  Reads are done one by one, the writes of
- * a group in one transaction, whose end makes them durable (one fdatasync) if one of them has to
- * be.  While that goes on the next group gathers: the more there is to do, the larger the groups, and
- * a single writer waits for nothing but its own.
+ * The thread takes all that waits in the queue as one group.  Reads are done one by one, the
+ * writes of a group in one transaction, whose end makes them durable (one fdatasync) if one of
+ * them has to be.  While that goes on the next group gathers: the more there is to do, the larger
+ * the groups, and a single writer waits for nothing but its own.
  *
  * state of a request   where it is                 left when
  * waiting              `queue`                     the thread takes the queue
  * in a transaction     the group, then `open`      commit, or rollback: all of them fail
  * done                 `ready`                     dispatch()
  *
- * When there is nothing to do the thread tidies: rows of the journal that a checkpoint made useless go at
- * once, in steps of a MiB; space is given back to the file system when nothing came for IDLE_MS.
+ * When there is nothing to do the thread tidies: rows of the journal that a checkpoint made
+ * useless go at once, in steps of a MiB; space is given back to the file system when nothing came
+ * for IDLE_MS.
  *
  * Invariants:
  *  1. The file belongs to the thread; `lock` is for the queues, counters and `failed`.
- *  2. Requests take effect in order: a read sees the writes before it, and a group is a piece of the
- *     queue.
- *  3. After a write that failed no write is done until RESUME, so that nothing that was built on it is
- *     kept without it.
+ *  2. Requests take effect in order: a read sees the writes before it, and a group is a piece of
+ *     the queue.
+ *  3. After a write that failed no write is done until RESUME, so that nothing that was built on
+ *     it is kept without it.
  *  4. done() is called once for each request that submit() took, from dispatch() or destroy().
  *  5. The queue holds at most max_bytes, plus one request and plus reads, which carry nothing.
  *
- * Failure: see kvs_storage.h.  A file that cannot be tidied stays as it is; the next write tells why.
+ * Failure: see kvs_storage.h.  A file that cannot be tidied stays as it is; the next write tells
+ * why.
  */
 #include "config.h"
 #include <errno.h>

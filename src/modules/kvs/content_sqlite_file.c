@@ -11,8 +11,8 @@
  *               root, txns
  *
  * Nodes and blobs are apart so that a restart reads the former in one sweep and skips the latter.
- * The journal's key is one integer, so a row that is added goes to the end of the table and one page is
- * written per commit.
+ * The journal's key is one integer, so a row that is added goes to the end of the table and one
+ * page is written per commit.
  *
  * Invariants:
  *  1. One connection, which has the file locked for itself as long as it is open.  The index of the
@@ -23,8 +23,8 @@
  *     nothing.  sqlfile_tidy() takes them away in bounded steps.
  *  4. The log is written back when it has WAL_FRAMES pages.
  *
- * Failure: after a failed write the transaction is rolled back as a whole; the file is what it was at
- * the last commit.
+ * Failure: after a failed write the transaction is rolled back as a whole; the file is what it was
+ * at the last commit.
  */
 #include "config.h"
 #include <errno.h>
@@ -108,8 +108,8 @@ static int no_room(const sqlfile_t *f, errmsg_t *err, const char *what)
                        what, f->path);
 }
 
-/* What the last read or write of the file or its log came to; SQLite itself keeps no account of it when
- * it happens in a commit. */
+/* What the last read or write of the file or its log came to; SQLite itself keeps no account of it
+ * when it happens in a commit. */
 static int last_errno(sqlfile_t *f)
 {
     sqlite3_file *wal = NULL;

@@ -43,7 +43,8 @@ int sqlfile_checkpoint(sqlfile_t *f, uint32_t ns, uint64_t version, const uint8_
                        errmsg_t *err);
 
 /* Read.  The callback gets records whose pointers live until it returns; nonzero from it ends the
- * reading and is returned.  *after and `digest` say where to begin (0, zeros) and where it ended. */
+ * reading and is returned.  *after and `digest` say where to begin (0, zeros) and where it ended.
+ * */
 typedef int (*sqlfile_f)(const struct kvs_storage_rec *rec, void *arg);
 int sqlfile_namespaces(sqlfile_t *f, sqlfile_f cb, void *arg, errmsg_t *err);
 int sqlfile_nodes(sqlfile_t *f, uint32_t ns, uint64_t *after, sqlfile_f cb, void *arg,

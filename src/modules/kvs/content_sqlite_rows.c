@@ -3,8 +3,8 @@
  * Invariants:
  *  1. A scan goes by rowid, digest or version, so that it can go on where it ended in another
  *     transaction, whatever was added or taken away since.
- *  2. What a row says is looked at before it is handed out: a digest has the size of one, a namespace a
- *     name.  The bytes of an object are the reader's to check.
+ *  2. What a row says is looked at before it is handed out: a digest has the size of one, a
+ *     namespace a name.  The bytes of an object are the reader's to check.
  *
  * Failure: as in content_sqlite_file.c.
  */

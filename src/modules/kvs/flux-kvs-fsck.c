@@ -2,8 +2,8 @@
  *
  *    flux-kvs-fsck [--verbose] FILE|DIR
  *
- * A program of its own, since it needs SQLite's and OpenSSL's libraries, which `flux` does not carry.
- * Every problem is a line on standard output; the last line sums up.
+ * A program of its own, since it needs SQLite's and OpenSSL's libraries, which `flux` does not
+ * carry. Every problem is a line on standard output; the last line sums up.
  */
 #include "config.h"
 #include <getopt.h>

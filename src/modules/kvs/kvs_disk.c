@@ -1,8 +1,8 @@
 /* kvs_disk.c - the instance and its file: attributes, the driver, failure, the end.
  *
- * With the attribute `statedir` the instance at rank 0 keeps its namespaces in a file, by way of a driver
- * (kvs_storage.h) that is loaded for that.  A file has one driver, and each namespace a keep (kvs_keep.c)
- * that says what is written.
+ * With the attribute `statedir` the instance at rank 0 keeps its namespaces in a file, by way of a
+ * driver (kvs_storage.h) that is loaded for that.  A file has one driver, and each namespace a
+ * keep (kvs_keep.c) that says what is written.
  *
  *    attribute                  value                          default
  *    statedir                   a directory                    (nothing is kept)
@@ -14,16 +14,18 @@
  * state       what happens                              left when
  * starting    attributes, driver, file, kvs_restore.c   all is back
  * working     requests go to the driver                 a write fails
- * failing     no write is sent; those that are out      all are back: keeps go back to what is durable,
- *             come back with the same error             the driver is told to resume
+ * failing     no write is sent; those that are out      all are back: keeps go back to what is
+ *             come back with the same error             durable, the driver is told to resume
  *
  * Invariants:
  *  1. Requests reach the driver in the order in which they were submitted here.
- *  2. A write is sent only when all that it was built on is durable or before it in the driver's queue.
+ *  2. A write is sent only when all that it was built on is durable or before it in the driver's
+ *     queue.
  *  3. Nothing waits for the disk but who asked for something that has to be on it.
  *
- * Failure: what is wrong with the file at the start ends the module with a sentence, and so the start of
- * the session.  A write that fails later fails those who wait for it, and is tried again with the next.
+ * Failure: what is wrong with the file at the start ends the module with a sentence, and so the
+ * start of the session.  A write that fails later fails those who wait for it, and is tried again
+ * with the next.
  */
 #include "config.h"
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-/* Persistence of the namespaces whose master is rank 0: what is journaled, checkpointed, brought back
- * at the start, and read again.  See kvs_disk.c and kvs_keep.c.
+/* Persistence of the namespaces whose master is rank 0: what is journaled, checkpointed, brought
+ * back at the start, and read again.  See kvs_disk.c and kvs_keep.c.
  *
  * Thread rules: those of the handle.
  */
@@ -66,8 +66,8 @@ bool km_disk_wait(struct km_disk *d, int ms);
 /* Try again what has to be done some time. */
 void km_disk_again(struct km_disk *d);
 
-/* Make a namespace that persists, before it is opened: `done` is called later.  1; 0 when nothing has to be
- * done; -1 with ENOMEM. */
+/* Make a namespace that persists, before it is opened: `done` is called later.  1; 0 when nothing
+ * has to be done; -1 with ENOMEM. */
 int km_disk_create(struct km *k, const char *name, uint32_t owner,
                    void (*done)(void *arg, uint32_t id, int errnum, const char *error), void *arg);
 
@@ -79,8 +79,8 @@ void km_restore_stop(struct km_disk *d);
 
 /* --- kvs_keep.c: one namespace --- */
 
-/* It is kept on disk as `id` from now on; its store is what is there.  `bytes`: what its journal holds.
- * The root `ck` is that of the last checkpoint, and held.  NULL with ENOMEM. */
+/* It is kept on disk as `id` from now on; its store is what is there.  `bytes`: what its journal
+ * holds. The root `ck` is that of the last checkpoint, and held.  NULL with ENOMEM. */
 struct km_keep *km_keep_create(struct km_disk *d, struct km_ns *ns, uint32_t id, const uint8_t *ck,
                                uint64_t bytes);
 /* The same for a fresh namespace, whose store is empty.  -1 with ENOMEM. */
@@ -91,22 +91,23 @@ void km_keep_end(struct km_keep *kp, int errnum, const char *why);
 /* Has the driver nothing of it?  Before that the namespace's objects must stay. */
 bool km_keep_idle(const struct km_keep *kp);
 void km_keep_destroy(struct km_keep *kp); /* NULL-safe, keeps errno; after these two */
-/* The namespace was removed: forget it on disk.  `done`, unless NULL, is called when it is, or (errnum !=
- * 0) is still to be.  -1 with ENOMEM. */
+/* The namespace was removed: forget it on disk.  `done`, unless NULL, is called when it is, or
+ * (errnum != 0) is still to be.  -1 with ENOMEM. */
 int km_keep_remove(struct km_keep *kp, km_forgotten_f done, void *arg);
 
-/* May another root change be made now?  0; -1 with EAGAIN: not before km_commit_work() is called again;
- * or with the reason why none can be. */
+/* May another root change be made now?  0; -1 with EAGAIN: not before km_commit_work() is called
+ * again; or with the reason why none can be. */
 int km_keep_ready(struct km_keep *kp, errmsg_t *err);
-/* A change is in the store (root `version`): journal the `row` (malloc'd, taken over; NULL: no memory for
- * it, or `version` 0: nothing changed).  km_change_done() is called for it, now or later, in order. */
+/* A change is in the store (root `version`): journal the `row` (malloc'd, taken over; NULL: no
+ * memory for it, or `version` 0: nothing changed).  km_change_done() is called for it, now or
+ * later, in order. */
 void km_keep_change(struct km_keep *kp, struct km_change *ch, uint64_t version, const uint8_t *root,
                     uint8_t *row, size_t len);
 /* A transaction that was applied refers to these chunks: have them on disk before its row.  -1 with
  * ENOMEM. */
 int km_keep_chunks(struct km_keep *kp, const uint8_t *digests, size_t n);
-/* Uploaded chunks, 256 at most: have them on disk, then call `done`.  1; 0 when they are there, or on their
- * way; -1 with ENOMEM. */
+/* Uploaded chunks, 256 at most: have them on disk, then call `done`.  1; 0 when they are there, or
+ * on their way; -1 with ENOMEM. */
 int km_keep_upload(struct km_keep *kp, const uint8_t *digests, size_t n,
                    void (*done)(void *arg, int errnum, const char *error), void *arg);
 /* Bring an object's bytes: content_supply() or content_deny() is called later. */

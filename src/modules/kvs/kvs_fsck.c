@@ -3,16 +3,16 @@
  *    what is looked at                        against
  *    the database                             SQLite's own check
  *    each object                              its hash, its format, the size that is noted
- *    each namespace's checkpoint              objects that are there, of the right kind, size and count
+ *    each namespace's checkpoint              objects that are there, of the right kind and size
  *                                             (kvsstore_load_root() does this, as at a start)
- *    each row of the journal                  applied to the root before it, it makes the root it names
+ *    each row of the journal                  applied to the root before it, it makes its own
  *
  * Invariants:
  *  1. The file is not changed.
- *  2. Nothing is believed: bytes are hashed before they are looked at.  Bytes of large values are hashed
- *     one at a time and not kept; the few that a replay needs are read again.
- *  3. One thing that is wrong does not hide others, as far as they can be told apart: what stands on a
- *     damaged root or row cannot be looked at.
+ *  2. Nothing is believed: bytes are hashed before they are looked at.  Bytes of large values are
+ *     hashed one at a time and not kept; the few that a replay needs are read again.
+ *  3. One thing that is wrong does not hide others, as far as they can be told apart: what stands
+ *     on a damaged root or row cannot be looked at.
  *
  * Failure: what is wrong with the file is reported; what keeps us from looking is an error.
  */

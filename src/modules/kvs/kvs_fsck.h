@@ -11,7 +11,8 @@
 #include "libutil/errmsg.h"
 
 struct kvs_fsck {
-    /* Called for each thing that is wrong (bad), and with what there is to say of each namespace. */
+    /* Called for each thing that is wrong (bad), and with what there is to say of each namespace.
+     * */
     void (*report)(void *arg, bool bad, const char *sentence);
     void *arg;
     /* What was found. */
@@ -23,13 +24,13 @@ struct kvs_fsck {
     unsigned problems;
 };
 
-/* Look at `path`, a file or the directory it is in: is the database sound, does every object have the
- * hash it is named by and is it one, does every root (of checkpoints, and of each row of a journal,
- * which is applied) reach only what is there, with the sizes and counts that are said?  Nothing is
- * changed.  Memory: the tree, not the large values.
+/* Look at `path`, a file or the directory it is in: is the database sound, does every object have
+ * the hash it is named by and is it one, does every root (of checkpoints, and of each row of a
+ * journal, which is applied) reach only what is there, with the sizes and counts that are said?
+ * Nothing is changed.  Memory: the tree, not the large values.
  *
- * 0: it was looked at, see `problems`.  -1 with a sentence: it could not be (ENOENT, EACCES, EBUSY: a
- * session uses it, EINVAL: no such file, ENOMEM). */
+ * 0: it was looked at, see `problems`.  -1 with a sentence: it could not be (ENOENT, EACCES,
+ * EBUSY: a session uses it, EINVAL: no such file, ENOMEM). */
 int kvs_fsck(const char *path, struct kvs_fsck *f, errmsg_t *err);
 
 #endif

@@ -1,8 +1,9 @@
 /* kvs_keep.c - what is kept of one namespace: its journal, its checkpoints, its dead.
  *
- * A root change becomes a row of the journal (libkvs/kvsdisk.h).  Now and then a checkpoint writes the
- * objects that are not on disk yet, a few at a time, and then notes its root, which makes the rows up to it
- * void.  A restart loads the objects, takes the root, and replays the rows that are left.
+ * A root change becomes a row of the journal (libkvs/kvsdisk.h).  Now and then a checkpoint writes
+ * the objects that are not on disk yet, a few at a time, and then notes its root, which makes the
+ * rows up to it void.  A restart loads the objects, takes the root, and replays the rows that are
+ * left.
  *
  * state of a change     kvs.sync=commit            kvs.sync=interval
  * applied               its row is sent at once    it is done; its row waits for the interval
@@ -11,26 +12,27 @@
  * failed                it is undone               its row waits for the next interval
  *
  * state of the checkpoint   what happens                                   left when
- * IDLE                      nothing                                        the journal is long, or old
+ * IDLE                      nothing                                        the journal is long, old
  * WRITING                   pieces of objects go to the driver             no object is left
  * RECORDING                 its root goes there                            it is noted
  * DELETING                  what died before it is deleted                 nothing is left
  *
  * Invariants:
- *  1. With kvs.sync=commit a change is done, so is seen and answered, when its row is durable; changes end
- *     in the order in which they were applied.  At most ROWS_OUT rows are out: what comes in meanwhile makes
- *     one root change.
- *  2. The roots of the last checkpoint and of the last durable change, and those of rows that are out, are
- *     held in the store: what they reach does not die.
- *  3. An object that died is deleted on disk after the next checkpoint, because rows before that may need it
- *     when they are replayed (chunks that a transaction refers to).  One that is written again is not
- *     deleted: it leaves `dead` when its write is sent.
+ *  1. With kvs.sync=commit a change is done, so is seen and answered, when its row is durable;
+ *     changes end in the order in which they were applied.  At most ROWS_OUT rows are out: what
+ *     comes in meanwhile makes one root change.
+ *  2. The roots of the last checkpoint and of the last durable change, and those of rows that are
+ *     out, are held in the store: what they reach does not die.
+ *  3. An object that died is deleted on disk after the next checkpoint, because rows before that
+ *     may need it when they are replayed (chunks that a transaction refers to).  One that is
+ *     written again is not deleted: it leaves `dead` when its write is sent.
  *  4. A row whose transactions refer to chunks is sent after the writes of these chunks: with
  *     kvs.sync=interval writes of objects that failed are sent again before anything else.
  *
- * Failure: kvs.sync=commit: all changes that are out fail with the error, and the store goes back to the
- * last durable root.  kvs.sync=interval: rows are kept and sent again; until they are durable no further
- * change is made.  A checkpoint that fails is begun anew later; until then there is the journal.
+ * Failure: kvs.sync=commit: all changes that are out fail with the error, and the store goes back
+ * to the last durable root.  kvs.sync=interval: rows are kept and sent again; until they are
+ * durable no further change is made.  A checkpoint that fails is begun anew later; until then
+ * there is the journal.
  */
 #include "config.h"
 #include <errno.h>

@@ -73,8 +73,8 @@ int km_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q);
 struct km_ns *km_space_master(struct km *k, const struct km_place *p, errmsg_t *err);
 /* And open it, empty.  `id`: its number on disk, or 0.  -1 with ENOMEM or EPROTO. */
 int km_space_open(struct km *k, const struct km_place *p, uint32_t id, errmsg_t *err);
-/* This one is no more.  true: it was kept on disk, and `done` (if not NULL) is called when it is not any
- * longer, or (errnum != 0) still is for a while. */
+/* This one is no more.  true: it was kept on disk, and `done` (if not NULL) is called when it is
+ * not any longer, or (errnum != 0) still is for a while. */
 typedef void (*km_forgotten_f)(void *arg, int errnum, const char *error);
 bool km_space_removed(struct km *k, const char *name, uint64_t serial, km_forgotten_f done,
                       void *arg);
@@ -99,8 +99,9 @@ int km_learn_hash(struct km *k, const char *ref, errmsg_t *err);
 
 /* --- kvs_disk.c --- */
 
-/* Ask whether there is a directory, and if so bring back what is in it: `started` is called later, with
- * all namespaces but the primary open, and the primary when there is a directory.  -1 with ENOMEM. */
+/* Ask whether there is a directory, and if so bring back what is in it: `started` is called later,
+ * with all namespaces but the primary open, and the primary when there is a directory.  -1 with
+ * ENOMEM. */
 int km_disk_start(struct km *k, void (*started)(struct km *k, int errnum, const char *error));
 /* Now and then: try again what failed. */
 void km_disk_tick(struct km *k);
@@ -116,8 +117,8 @@ int km_directory_find(struct km *k, const char *name, struct km_place *p, errmsg
 void km_directory_lost(struct km *k, const idset_t *ranks);
 /* From the master, or who finds none: what it had is lost. */
 void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial);
-/* A namespace whose master is this instance came back: in the directory, and in the table.  NULL with
- * ENOMEM or EEXIST. */
+/* A namespace whose master is this instance came back: in the directory, and in the table.  NULL
+ * with ENOMEM or EEXIST. */
 struct km_ns *km_directory_restore(struct km *k, const char *name, uint32_t owner, errmsg_t *err);
 /* The directory began anew: say what this instance is the master of. */
 void km_directory_register(struct km *k);

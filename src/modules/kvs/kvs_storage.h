@@ -9,7 +9,7 @@
  * the module's thread.  Requests take effect in the order in which they were submitted, and all
  * writes that wait are made durable together (group commit).
  *
- *    request      what is done                                          is on disk for good when done
+ *    request      what is done                                          when done, is on disk
  *    OPEN         open or make the file; must be the first one          yes
  *    NAMESPACES   read all namespaces                                   -
  *    NODES        read tree objects (leaves, branches, indexes), paged  -
@@ -28,9 +28,9 @@
  *
  * Failure.  When a write cannot be done, all writes of its group and all that are submitted after
  * it fail with the same error, until a RESUME comes by: what was built on the write that failed
- * must not be kept without it.  Reads go on.  errno: ENOSPC (no room), EIO (the disk, or the file is
- * damaged), EBUSY (another session has it), EINVAL (not such a file, another hash), ENOENT (no such
- * object), ENOMEM, ECANCELED (closed before it was done); each with a sentence.
+ * must not be kept without it.  Reads go on.  errno: ENOSPC (no room), EIO (the disk, or the file
+ * is damaged), EBUSY (another session has it), EINVAL (not such a file, another hash), ENOENT (no
+ * such object), ENOMEM, ECANCELED (closed before it was done); each with a sentence.
  *
  * Thread rules: all functions are for one thread, the module's.  What a request points at must stay
  * as it is until done() is called, since the driver's thread reads it in place.
@@ -95,8 +95,9 @@ struct kvs_storage_req {
     /* JOURNAL: the row (libkvs/kvsdisk.h), in pieces */
     const struct iovec *iov;
     size_t niov;
-    /* NODES, BLOBS, ROWS: a page has about `max` bytes of records (0: a MiB).  Where it ended is noted
-     * here: zeros before the first, and as it was left before the next, which is there when `more`. */
+    /* NODES, BLOBS, ROWS: a page has about `max` bytes of records (0: a MiB).  Where it ended is
+     * noted here: zeros before the first, and as it was left before the next, which is there when
+     * `more`. */
     size_t max;
     uint64_t after;
     uint8_t after_digest[BLOBREF_DIGEST_MAX];
@@ -109,8 +110,8 @@ struct kvs_storage_req {
     int errnum;
     errmsg_t err;
     bool more;
-    /* LOAD: the object's bytes.  Other reads: records for next().  malloc'd, or NULL; it is for done()
-     * to free. */
+    /* LOAD: the object's bytes.  Other reads: records for next().  malloc'd, or NULL; it is for
+     * done() to free. */
     uint8_t *data;
     size_t len;
 
@@ -119,9 +120,9 @@ struct kvs_storage_req {
     size_t cost;
 };
 
-/* One record of NAMESPACES (all but data; `data` is the name, `root` NULL an empty directory), NODES
- * (root: the digest; data), BLOBS (root: the digest; version: the object's size; data) or ROWS
- * (version, root, data). */
+/* One record of NAMESPACES (all but data; `data` is the name, `root` NULL an empty directory),
+ * NODES (root: the digest; data), BLOBS (root: the digest; version: the object's size; data) or
+ * ROWS (version, root, data). */
 struct kvs_storage_rec {
     uint32_t ns;
     uint32_t owner;
@@ -148,8 +149,8 @@ struct kvs_storage_driver {
     int abi;
     const char *name;
     /* Start a driver for the file KVS_STORAGE_FILE in `dir`, which is made when it is not there.
-     * `hash`: name of the algorithm; `max_bytes`: bound of the queue.  NULL with errno and a sentence:
-     * no thread, no memory.  What is wrong with the file is told by the request OPEN. */
+     * `hash`: name of the algorithm; `max_bytes`: bound of the queue.  NULL with errno and a
+     * sentence: no thread, no memory.  What is wrong with the file is told by the request OPEN. */
     kvs_storage_t *(*create)(const char *dir, const char *hash, size_t max_bytes, errmsg_t *err);
     /* Do what was submitted, close the file, end the thread, and call done() for all requests.
      * NULL-safe, keeps errno. */
@@ -158,11 +159,11 @@ struct kvs_storage_driver {
     int (*fd)(kvs_storage_t *s);
     /* Call done() for all that is done.  A callback may submit; it may not destroy. */
     void (*dispatch)(kvs_storage_t *s);
-    /* 0, or -1 with EAGAIN: the queue is full, try again after any done().  Reads, RESUME and a request
-     * that finds the queue empty are never refused. */
+    /* 0, or -1 with EAGAIN: the queue is full, try again after any done().  Reads, RESUME and a
+     * request that finds the queue empty are never refused. */
     int (*submit)(kvs_storage_t *s, struct kvs_storage_req *req);
-    /* Is there a write-ahead log to be written back, space to be given back?  Done when idle; this is
-     * for who wants to wait for it. */
+    /* Is there a write-ahead log to be written back, space to be given back?  Done when idle; this
+     * is for who wants to wait for it. */
     bool (*busy)(kvs_storage_t *s);
     void (*stats)(kvs_storage_t *s, struct kvs_storage_stats *st);
     /* Walk the result of a read: set *pos to 0; false at the end. */

@@ -1,5 +1,5 @@
-/* check_kvs_fsck.c - rows of the journal and their replay; files that are sound, and each way in which
- * one can be not. */
+/* check_kvs_fsck.c - rows of the journal and their replay; files that are sound, and each way in
+ * which one can be not. */
 #include "config.h"
 #include <check.h>
 #include <errno.h>
@@ -236,8 +236,8 @@ START_TEST(broken_journal)
 }
 END_TEST
 
-/* Objects that have their hash but do not fit together: a branch that counts wrong, a value whose size
- * is not that of its blob. */
+/* Objects that have their hash but do not fit together: a branch that counts wrong, a value whose
+ * size is not that of its blob. */
 START_TEST(does_not_fit)
 {
     static uint8_t buf[70000];
