@@ -13,7 +13,6 @@ CHECK=$BUILDDIR/t/history/history-check
 if [ ! -x "$RECORD" ] || [ ! -x "$CHECK" ]; then
     skip_all "t/history has not been built"
 fi
-ROUNDS=4
 seed=${FLUX_TEST_SEED:-$$}
 RANDOM=$seed
 note "seed $seed"

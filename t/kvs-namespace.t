@@ -144,8 +144,12 @@ root=$(rss 0)
 ok "a thousand" at 6 churn 1000 5
 after=$(rss 5)
 note "rank 5: $before KiB before, $after KiB after; rank 0: $root, $(rss 0)"
-ok "their master is as large as before" test $((after - before)) -le 2048
-ok "and the root" test $(($(rss 0) - root)) -le 2048
+if [ -n "${FLUX_TEST_SANITIZERS:-}" ]; then
+    skip 2 "a sanitizer's allocator keeps what was freed"
+else
+    ok "their master is as large as before" test $((after - before)) -le 2048
+    ok "and the root" test $(($(rss 0) - root)) -le 2048
+fi
 ok "and who used them knows few" wait_until 10 only_two_at 6
 
 # Instances that are reloaded: one on the way, that of the master, that of the directory.
