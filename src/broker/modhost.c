@@ -17,7 +17,8 @@
  * such object
  *
  * A module is woken when the broker's thread has passed on what came in one pass, or WAKE_AFTER
- * messages of it, so that it does not begin with the first message alone while the next ones come.
+ * messages of it, so that it does not begin with the first message alone while the next ones come;
+ * likewise the broker by a module.
  *
  * A module may refuse to be stopped (may_stop in libflux/module.h), with a sentence that answers
  * the request; one that is forced, and the end of the session, do not ask.
@@ -88,6 +89,7 @@ struct module {
     flux_reactor_t *r;
     flux_watcher_t *w;
     flux_t *h;
+    unsigned said; /* messages that the broker was not told of */
     void *ctx;
     struct flux_module_host host;
     bool said_exit;
@@ -143,16 +145,30 @@ static struct module *find(modhost_t *mh, const char *name)
 
 /* --- in the module's thread --- */
 
+/* Before the thread sleeps, and now and then while it works. */
+static void thread_tell(void *arg)
+{
+    struct module *m = arg;
+
+    if (m->said > 0) {
+        m->said = 0;
+        mailbox_wake(m->mh->outbox);
+    }
+}
+
 static int thread_send(void *impl, flux_msg_t *msg)
 {
     struct module *m = impl;
+    int rc = -1;
 
     /* The host forgets a module at its last letter: what its handle still has to say when it is
      * closed after that has no sender. */
-    if (m->said_exit || mailbox_put(m->mh->outbox, m, msg, 0, 0) < 0) {
+    if (m->said_exit || (rc = mailbox_post(m->mh->outbox, m, msg, 0, 0)) < 0) {
         flux_msg_destroy(msg);
         return -1;
     }
+    if (rc == 1 && ++m->said >= WAKE_AFTER)
+        thread_tell(m);
     return 0;
 }
 
@@ -273,6 +289,8 @@ static void thread_run(struct module *m)
         !(m->w =
               flux_fd_watcher_create(m->r, mailbox_fd(m->inbox), FLUX_POLLIN, thread_inbox_cb, m)))
         thread_fail(m, ENOMEM, "out of memory");
+    else if (flux_reactor_before_sleep(m->r, thread_tell, m) < 0)
+        thread_fail(m, errno, strerror(errno));
     else
         thread_serve(m);
     thread_close(m);

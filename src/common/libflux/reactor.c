@@ -35,6 +35,9 @@ struct flux_reactor {
     void *impl;
     bool stopped;
     int rc;
+    void (*sleep_cb)(void *arg);
+    void *sleep_arg;
+    ev_prepare sleep;
 };
 
 struct flux_watcher {
@@ -95,6 +98,35 @@ void flux_reactor_destroy(flux_reactor_t *r)
         free(r);
         errno = saved;
     }
+}
+
+static void sleep_cb(struct ev_loop *loop, ev_prepare *p, int revents)
+{
+    flux_reactor_t *r = p->data;
+
+    r->sleep_cb(r->sleep_arg);
+}
+
+int flux_reactor_before_sleep(flux_reactor_t *r, void (*cb)(void *arg), void *arg)
+{
+    if (!r->loop) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    if (r->sleep_cb) {
+        ev_ref(r->loop);
+        ev_prepare_stop(r->loop, &r->sleep);
+    }
+    r->sleep_cb = cb;
+    r->sleep_arg = arg;
+    if (cb) {
+        ev_prepare_init(&r->sleep, sleep_cb);
+        ev_set_priority(&r->sleep, EV_MINPRI); /* deferrals are of the same kind, and come first */
+        r->sleep.data = r;
+        ev_prepare_start(r->loop, &r->sleep);
+        ev_unref(r->loop);
+    }
+    return 0;
 }
 
 int flux_reactor_run(flux_reactor_t *r)

@@ -33,6 +33,11 @@ double flux_reactor_now(flux_reactor_t *r);
 /* Take a fresh reading first (after a long computation). */
 void flux_reactor_update(flux_reactor_t *r);
 
+/* Call cb(arg) each time before the loop may sleep, after all deferrals: for what is done once for
+ * all that one pass brought.  One for each reactor; NULL: no more.  Does not keep
+ * flux_reactor_run() from returning.  -1 with ENOTSUP on another engine than libev. */
+int flux_reactor_before_sleep(flux_reactor_t *r, void (*cb)(void *arg), void *arg);
+
 /* Create watchers, stopped.  NULL with ENOMEM, or ENOTSUP where the engine has no such thing. */
 flux_watcher_t *flux_timer_create(flux_reactor_t *r, flux_watcher_f cb, void *arg);
 flux_watcher_t *flux_fd_watcher_create(flux_reactor_t *r, int fd, int events, flux_watcher_f cb,

@@ -335,6 +335,38 @@ static void destroy_all_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, vo
 }
 
 /* The first one that is called destroys all: the others, ready at the same time, are not called. */
+static void sleep_cb(void *arg)
+{
+    note(arg, 's');
+}
+
+/* Once before each sleep, after the deferrals, and nothing that keeps the loop running. */
+START_TEST(before_sleep)
+{
+    struct trace t = {0};
+    flux_reactor_t *r = flux_reactor_create(false);
+    flux_watcher_t *d = flux_defer_create(r, a_cb, &t);
+    flux_watcher_t *timer = flux_timer_create(r, b_cb, &t);
+
+    ck_assert_int_eq(flux_reactor_before_sleep(r, sleep_cb, &t), 0);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    t.n = 0;
+    flux_watcher_start(d);
+    flux_timer_start(timer, 0.01, 0.);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_msg(strncmp(t.text, "as", 2) == 0 && strchr(t.text, 'b'), "%s", t.text);
+    ck_assert_int_eq(flux_reactor_before_sleep(r, NULL, NULL), 0);
+    t.n = 0;
+    flux_watcher_start(d);
+    flux_timer_start(timer, 0.01, 0.);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_str_eq(t.text, "ab");
+    flux_watcher_destroy(d);
+    flux_watcher_destroy(timer);
+    flux_reactor_destroy(r);
+}
+END_TEST
+
 START_TEST(destroy_in_callback)
 {
     flux_reactor_t *r = flux_reactor_create(false);
@@ -632,6 +664,6 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("reactor", timers, repeating, descriptors, defer_after_what_is_ready, defer_in_defer,
-              defer_before_sleep, unref, destroy_in_callback, timer_started_again,
+              before_sleep, defer_before_sleep, unref, destroy_in_callback, timer_started_again,
               signals_and_children, engine, engine_destroy_in_callback);
 }
