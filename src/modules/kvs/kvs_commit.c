@@ -197,7 +197,7 @@ static void commit_end(struct km_ns *ns, struct commit *c)
 /* --- root changes --- */
 
 /* The change will stay (errnum 0), or never was: its root becomes visible, who waits is answered,
- * and it is announced.  Changes end in the order in which they were applied. */
+ * and it is announced (by km_ns_work()).  Changes end in the order in which they were applied. */
 void km_change_done(struct km_ns *ns, struct km_change *ch, int errnum, const char *error)
 {
     struct list_node *n;
@@ -212,7 +212,6 @@ void km_change_done(struct km_ns *ns, struct km_change *ch, int errnum, const ch
         commit_end(ns, c);
     }
     free(ch);
-    km_commit_publish(ns);
 }
 
 static int keep_op_chunks(struct km_ns *ns, const struct kvs_op *op)

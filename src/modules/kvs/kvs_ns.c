@@ -57,6 +57,9 @@ void km_ns_work(struct km_ns *ns)
     km_watch_work(ns);
     km_load_work(ns);
     km_cache_work(ns);
+    /* Last: who waits here hears before the broker is given an event to pass on. */
+    if (ns->ready && ns->store && ns == ns->k->primary)
+        km_commit_publish(ns);
 }
 
 /* Rank 0 is the root of the tree: the broker knows the way, past instances that are not loaded. */
