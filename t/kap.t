@@ -45,6 +45,8 @@ ok "one process a rank" "$FLUX" kap
 like "$out" "producer +16 .*sync +16 .*consumer +16 " "all take part in all phases"
 like "$out" "in [0-9.]+ messages of other brokers" "and the fence's bytes are told"
 ok "one process, of no byte" "$FLUX" kap -n 1 -s 0
+ok "more producers than ranks" "$FLUX" kap --producers=30 --consumers=7
+like "$out" "producer +30 .*consumer +7 " "make as many processes"
 ok "no producer" "$FLUX" kap -n 20 --producers=0
 like "$out" "sync +20 .*consumer +0 +-" "is an empty fence"
 ok "no consumer" "$FLUX" kap -n 20 --consumers=0

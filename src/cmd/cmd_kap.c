@@ -35,7 +35,8 @@ enum {
 };
 
 static const struct cmd_opt opts[] = {
-    {'n', "nprocs", "N", "simulated processes in all (default: one a rank)"},
+    {'n', "nprocs", "N",
+     "simulated processes in all (default: one a rank, or as many as put or get)"},
     {'r', "ranks", "RANKS", "on these ranks (default: all that are up)"},
     {KEY_PRODUCERS, "producers", "N", "as many of them put (default: all)"},
     {KEY_CONSUMERS, "consumers", "N", "as many of them get (default: all)"},
@@ -185,8 +186,12 @@ static char *choose_ranks(struct cmd *c, flux_t *h, struct args *a)
     }
     if (set && used) {
         size_t n = idset_count(set);
-        if (a->cfg.nprocs == 0)
-            a->cfg.nprocs = (uint32_t)n;
+        if (a->cfg.nprocs == 0) {
+            /* What was said of them is left out of nobody. */
+            uint32_t least =
+                a->cfg.producers > a->cfg.consumers ? a->cfg.producers : a->cfg.consumers;
+            a->cfg.nprocs = n > least ? (uint32_t)n : least;
+        }
         size_t want = n < a->cfg.nprocs ? n : a->cfg.nprocs;
         for (size_t i = 0; i < want; i++)
             (void)idset_set(used, idset_nth(set, i * n / want));
