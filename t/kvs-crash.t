@@ -22,15 +22,6 @@ options() {
         "--set=kvs.checkpoint-interval=${interval[RANDOM % 4]}"
 }
 
-# All processes of a process session that we started; more than once, should one be about to fork.
-kill_all() {
-    local pids
-    while mapfile -t pids < <(ps -o pid= -s "$1") && [ -n "${pids[*]}" ]; do
-        kill -KILL "${pids[@]}" 2>/dev/null
-        sleep 0.02
-    done
-}
-
 crash() {
     local size=1 ms=$((RANDOM % 160)) opts sid
     if [ $((RANDOM % 10)) -eq 0 ]; then
@@ -52,7 +43,7 @@ crash() {
         cat err >&2
         return 1
     fi
-    kill_all $sid
+    kill_setsid $sid
     wait $sid
     rm -rf "$TMPDIR"/flux-*
     if [ -s record/failed ]; then

@@ -80,9 +80,7 @@ setsid "$FLUX" start --set=modules=kvs --statedir="$TEST_DIR/small/state" \
 sid=$!
 disown $sid
 ok "commits on a disk that becomes full" wait_until 60 test -s n
-mapfile -t pids < <(ps -o pid= -s $sid)
-kill -KILL "${pids[@]}"
-wait_until 10 sh -c "! ps -o pid= -s $sid | grep -q ."
+kill_setsid $sid
 rm -rf "$TMPDIR"/flux-*
 like "$(cat refused)" 'no room on the disk' "are refused at last"
 ok "what a session leaves that is killed then is sound" "$fsck" small/state

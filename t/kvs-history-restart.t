@@ -17,13 +17,10 @@ seed=${FLUX_TEST_SEED:-$$}
 RANDOM=$seed
 note "seed $seed"
 
-# All processes of the process session that we started.  Bash would say of each job that it was killed.
+# Bash would say of the job that it was killed.
 kill_all() {
     {
-        local pids
-        while mapfile -t pids < <(ps -o pid= -s "$sid") && [ -n "${pids[*]}" ]; do
-            kill -KILL "${pids[@]}"
-        done
+        kill_setsid "$sid"
         wait "$sid"
     } 2>/dev/null
 }

@@ -11,12 +11,6 @@ durable=$BUILDDIR/t/kvs/kvs_durable
 fsck=$BUILDDIR/src/modules/flux-kvs-fsck
 with=("--set=modules=kvs,wrexec" --statedir="$state")
 
-kill_all() {
-    local pids
-    while mapfile -t pids < <(ps -o pid= -s "$1") && [ -n "${pids[*]}" ]; do
-        kill -KILL "${pids[@]}" 2>/dev/null
-    done
-}
 # killed OPTION... -- COMMAND: a session that is killed when COMMAND is over
 killed() {
     local opts=() sid
@@ -33,7 +27,7 @@ killed() {
     disown $sid
     wait_until 30 test -e over
     local status=$?
-    kill_all $sid
+    kill_setsid $sid
     rm -rf "$TMPDIR"/flux-*
     return $status
 }

@@ -28,6 +28,7 @@
 #     session N [OPT...] -- CMD   run CMD in a session of N brokers, at most SESSION_LIMIT seconds
 #     hold N [OPT...]             start such a session in the background; FLUX_URI leads to it
 #     release                     end it; leaves its exit code in $status
+#     kill_setsid PID             end with SIGKILL all that `setsid COMMAND &` of that id started
 #     need COMMAND...             skip_all unless all these commands exist
 #     need_flux [SUBCOMMAND...]   skip_all unless flux (and these subcommands) have been built
 #     allow_left GLOB...          names in $TMPDIR that somebody else's program may leave there
@@ -302,6 +303,16 @@ release() {
     wait "$_held_pid"
     # shellcheck disable=SC2034 # for the test to read
     status=$?
+}
+
+# Who is dead and waits for its parent counts as gone: orphans are init's, which may take its time.
+kill_setsid() {
+    local pids
+    while mapfile -t pids < <(ps -o pid=,stat= -s "$1" | awk '$2 !~ /^[ZX]/ { print $1 }') &&
+        [ -n "${pids[*]}" ]; do
+        kill -KILL "${pids[@]}" 2>/dev/null
+        sleep 0.01
+    done
 }
 
 need() {
