@@ -12,6 +12,7 @@ declare -A pid
 watch() {
     local tag=$1
     shift
+    : >"$tag.out"
     FLUX_URI=${FLUX_URI%/*/local}/1/local "$FLUX" kvs watch "$@" >"$tag.out" 2>"$tag.err" &
     pid[$tag]=$!
 }

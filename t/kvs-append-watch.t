@@ -20,6 +20,7 @@ lines() {
 watch() {
     local rank=$1 out=$2
     shift 2
+    : >"$out"
     FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$PROBE" "$@" >"$out" 2>"$out.err" &
     pids+=($!)
 }

@@ -20,6 +20,7 @@ pids=()
 watch() {
     local rank=$1 tag=$2
     shift 2
+    : >"watch.$tag" # what an earlier one of that name said must not be taken for its words
     FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$FLUX" kvs watch "$@" >"watch.$tag" 2>&1 &
     pids[tag]=$!
 }
