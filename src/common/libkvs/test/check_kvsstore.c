@@ -11,38 +11,9 @@
 #include "libkvs/kvswalk.h"
 #include "libutil/hmap.h"
 
-static blobref_t *blobref;
+#include "store_fixture.h"
+
 static struct kvsmiss miss;
-
-struct fixture {
-    content_t *content;
-    kvsstore_t *store;
-};
-
-static struct fixture fresh(void)
-{
-    struct fixture f;
-    f.content = content_create(blobref, 0);
-    f.store = kvsstore_create(f.content);
-    ck_assert_ptr_nonnull(f.store);
-    return f;
-}
-
-static void drop(struct fixture *f)
-{
-    kvsstore_destroy(f->store);
-    content_destroy(f->content);
-}
-
-static void setup(void)
-{
-    blobref = blobref_create("sha256", NULL);
-}
-
-static void teardown(void)
-{
-    blobref_destroy(blobref);
-}
 
 static void add(struct kvs_txn_buf *b, enum kvs_op_type type, unsigned flags, const char *key,
                 const void *val, size_t len)
@@ -92,12 +63,6 @@ static const char *get(struct fixture *f, const char *key)
     memcpy(buf, data, len);
     buf[len] = '\0';
     return buf;
-}
-
-static uint32_t rnd(uint64_t *state)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*state >> 33);
 }
 
 /* --- the model: a value number per key number; 0 is absent --- */

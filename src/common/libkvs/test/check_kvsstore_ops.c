@@ -11,44 +11,9 @@
 #include "libkvs/kvsstore.h"
 #include "libkvs/kvsvalue.h"
 
-static blobref_t *blobref;
+#include "store_fixture.h"
+
 static struct kvsmiss miss;
-
-struct fixture {
-    content_t *content;
-    kvsstore_t *store;
-};
-
-static struct fixture fresh(void)
-{
-    struct fixture f;
-    f.content = content_create(blobref, 0);
-    f.store = kvsstore_create(f.content);
-    ck_assert_ptr_nonnull(f.store);
-    return f;
-}
-
-static void drop(struct fixture *f)
-{
-    kvsstore_destroy(f->store);
-    content_destroy(f->content);
-}
-
-static void setup(void)
-{
-    blobref = blobref_create("sha256", NULL);
-}
-
-static void teardown(void)
-{
-    blobref_destroy(blobref);
-}
-
-static uint32_t rnd(uint64_t *state)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*state >> 33);
-}
 
 /* --- the model: a sorted list of keys --- */
 
