@@ -15,7 +15,11 @@ local function rss()
 end
 
 local function descriptors()
-  local n, dir = 0, io.popen("ls /proc/" .. io.open("/proc/self/stat"):read("n") .. "/fd")
+  -- Closed here, not whenever it is collected: it would be counted, or not, by chance.
+  local stat = assert(io.open("/proc/self/stat"))
+  local pid = stat:read("n")
+  stat:close()
+  local n, dir = 0, io.popen("ls /proc/" .. pid .. "/fd")
   for _ in dir:lines() do n = n + 1 end
   dir:close()
   return n
