@@ -1,0 +1,166 @@
+/* What there is: a graph of typed vertices with quantities.
+ *
+ *    cluster -+- node (rank, host, properties) -+- socket - core...
+ *             |                                 +- gpu...
+ *             |                                 +- memory (MiB)
+ *             +- pool (power, bandwidth, licences...: any name, an amount and a unit)
+ *
+ * Nodes with the same vertices below them share one description, in memory, in JSON, and when a
+ * question is asked about all; so a cluster of 4096 equal nodes costs little more than one node.
+ *
+ * JSON (inventory, KVS resource.inventory):
+ *    {"nodes":[{"ranks":"0-3","hosts":"node[0-3]","sockets":["0-1","2-3"],"cores":"0-3",
+ *               "gpus":"0","memory":65536,"properties":["bigmem"]}],
+ *     "pools":[{"name":"power","count":100,"unit":"kW"}],"emulated":false}
+ * Ranks and hosts belong together in ascending order of ranks; one host for several ranks stands for
+ * all of them.  "sockets" are sets of cores and may be absent (all cores are one socket), as may
+ * gpus, memory, properties, pools, emulated.
+ *
+ * In an emulated inventory ranks are numbers of nodes that need not exist: what is placed on node n
+ * is run by broker n % size.
+ *
+ * Sources: resgraph_hwloc.h (this machine, or a file of hwloc) and resgraph_lua.h (configuration)
+ * are libraries of their own, since who only schedules needs neither hwloc nor Lua.
+ *
+ * Thread rules: one thread per object; const functions may run side by side.
+ */
+#ifndef RESOURCE_RESGRAPH_H
+#define RESOURCE_RESGRAPH_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "libidset/idset.h"
+#include "libutil/errmsg.h"
+#include "rreq.h"
+#include "rset.h"
+
+#define RESGRAPH_NODES_MAX (1u << 20)
+#define RESGRAPH_CORES_MAX 65536u /* ids of cores and gpus of a node are below this */
+#define RESGRAPH_POOLS_MAX 1024
+#define RESGRAPH_PROPERTIES_MAX 64
+
+typedef struct resgraph resgraph_t;
+
+/* Pointers live until the graph is changed or destroyed.  Two nodes whose `kind` is the same number
+ * have the same vertices and properties. */
+struct resgraph_node {
+    uint32_t rank;
+    const char *host;
+    size_t kind;
+    const idset_t *cores;
+    const idset_t *gpus;           /* never NULL */
+    const idset_t *const *sockets; /* nsockets sets of cores, disjoint, together all cores */
+    size_t nsockets;               /* at least 1 */
+    uint64_t memory;               /* MiB; 0: not known, not asked about */
+    const char *const *properties; /* sorted */
+    size_t nproperties;
+};
+
+struct resgraph_pool {
+    const char *name;
+    uint64_t count;
+    const char *unit; /* "" when none was given */
+};
+
+resgraph_t *resgraph_create(void); /* empty; NULL with ENOMEM */
+resgraph_t *resgraph_copy(const resgraph_t *g);
+void resgraph_destroy(resgraph_t *g); /* NULL-safe, keeps errno */
+
+/* --- building --- */
+
+/* One description for as many nodes as there are ranks.  hosts: a hostlist of as many names, or of
+ * one for all; the other fields as in struct resgraph_node (rank, host and kind are not looked at;
+ * gpus, sockets and properties may be NULL).  0, or -1 with EEXIST (a rank is there already), EINVAL
+ * (what and why in the sentence), ENOMEM; then nothing changed. */
+int resgraph_add(resgraph_t *g, const idset_t *ranks, const char *hosts,
+                 const struct resgraph_node *desc, errmsg_t *err);
+/* Add an amount of a pool (to what is there of that name).  `unit` may be NULL. */
+int resgraph_add_pool(resgraph_t *g, const char *name, uint64_t count, const char *unit,
+                      errmsg_t *err);
+void resgraph_set_emulated(resgraph_t *g, bool emulated);
+
+/* g = g | other: for the reduction up the tree.  Nodes of `other` whose rank `g` has are an error
+ * (EEXIST); pools of the same name are added.  0, or -1 with a sentence; then `g` holds a part and
+ * is only good for destroying. */
+int resgraph_merge(resgraph_t *g, const resgraph_t *other, errmsg_t *err);
+/* Forget these ranks: 0, or -1 with ENOMEM. */
+int resgraph_remove(resgraph_t *g, const idset_t *ranks);
+
+/* Strictly.  NULL with EPROTO or ENOMEM and a sentence that names the field. */
+resgraph_t *resgraph_from_json(const json_t *obj, errmsg_t *err);
+resgraph_t *resgraph_parse(const char *json, size_t len, errmsg_t *err);
+json_t *resgraph_to_json(const resgraph_t *g); /* NULL with ENOMEM */
+char *resgraph_format(const resgraph_t *g);    /* compact text, freed by the caller */
+
+/* --- looking --- */
+
+bool resgraph_emulated(const resgraph_t *g);
+size_t resgraph_nnodes(const resgraph_t *g);
+size_t resgraph_ncores(const resgraph_t *g);
+size_t resgraph_ngpus(const resgraph_t *g);
+/* Node number i (from 0) in ascending order of ranks; false beyond the end.  Constant time. */
+bool resgraph_node(const resgraph_t *g, size_t i, struct resgraph_node *node);
+/* Place of a rank in that order, or -1.  Logarithmic. */
+ssize_t resgraph_find_rank(const resgraph_t *g, uint32_t rank);
+/* Kinds: how many there are, and the ranks of one (NULL beyond the end), owned by the graph. */
+size_t resgraph_nkinds(const resgraph_t *g);
+const idset_t *resgraph_kind_ranks(const resgraph_t *g, size_t kind);
+/* All ranks as a new set; the ranks of hosts (text of a hostlist; a host may have several).  NULL
+ * with ENOMEM, ENOENT (which host is not there is in the sentence) or EINVAL. */
+idset_t *resgraph_ranks(const resgraph_t *g);
+idset_t *resgraph_ranks_of_hosts(const resgraph_t *g, const char *hosts, errmsg_t *err);
+/* Hosts of these ranks, in ascending order of ranks, each once, folded; freed by the caller.  NULL
+ * with ENOMEM. */
+char *resgraph_hosts_of_ranks(const resgraph_t *g, const idset_t *ranks);
+/* Ranks with a property. */
+idset_t *resgraph_ranks_with(const resgraph_t *g, const char *property);
+
+/* Pools, sorted by name; false beyond the end. */
+size_t resgraph_npools(const resgraph_t *g);
+bool resgraph_pool(const resgraph_t *g, size_t i, struct resgraph_pool *pool);
+
+/* Everything on these ranks (NULL: on all, and then with pools, too) as a set of resources. */
+rset_t *resgraph_rset(const resgraph_t *g, const idset_t *ranks);
+
+/* Could this request ever be met, were everything up and nothing in use?  Cost by kinds of nodes,
+ * not by nodes.  0, or -1 with ENOSPC (too little of something), ENOENT (no such pool, property or
+ * rank), EINVAL or ENOMEM, and a sentence: "needs 4 nodes with 32 cores each; the largest of 2
+ * nodes has 16". */
+int resgraph_satisfiable(const resgraph_t *g, const struct rreq *req, errmsg_t *err);
+
+/* How many slots of the request one such node can hold when all of it is free (0: none). */
+uint32_t resgraph_slots_of(const struct resgraph_node *node, const struct rreq *req);
+/* Does the node have the properties asked for?  (Not: is its rank among req->ranks.) */
+bool resgraph_fits_properties(const struct resgraph_node *node, const struct rreq *req);
+
+/* --- walking the graph --- */
+
+enum resgraph_type {
+    RESGRAPH_CLUSTER,
+    RESGRAPH_NODE,
+    RESGRAPH_SOCKET,
+    RESGRAPH_CORE,
+    RESGRAPH_GPU,
+    RESGRAPH_MEMORY,
+    RESGRAPH_POOL,
+};
+struct resgraph_vertex {
+    enum resgraph_type type;
+    const char *name; /* "node", "core", ...; of a pool its own */
+    unsigned depth;   /* 0: the cluster */
+    uint32_t rank;    /* of the node it is in; IDSET_NONE for the cluster and pools */
+    const char *host; /* of a node, else NULL */
+    uint32_t id;      /* of a core, gpu or socket; else 0 */
+    uint64_t count;   /* quantity: 1 for what has an id */
+    const char *unit; /* of the quantity, else "" */
+};
+/* Visit all vertices, each before those below it; `fn` returns 0 to go on, anything else ends the
+ * walk and is returned. */
+int resgraph_walk(const resgraph_t *g, int (*fn)(const struct resgraph_vertex *v, void *arg),
+                  void *arg);
+
+#endif

@@ -1,0 +1,30 @@
+/* Inventory from a configuration file in Lua: the section `resource` (doc/man5/flux-resource).
+ *
+ *    resource {
+ *        nodes = "node[0-1023]", cores = 16, sockets = 2, gpus = 0, memory = "64G",
+ *        properties = "batch,bigmem", pools = { power = 1000 }, emulate = true,
+ *    }
+ * or several kinds of nodes, each a table of nodes, cores, sockets, gpus, memory, properties, xml:
+ *    resource { emulate = true, pools = { power = "1000 kW" },
+ *               { nodes = "node[0-15]", cores = 16 }, { nodes = "fat[0-1]", cores = 64 } }
+ *
+ * Nodes get ranks from 0 in that order.  xml = FILE takes cores, sockets, gpus and memory from a
+ * file of hwloc (where the caller gives a reader of them).
+ * The file may have the section `session` of flux-broker, which is skipped.
+ */
+#ifndef RESOURCE_RESGRAPH_LUA_H
+#define RESOURCE_RESGRAPH_LUA_H
+
+#include "resgraph.h"
+
+/* Reads one XML file: resgraph_from_xml(), or what leads to it. */
+typedef resgraph_t *(*resgraph_xml_f)(const char *path, uint32_t rank, const char *host,
+                                      errmsg_t *err);
+
+/* From a file or text; `xml` may be NULL (then the field xml is an error).  NULL with ENOENT when
+ * it has no section `resource`, EINVAL, or an error of reading, and a sentence. */
+resgraph_t *resgraph_from_lua(const char *path, resgraph_xml_f xml, errmsg_t *err);
+resgraph_t *resgraph_from_lua_text(const char *text, size_t len, const char *name,
+                                   resgraph_xml_f xml, errmsg_t *err);
+
+#endif
