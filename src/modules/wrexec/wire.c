@@ -20,11 +20,13 @@ static const struct {
     [WIRE_STDIN] = {4, 4 + WIRE_STDIN_WINDOW, true},
     [WIRE_CREDIT] = {4, 4, true},
     [WIRE_PMI_DONE] = {4, WIRE_PAYLOAD_MAX, true},
+    [WIRE_PMI_NAMED] = {8, 8 + 4096, true},
     [WIRE_OUTPUT] = {WIRE_RECORD, WIRE_PAYLOAD_MAX, true},
     [WIRE_STDIN_ACK] = {4, 4, true},
     [WIRE_FAIL] = {12, 12 + 4096, true},
     [WIRE_PMI_FENCE] = {4, WIRE_PAYLOAD_MAX, true},
     [WIRE_DONE] = {4, 4 * WIRE_TASKS_MAX, true},
+    [WIRE_PMI_NAME] = {8 + 2, 8 + 2 * (WIRE_NAME_MAX + 1), true},
 };
 #define NTYPES (sizeof(lengths) / sizeof(*lengths))
 

@@ -14,6 +14,8 @@
  *    STDIN      u32 task (WIRE_ALL: all that have a pipe), data; no data: end of file
  *    CREDIT     u32: so many more bytes of output may be sent
  *    PMI_DONE   i32 rc, then pairs (rc 0) or a sentence: the barrier handed over is complete
+ *    PMI_NAMED  u32 task (its number here), i32 rc, then a port (look-up, rc 0) or a sentence: the
+ *               answer to its PMI_NAME
  *
  * From the launcher:
  *    OUTPUT     records, see below
@@ -21,6 +23,8 @@
  *    FAIL       i32 exit code, i32 first task (-1: none), u32 count, text: the job cannot go on
  *               (program not found, a task died within MPI, MPI_Abort)
  *    PMI_FENCE  u32 number of the barrier, pairs: all local tasks are in it
+ *    PMI_NAME   u32 task (its number here), u32 enum wire_name, service, NUL, port, NUL; one a task
+ *               at a time
  *    DONE       i32 wait status for each local task: nothing of the job is left here
  *
  * A record of output: u32 task, u32 stream (1 or 2), u32 length, all little-endian; then the bytes.
@@ -54,12 +58,16 @@ enum wire_type {
     WIRE_STDIN,
     WIRE_CREDIT,
     WIRE_PMI_DONE,
+    WIRE_PMI_NAMED,
     WIRE_OUTPUT = 16,
     WIRE_STDIN_ACK,
     WIRE_FAIL,
     WIRE_PMI_FENCE,
     WIRE_DONE,
+    WIRE_PMI_NAME,
 };
+enum wire_name { WIRE_NAME_PUBLISH = 1, WIRE_NAME_LOOKUP, WIRE_NAME_UNPUBLISH };
+#define WIRE_NAME_MAX 1024 /* bytes of a service or a port */
 
 struct wire_frame {
     enum wire_type type;
@@ -95,8 +103,10 @@ enum {
     WIRE_F_EXEC = 1,      /* not a job: no PMI, no job id in the environment */
     WIRE_F_STDIN_ALL = 2, /* every task reads a copy of standard input */
     WIRE_F_STDIN_NONE = 4,
+    WIRE_F_MPI_NONE = 8,  /* no PMI */
+    WIRE_F_MPI_PMIX = 16, /* a PMIx server instead of PMI-1 */
 };
-#define WIRE_FLAGS_ALL 7u
+#define WIRE_FLAGS_ALL 31u
 
 struct wire_run {
     uint32_t flags;
