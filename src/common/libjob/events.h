@@ -1,0 +1,85 @@
+/* Event logs of jobs: one JSON object a line, Flux RFC 18, with the events of RFC 21.
+ *
+ *    {"timestamp":1763719200.123456,"name":"submit","context":{"urgency":16,"userid":1000,"flags":0}}
+ *
+ * A known event has exactly the context that the table in events.c gives it, and is held in one
+ * flat struct.  Events that are not known are kept as they are and change no state.
+ *
+ * Thread rules: functions use nothing but their arguments.
+ */
+#ifndef JOB_EVENTS_H
+#define JOB_EVENTS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libutil/errmsg.h"
+#include "libutil/strbuf.h"
+
+enum job_event_type {
+    JOB_EV_OTHER = 0,  /* any other name; `context` has what came with it */
+    JOB_EV_SUBMIT,     /* urgency, userid, flags */
+    JOB_EV_DEP_ADD,    /* "dependency-add": description ("afterok:12", "begin-time:1763719200") */
+    JOB_EV_DEP_REMOVE, /* "dependency-remove": description */
+    JOB_EV_DEPEND,     /* (none) */
+    JOB_EV_PRIORITY,   /* priority */
+    JOB_EV_URGENCY,    /* urgency, userid */
+    JOB_EV_ALLOC,      /* (none) */
+    JOB_EV_START,      /* (none) */
+    JOB_EV_FINISH,     /* status, as of wait(2) */
+    JOB_EV_RELEASE,    /* (none) */
+    JOB_EV_FREE,       /* (none) */
+    JOB_EV_CLEAN,      /* (none) */
+    JOB_EV_EXCEPTION,  /* type, severity, note, userid */
+    JOB_EV_TYPES
+};
+
+#define JOB_SEVERITY_FATAL 0
+#define JOB_SEVERITY_MAX 7
+
+struct job_event {
+    double timestamp; /* seconds since 1970; written with microseconds */
+    enum job_event_type event;
+    const char *name; /* JOB_EV_OTHER when writing; always set when reading */
+    int64_t priority;
+    uint32_t userid;
+    uint32_t flags;
+    int urgency;
+    int severity;
+    int status;
+    const char *type; /* "cancel", "timeout", "exec", "alloc", "dependency", "lost"... */
+    const char *note;
+    const char *description;
+    json_t
+        *context; /* reading: the whole of it, or NULL; writing JOB_EV_OTHER: an object, or NULL */
+};
+
+/* "submit" for JOB_EV_SUBMIT ...; NULL for JOB_EV_OTHER and what is none. */
+const char *job_event_name(enum job_event_type type);
+
+/* Append one line (with its newline) to `sb`.  -1 with EINVAL (a text that is missing or not UTF-8,
+ * a severity above JOB_SEVERITY_MAX, a timestamp that is no finite number >= 0) or what strbuf says; then
+ * nothing was appended. */
+int job_event_write(strbuf_t *sb, const struct job_event *ev);
+
+/* Read one line (without its newline), strictly.  What `ev` points at lives as long as the returned
+ * object, which is to be json_decref'd.  NULL with EPROTO or ENOMEM and a sentence. */
+json_t *job_event_read(const char *line, size_t len, struct job_event *ev, errmsg_t *err);
+
+/* Go through a log: set *pos to 0.  1 with the next event; 0 at the end; -1 with EPROTO or ENOMEM
+ * and a sentence that has the number of the line ("line 3: ..."), also when the last line has no
+ * newline.  Each call drops what the one before it gave; job_log_done() the last one. */
+struct job_log {
+    const char *text;
+    size_t len;
+    size_t pos;
+    unsigned line;
+    json_t *owner;
+};
+void job_log_init(struct job_log *log, const char *text, size_t len);
+int job_log_next(struct job_log *log, struct job_event *ev, errmsg_t *err);
+void job_log_done(struct job_log *log);
+
+#endif

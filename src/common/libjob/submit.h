@@ -1,0 +1,89 @@
+/* The payload of job.submit: many jobs in one request.
+ *
+ *    "FJS1", u32 jobs, u32 environments, u32 bytes of all environments together;
+ *    environments:  u32 length, then NAME=value, each with a NUL behind it
+ *    jobs:          u32 number of its environment, u32 urgency, u32 flags, u32 length, jobspec text
+ *
+ * Numbers are little-endian.  An environment is bytes, as processes have it, and stands there once
+ * for all jobs of the frame that share it.  A jobspec is opaque here (jobspec.h reads it).
+ *
+ * Answered with JSON, struct job_submitted of job_wire.h.
+ *
+ * Thread rules: functions use nothing but their arguments.
+ */
+#ifndef JOB_SUBMIT_H
+#define JOB_SUBMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libutil/errmsg.h"
+
+#define SUBMIT_FRAME_MAX (64u << 20)
+#define SUBMIT_JOBS_MAX 10000
+#define SUBMIT_ENVS_MAX 1000
+
+#define JOB_URGENCY_HOLD 0
+#define JOB_URGENCY_DEFAULT 16
+#define JOB_URGENCY_MAX 31
+
+enum {
+    JOB_FLAG_CLIENT = 1, /* output goes to the client, and the job ends with it (wreckrun) */
+    JOB_FLAGS_ALL = 1,
+};
+
+/* --- reading --- */
+
+struct submit_frame {
+    uint32_t njobs;
+    uint32_t nenvs;
+    const uint8_t *envs; /* for submit_env_next() */
+    const uint8_t *jobs; /* for submit_job_next() */
+    const uint8_t *end;
+};
+struct submit_env {
+    const char *data; /* NAME=value\0..., `len` bytes, the last of which is NUL; or len is 0 */
+    size_t len;
+};
+struct submit_job {
+    uint32_t env; /* below nenvs */
+    uint32_t urgency;
+    uint32_t flags;
+    const char *jobspec; /* not NUL-terminated */
+    size_t len;          /* at least 1 */
+};
+
+/* Look through all of a payload.  Pointers lead into it.  -1 with EPROTO (EMSGSIZE beyond a bound)
+ * and a sentence.  A frame has at least one job; one environment may be shared by all. */
+int submit_decode(const void *data, size_t len, struct submit_frame *f, errmsg_t *err);
+/* After that, and until they return false (both begin at the beginning):
+ *    struct submit_frame it = frame;  while (submit_job_next(&it, &job)) ... */
+bool submit_env_next(struct submit_frame *it, struct submit_env *env);
+bool submit_job_next(struct submit_frame *it, struct submit_job *job);
+/* Is this what an environment may be: entries with a '=' after at least one byte, each ended by a
+ * NUL?  -1 with EPROTO and a sentence. */
+int submit_env_check(const char *data, size_t len, errmsg_t *err);
+
+/* --- writing --- */
+
+typedef struct submit_writer submit_writer_t;
+
+submit_writer_t *submit_writer_create(void);    /* NULL with ENOMEM */
+void submit_writer_destroy(submit_writer_t *w); /* NULL-safe, keeps errno */
+/* Add an environment (NULL after the last entry; entries without a name are left out); returns its
+ * number, or -1 with E2BIG or ENOMEM.  A client usually adds one, `environ`. */
+int submit_writer_env(submit_writer_t *w, const char *const *environ);
+/* Add a job.  -1 with EINVAL (no such environment, urgency, flags, empty text), E2BIG (the frame is
+ * full: take it, and begin another) or ENOMEM; then nothing was added. */
+int submit_writer_job(submit_writer_t *w, int env, int urgency, unsigned flags, const char *jobspec,
+                      size_t len, errmsg_t *err);
+size_t submit_writer_count(const submit_writer_t *w);
+size_t submit_writer_size(const submit_writer_t *w); /* bytes that the frame will have */
+/* The frame, malloc'd; one more byte is there for flux_msg_take_raw().  The writer keeps what it
+ * has; submit_writer_clear() drops the jobs and keeps the environments.  NULL with ENOMEM, or
+ * EINVAL when it has no job. */
+void *submit_writer_frame(submit_writer_t *w, size_t *len);
+void submit_writer_clear(submit_writer_t *w);
+
+#endif
