@@ -74,6 +74,72 @@ static const struct flux_field job_fields[] = {
 };
 const struct flux_schema wrexec_job_schema = FLUX_SCHEMA(struct wrexec_job, job_fields);
 
+static const struct flux_field launch_fields[] = {
+    FLUX_FIELD_U64(struct wrexec_launch, id, REQ),
+    FLUX_FIELD_U32(struct wrexec_launch, uid, OPT),
+    FLUX_FIELD_ARRAY(struct wrexec_launch, nodes, REQ),
+    FLUX_FIELD_STR(struct wrexec_launch, names, OPT),
+    FLUX_FIELD_STR(struct wrexec_launch, name, OPT),
+    FLUX_FIELD_STR(struct wrexec_launch, cc, OPT),
+    FLUX_FIELD_STR(struct wrexec_launch, layout, OPT),
+    FLUX_FIELD_STR(struct wrexec_launch, input, OPT),
+    FLUX_FIELD_STR(struct wrexec_launch, output, OPT),
+    FLUX_FIELD_STR(struct wrexec_launch, affinity, OPT),
+    FLUX_FIELD_STR(struct wrexec_launch, gpuaffinity, OPT),
+    FLUX_FIELD_STR(struct wrexec_launch, mpi, OPT),
+    FLUX_FIELD_BOOL(struct wrexec_launch, label, OPT),
+    FLUX_FIELD_BOOL(struct wrexec_launch, killbad, OPT),
+    FLUX_FIELD_BOOL(struct wrexec_launch, nested, OPT),
+    FLUX_FIELD_DOUBLE(struct wrexec_launch, grace, OPT),
+    FLUX_FIELD_OBJECT(struct wrexec_launch, rlimits, OPT),
+    FLUX_FIELD_U64(struct wrexec_launch, outputlimit, OPT),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_launch_schema = FLUX_SCHEMA(struct wrexec_launch, launch_fields);
+
+static const struct flux_field jobs_fields[] = {
+    FLUX_FIELD_ARRAY(struct wrexec_jobs, running, OPT),
+    FLUX_FIELD_ARRAY(struct wrexec_jobs, ended, OPT),
+    FLUX_FIELD_ARRAY(struct wrexec_jobs, raise, OPT),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_jobs_schema = FLUX_SCHEMA(struct wrexec_jobs, jobs_fields);
+
+static const struct flux_field ended_fields[] = {
+    FLUX_FIELD_U64(struct wrexec_ended, id, REQ),
+    FLUX_FIELD_INT(struct wrexec_ended, code, REQ),
+    FLUX_FIELD_STR(struct wrexec_ended, text, OPT),
+    FLUX_FIELD_ARRAY(struct wrexec_ended, status, REQ),
+    FLUX_FIELD_DOUBLE(struct wrexec_ended, t, REQ),
+    FLUX_FIELD_U64(struct wrexec_ended, outputlost, OPT),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_ended_schema = FLUX_SCHEMA(struct wrexec_ended, ended_fields);
+
+static const struct flux_field raise_fields[] = {
+    FLUX_FIELD_U64(struct wrexec_raise, id, REQ),
+    FLUX_FIELD_STR(struct wrexec_raise, type, REQ),
+    FLUX_FIELD_INT(struct wrexec_raise, severity, REQ),
+    FLUX_FIELD_STR(struct wrexec_raise, note, REQ),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_raise_schema = FLUX_SCHEMA(struct wrexec_raise, raise_fields);
+
+static const struct flux_field kill_fields[] = {
+    FLUX_FIELD_ARRAY(struct wrexec_kill, ids, REQ),
+    FLUX_FIELD_INT(struct wrexec_kill, signum, REQ),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_kill_schema = FLUX_SCHEMA(struct wrexec_kill, kill_fields);
+
+static const struct flux_field listen_fields[] = {
+    FLUX_FIELD_U64(struct wrexec_listen, id, REQ),
+    FLUX_FIELD_U32(struct wrexec_listen, window, OPT),
+    FLUX_FIELD_BOOL(struct wrexec_listen, input, OPT),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_listen_schema = FLUX_SCHEMA(struct wrexec_listen, listen_fields);
+
 void *jobreq_encode(const struct jobreq *req, size_t *len)
 {
     size_t n = HEAD + req->json_len + req->strings_len;

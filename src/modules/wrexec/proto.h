@@ -1,19 +1,34 @@
 /* What the wrexec service and those who use it say to each other.
  *
- *    wrexec.run     to rank 0, streaming, raw: struct jobreq with struct wrexec_run as its JSON.
- *                   Responses: JSON struct wrexec_notice (the first says the id), raw output
- *                   records (wire.h), and as the last, not streaming, JSON struct
- *                   wrexec_result; for a detached job the notice with the id is the last.
- *    wrexec.signal  to rank 0, {id, signum} -> {}; SIGKILL ends all there is of the job
- *    wrexec.stdin   to rank 0, no response, raw: u64 id, bytes (none: end of file); at most
- *                   WIRE_STDIN_WINDOW bytes that no notice has acknowledged
- *    wrexec.credit  no response, raw: u64 id, u32 bytes: so much more output may be sent to me
- *    wrexec.list    to rank 0, {} -> {"jobs":[struct wrexec_job...]}
+ * The job module at rank 0:
+ *    wrexec.jobs    streaming, {} -> struct wrexec_jobs, one for what came in a pass of the loop.
+ *                   The first is sent at once and lists what runs: a module that was reloaded takes
+ *                   up where the other left; what ended while nobody asked is told then.  One
+ *                   stream at a time; a later one takes over (the former ends with ENODATA).
+ *    wrexec.launch  no response, raw: jobs to be run, see launchbuf below.  Whatever goes wrong is
+ *                   told by `ended`, code 126 or 127, with a sentence.
+ *    wrexec.kill    no response, struct wrexec_kill; SIGKILL ends all there is of a job.  Who
+ *                   listens to an id that is not known is told (ENOENT): so a job that ends before
+ *                   it was launched is to be named here.
  *
- * Between instances:
- *    wrexec.start   to a child in the tree, streaming, raw: struct jobreq with struct
- *                   wrexec_start; responses as of wrexec.run
- *    wrexec.ctl     to a child, no response, {id, signum}
+ * Clients, to rank 0:
+ *    wrexec.listen  streaming, struct wrexec_listen: output of a job whose output mode is "client"
+ *                   (for others only notices and the result).  Responses: raw output records
+ *                   (wire.h); JSON struct wrexec_notice (the first when the job is launched, with
+ *                   its ranks); as the last, not streaming, JSON struct wrexec_result.  It may come
+ *                   before wrexec.launch does.  Tasks wait for it when their pipes are full.  One
+ *                   client at a time: EBUSY.
+ *    wrexec.stdin   no response, raw: u64 id, bytes (none: end of file); at most
+ *                   WIRE_STDIN_WINDOW bytes that no notice has acknowledged.  From the client that
+ *                   listens, or ran it.
+ *    wrexec.credit  no response, raw: u64 id, u32 bytes: so much more output may be sent to me
+ *    wrexec.run     streaming, raw: struct jobreq with struct wrexec_run as its JSON: flux exec.
+ *                   Responses as of wrexec.listen.
+ *    wrexec.signal  {id, signum} -> {}: to the tasks of a wrexec.run
+ *
+ * Between instances, no response, raw, one message for all that waits in a pass: frames of wire.h.
+ *    wrexec.down    to a child in the tree
+ *    wrexec.up      to the parent
  *
  * Numbers in raw payloads are little-endian.
  *
@@ -106,6 +121,114 @@ struct wrexec_job {
     const char *command;
 };
 extern const struct flux_schema wrexec_job_schema;
+
+/* --- jobs --- */
+
+/* One job to be run: JSON in wrexec.launch. */
+struct wrexec_launch {
+    uint64_t id;
+    uint32_t uid;
+    json_t *nodes;      /* [["ranks", ntasks, "cores", "gpus", MiB], ...]: broker ranks, each once;
+                          ntasks on each of them (> 0); idsets of its cores and gpus ("": not told);
+                          memory (0: not told).  Equal nodes are folded.  Node numbers of the job
+                          follow ascending ranks. */
+    const char *names;  /* hostlist: names of these nodes by ascending rank; NULL: host names */
+    const char *name;   /* of the job: {{name}}; NULL: the program's */
+    const char *cc;     /* {{cc}} and FLUX_JOB_CC; NULL: none */
+    const char *layout; /* "block" (default), "cyclic" */
+    const char *input;  /* who reads standard input: "first", "all", "none" (default) */
+    const char *output; /* streams without file: "kvs" (default), "client", "none" */
+    const char *affinity;    /* cpu-affinity: "off" (default), "on", "per-task" */
+    const char *gpuaffinity; /* "per-task" (default), "on", "off" */
+    const char *mpi;         /* "pmi" (default), "pmix", "none" */
+    bool label;              /* "TASK: " before each line in files */
+    bool killbad;            /* the first task that fails ends the job */
+    bool nested;             /* a session of its own runs in it */
+    double grace;         /* seconds between SIGTERM and SIGKILL when it has to end; 0: at once */
+    json_t *rlimits;      /* {"nofile":n, "stack":n, ...}, -1: unlimited; NULL: as the broker's */
+    uint64_t outputlimit; /* bytes kept in the store; 0: attribute wrexec.output-limit */
+};
+extern const struct flux_schema wrexec_launch_schema;
+
+/* Encoder of wrexec.launch:  "WXL1", then for each job
+ *    u32 JSON length, u32 files, u32 argc, u32 strings length, u32 environment length
+ *    JSON; strings, each with its NUL: WIRE_STRINGS fixed ones, name and text of each file, argv;
+ *    environment, NAME=value with NUL after each (length 0xffffffff: that of the job before)
+ */
+typedef struct launchbuf launchbuf_t;
+struct launchreq {
+    const struct wrexec_launch *launch;
+    const char *fixed[WIRE_STRINGS]; /* NULL: "" */
+    const char *const *files;        /* name, text, name, text... */
+    size_t nfiles;
+    char *const *argv; /* NULL-terminated, at least one */
+    const void *env;   /* NAME=value, NUL after each */
+    size_t envlen;
+};
+launchbuf_t *launchbuf_create(void);
+void launchbuf_destroy(launchbuf_t *b); /* NULL-safe, keeps errno */
+/* -1 with EINVAL (no UTF-8 where JSON needs it, ill-formed environment), EMSGSIZE (the message would
+ * grow beyond LAUNCH_MAX: send it first), ENOMEM; then nothing was added. */
+int launchbuf_add(launchbuf_t *b, const struct launchreq *req);
+size_t launchbuf_count(const launchbuf_t *b);
+/* The payload, malloc'd, one more byte is there for flux_msg_take_raw(); the buffer is empty then.
+ * NULL with ENOENT when it holds no job. */
+void *launchbuf_take(launchbuf_t *b, size_t *len);
+#define LAUNCH_MAX (64u << 20)
+
+/* Decoder.  Pointers lead into the payload. */
+struct launchrec {
+    const char *json;
+    size_t json_len;
+    uint32_t nfiles;
+    uint32_t argc;
+    uint32_t envc;
+    const char *strings; /* fixed, files, argv */
+    size_t strings_len;
+    const char *env;
+    size_t env_len;
+};
+/* Take the next job off: start with *pos = 0.  1, 0 at the end, -1 with EPROTO and a sentence. */
+int launchrec_next(const void *data, size_t len, size_t *pos, struct launchrec *rec, errmsg_t *err);
+
+/* A response of wrexec.jobs.  Arrays that are absent are empty. */
+struct wrexec_jobs {
+    json_t *running; /* [id...]: in the first response only */
+    json_t *ended;   /* [struct wrexec_ended...] */
+    json_t *raise;   /* [struct wrexec_raise...] */
+};
+extern const struct flux_schema wrexec_jobs_schema;
+
+struct wrexec_ended {
+    uint64_t id;
+    int code;            /* exit code of the whole: of what ended it, else of the worst task */
+    const char *text;    /* what ended it; NULL: the tasks did */
+    json_t *status;      /* [[wait status, "tasks"], ...] */
+    double t;            /* when, seconds since 1970 */
+    uint64_t outputlost; /* bytes above the limit, or that the store did not take */
+};
+extern const struct flux_schema wrexec_ended_schema;
+
+struct wrexec_raise {
+    uint64_t id;
+    const char *type; /* "exec", "output", "plugin" */
+    int severity;     /* 0: wrexec is ending the job; more: for information */
+    const char *note;
+};
+extern const struct flux_schema wrexec_raise_schema;
+
+struct wrexec_kill {
+    json_t *ids; /* [id...] */
+    int signum;
+};
+extern const struct flux_schema wrexec_kill_schema;
+
+struct wrexec_listen {
+    uint64_t id;
+    uint32_t window; /* first credit for output; 0: WREXEC_CLIENT_WINDOW */
+    bool input;      /* standard input will be sent: else tasks that wait for it read end of file */
+};
+extern const struct flux_schema wrexec_listen_schema;
 
 #define WREXEC_CLIENT_WINDOW (1u << 20)
 #define WREXEC_STDIN_HEAD 8
