@@ -5,6 +5,8 @@
  * 2. RUNDIR/RANK is locked (flock) by its broker as long as that lives. So a directory that a
  *    killed broker left can be told from one that is in use, and two sessions in one RUNDIR
  *    never remove each other's sockets.
+ * 3. A session that is a job of another lives in that job's own directory, when that has a name
+ *    short enough: it goes with the job, also when all of the session is killed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,6 +38,18 @@ static int check_private(const char *path, errmsg_t *err)
     return 0;
 }
 
+/* Below the directory of the job that this session is.  1: made; 0: not such a job, or no room. */
+static int make_in_job(char *buf)
+{
+    const char *dir = getenv("FLUX_JOB_ID") ? getenv("FLUX_JOB_TMPDIR") : NULL;
+
+    if (!dir || dir[0] != '/' ||
+        snprintf(buf, BOOT_PATH_MAX, "%s/f-XXXXXX", dir) >
+            BOOT_PATH_MAX - (int)sizeof(LONGEST_IN_RUNDIR))
+        return 0;
+    return mkdtemp(buf) != NULL;
+}
+
 int boot_dir_session(const char *path, char *buf, bool *made, errmsg_t *err)
 {
     char *fresh;
@@ -43,6 +57,11 @@ int boot_dir_session(const char *path, char *buf, bool *made, errmsg_t *err)
     *made = false;
     buf[0] = '\0';
     if (!path) {
+        if (make_in_job(buf)) {
+            *made = true;
+            return 0;
+        }
+        buf[0] = '\0';
         if (!(fresh = dir_create_runtime("flux", err)))
             return -1;
         snprintf(buf, BOOT_PATH_MAX, "%s", fresh);

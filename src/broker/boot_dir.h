@@ -12,6 +12,7 @@
 #define BOOT_PATH_MAX 108 /* sun_path */
 
 /* Make sure of RUNDIR: `path` when it is not NULL (made when it is not there), else a fresh one.
+ * A fresh one is made in FLUX_JOB_TMPDIR in a job, else where dir_create_runtime() does it.
  * Writes the name to `buf` of BOOT_PATH_MAX bytes and to *made whether it was made.  -1 with EINVAL
  * (path not absolute, or too long for the sockets in it), EPERM (others could change what is in
  * it), ENOTDIR or an error of mkdir(2), and a sentence. */

@@ -3,6 +3,7 @@
  *    boot -> core -> connector, module host -> link -> modules load -> ready -> RUN; only then is
  *    the launcher told that this broker has started (boot_finish())
  *    rank 0 in RUN: the initial program; when it ends, the session goes down with its exit code
+ *    rank 0 is asked to end: it asks the initial program and the jobs (ending.h) to end first
  *    DOWN: children first, then modules, then goodbye, then EXIT
  *
  * Attributes read here, besides those of boot.h:
@@ -32,6 +33,7 @@
 #include "boot.h"
 #include "broker.h"
 #include "connector.h"
+#include "ending.h"
 #include "libflux/log.h"
 #include "libutil/duration.h"
 #include "libutil/size.h"
@@ -39,17 +41,21 @@
 #include "libutil/strvec.h"
 #include "link.h"
 #include "modhost.h"
+#include "nested.h"
 #include "program.h"
 
 #define SIGNAL_AGAIN 1.
-#define KILL_AFTER 5. /* seconds between asking the initial program to end and making it */
+/* Seconds, at level 0: between asking the initial program to end and making it; for the jobs. */
+#define KILL_AFTER 5.
+#define JOBS_AFTER 5.
 
 /* Modules every broker loads by itself. */
 static const struct {
     const char *name;
     bool root_only;
 } default_modules[] = {
-    {"log", false}, {"hb", true}, {"barrier", false}, {"kvs", false}, {"wrexec", false},
+    {"log", false},     {"hb", true},   {"nest", true},
+    {"barrier", false}, {"kvs", false}, {"wrexec", false},
 };
 
 struct broker {
@@ -63,6 +69,8 @@ struct broker {
     modhost_t *modhost;
     link_t *link;
     program_t *program;
+    ending_t *ending;
+    struct nested nested;
     flux_watcher_t *sigterm;
     flux_watcher_t *sighup;
     flux_watcher_t *kill_timer;
@@ -71,6 +79,7 @@ struct broker {
     bool going_down;
     bool children_gone;
     bool program_over;
+    bool program_asked; /* to end */
     bool orderly;
     bool ran;    /* was in CORE_RUN */
     bool failed; /* this broker's own fault */
@@ -131,6 +140,33 @@ static void program_done(program_t *p, int code, void *arg)
         core_shutdown(b->core, code, "the initial program has ended");
     else
         maybe_stop_modules(b);
+}
+
+static void ask_program(struct broker *b)
+{
+    if (!b->program || b->program_over || b->program_asked)
+        return;
+    b->program_asked = true;
+    program_signal(b->program, SIGHUP);
+    program_signal(b->program, SIGTERM);
+    program_signal(b->program, SIGCONT);
+    flux_timer_start(b->kill_timer, nested_patience(&b->nested, KILL_AFTER), 0.);
+}
+
+static void jobs_ended(void *arg)
+{
+    struct broker *b = arg;
+
+    core_shutdown_now(b->core);
+}
+
+static bool hold_cb(core_t *c, int rc, const char *reason, void *arg)
+{
+    struct broker *b = arg;
+
+    ask_program(b);
+    b->ending = ending_start(c, nested_patience(&b->nested, JOBS_AFTER), jobs_ended, b);
+    return b->ending != NULL;
 }
 
 /* Enough ranks to begin with?  A rank may be lost while the session comes up. */
@@ -200,12 +236,7 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
         /* Twice: when it begins, and when the children are gone. */
         if (!b->going_down) {
             b->going_down = true;
-            if (b->program && !b->program_over) {
-                program_signal(b->program, SIGHUP);
-                program_signal(b->program, SIGTERM);
-                program_signal(b->program, SIGCONT);
-                flux_timer_start(b->kill_timer, KILL_AFTER, 0.);
-            }
+            ask_program(b);
         } else {
             b->children_gone = true;
             maybe_stop_modules(b);
@@ -327,7 +358,8 @@ static int fill_attrs(struct broker *b)
         attrs_set(a, "rundir", boot_rundir(b->boot), true) < 0 ||
         attrs_set(a, "uri", b->uri, true) < 0 ||
         attrs_set(a, "version", PACKAGE_VERSION, true) < 0 ||
-        attrs_setf(a, "broker.pid", true, "%d", (int)getpid()) < 0)
+        attrs_setf(a, "broker.pid", true, "%d", (int)getpid()) < 0 ||
+        nested_attrs(&b->nested, a) < 0)
         return -1;
     return 0;
 }
@@ -355,7 +387,8 @@ static int start_modules(struct broker *b)
             goto done;
     }
     for (size_t i = strvec_count(list); i-- > 0;) {
-        if (core_rank(b->core) > 0 && root_only(strvec_at(list, i)))
+        if ((core_rank(b->core) > 0 && root_only(strvec_at(list, i))) ||
+            (b->nested.level == 0 && strcmp(strvec_at(list, i), "nest") == 0))
             strvec_remove(list, i);
     }
     if ((text = strvec_join(list, ",")))
@@ -382,7 +415,7 @@ static int watch_signals(struct broker *b)
 
 static int bring_up(struct broker *b, errmsg_t *err)
 {
-    static const struct core_callbacks cbs = {.state = state_cb, .log = log_cb};
+    static const struct core_callbacks cbs = {.state = state_cb, .hold = hold_cb, .log = log_cb};
     struct boot_config bc = {.attr = boot_attr_cb, .attr_arg = b};
     struct core_config cc;
     const char *name;
@@ -420,6 +453,7 @@ static int bring_up(struct broker *b, errmsg_t *err)
 static void take_down(struct broker *b)
 {
     program_destroy(b->program);
+    ending_destroy(b->ending);
     connector_destroy(b->connector);
     link_destroy(b->link);
     attrs_unserve(b->attrs);
@@ -441,6 +475,7 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose)
     /* One arena: threads here pass messages more than they allocate, and an arena of its own for
      * each costs more memory than the whole broker. */
     mallopt(M_ARENA_MAX, 1);
+    nested_read(&b.nested);
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);

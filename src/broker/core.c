@@ -176,6 +176,15 @@ void core_shutdown(core_t *c, int rc, const char *reason)
     flux_msg_t *msg;
     flux_future_t *f;
 
+    if (c->held)
+        return;
+    if (core_is_root(c) && c->state == CORE_RUN && c->cbs.hold) {
+        c->held = true;
+        c->exit_code = rc;
+        if (c->cbs.hold(c, rc, reason, c->cbs_arg))
+            return;
+        c->held = false;
+    }
     if (core_is_root(c) || !c->parent->up || c->parent->lost) {
         overlay_shutdown(c, rc, reason);
         return;
@@ -198,6 +207,12 @@ void core_shutdown(core_t *c, int rc, const char *reason)
     else if ((f = flux_rpc_msg(c->h, msg)))
         flux_future_destroy(f);
     free(text);
+}
+
+void core_shutdown_now(core_t *c)
+{
+    if (c->held)
+        overlay_shutdown(c, c->exit_code, "the session has ended");
 }
 
 /* --- input from the link --- */

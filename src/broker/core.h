@@ -55,6 +55,9 @@ enum core_state { CORE_JOIN, CORE_WIRED, CORE_READY, CORE_RUN, CORE_DOWN, CORE_E
 
 struct core_callbacks {
     void (*state)(core_t *c, enum core_state state, void *arg);
+    /* Root in CORE_RUN: the end was asked for, the first time.  True: the owner has something to do
+     * before, and calls core_shutdown_now() later; until then the session runs on.  May be NULL. */
+    bool (*hold)(core_t *c, int rc, const char *reason, void *arg);
     /* A sentence for the log. */
     void (*log)(core_t *c, int level, const char *text, void *arg);
 };
@@ -88,6 +91,8 @@ void core_local_ready(core_t *c);
 /* Begin an orderly shutdown of the whole session (any rank; passed on to the root) with exit code
  * `rc`. */
 void core_shutdown(core_t *c, int rc, const char *reason);
+/* Go on with the shutdown that was held back, with its exit code. */
+void core_shutdown_now(core_t *c);
 /* In CORE_DOWN with children gone, the state callback comes with CORE_DOWN a second time when it is
  * the owner's turn to unload modules; then it calls this. */
 void core_local_down_done(core_t *c);

@@ -114,6 +114,7 @@ struct core {
     flux_watcher_t *orphan_timer;
     flux_watcher_t *down_timer;
     bool down_asked; /* the root was asked to take the session down */
+    bool held;       /* the owner will go on with the shutdown */
     bool down_told;  /* the parent said that the session goes down */
     bool down_local; /* second phase of CORE_DOWN */
     int exit_code;

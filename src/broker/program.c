@@ -54,7 +54,7 @@ static bool inherited(const char *var)
     static const char *const no[] = {"PMI_",
                                      "PMIX_",
                                      "FLUX_URI=",
-                                     "FLUX_JOB_ID=",
+                                     "FLUX_JOB_",
                                      "FLUX_TASK_",
                                      "FLUX_NODE_",
                                      "FLUX_PMI_LIBRARY_PATH=",

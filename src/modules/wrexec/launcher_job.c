@@ -96,6 +96,15 @@ static void env_free(struct env *e)
     free(e->vars);
 }
 
+/* How deep a session would be that a task starts: the launcher's own environment says where this
+ * one is. */
+static unsigned long job_level(void)
+{
+    const char *s = getenv("FLUX_JOB_LEVEL");
+
+    return (s && getenv("FLUX_JOB_ID") ? strtoul(s, NULL, 10) : 0) + 1;
+}
+
 static int env_build(struct env *e, struct job *j, char *const *client)
 {
     struct launcher *l = j->l;
@@ -118,6 +127,7 @@ static int env_build(struct env *e, struct job *j, char *const *client)
         return rc;
     dir = backing_path(l, j->id);
     rc |= env_add(e, "FLUX_JOB_ID=%" PRIu64, j->id);
+    rc |= env_add(e, "FLUX_JOB_LEVEL=%lu", job_level());
     rc |= env_add(e, "FLUX_JOB_NNODES=%u", j->run.nnodes);
     rc |= env_add(e, "FLUX_JOB_SIZE=%u", j->run.ntasks);
     rc |= env_add(e, "FLUX_NODE_ID=%u", j->run.node);

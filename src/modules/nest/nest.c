@@ -1,0 +1,233 @@
+/* nest.c - a session that is a job tells its parent where it is.
+ *
+ * One instance, at the root, of a session that runs as a job of another (FLUX_JOB_ID in the
+ * broker's environment; the broker does not load it otherwise).  When the session runs, it connects
+ * to the parent's broker on this node and says
+ *
+ *    job.memo {"id":N,"uri":"flux://HOST/PATH?rank=R"}
+ *
+ * to the parent's job service: PATH is the socket of this session's rank 0, HOST its host, R the
+ * rank of the parent's broker there.  flux proxy and flux pstree find the session by it.
+ *
+ *    nest.stats  {}  ->  {"state":"waiting|asked|told|alone","uri"}
+ *
+ *    state      what happens                                          left when
+ *    waiting    the session comes up                                  event overlay.run, or status "run"
+ *    asked      the parent has been told, and has not answered        answer
+ *    told       it knows                                              never
+ *    alone      it could not be told; the log says why                never
+ *
+ * The connection is closed after the answer: the parent ends its job by signals.
+ *
+ * Failure: a parent that does not answer is logged; the session works without, and cannot be found
+ * from there.
+ */
+#include "config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libflux/attr.h"
+#include "libflux/module.h"
+#include "libflux/proto_overlay.h"
+#include "libutil/strutil.h"
+
+#define PARENT_TIMEOUT 30.
+
+struct ctx {
+    flux_t *h;
+    flux_handlers_t *handlers;
+    flux_future_t *sub;  /* subscription, then the session's state */
+    flux_future_t *attr; /* our own address */
+    flux_t *parent;
+    flux_future_t *memo;
+    flux_watcher_t *later; /* the connection is closed outside of its own callbacks */
+    const char *state;
+    uint64_t id;
+    char uri[400];
+};
+
+struct memo {
+    uint64_t id;
+    const char *uri;
+};
+static const struct flux_field memo_fields[] = {
+    FLUX_FIELD_U64(struct memo, id, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct memo, uri, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema memo_schema = FLUX_SCHEMA(struct memo, memo_fields);
+
+struct stats {
+    const char *state;
+    const char *uri;
+};
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_STR(struct stats, state, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stats, uri, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
+
+static void hang_up_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    flux_future_destroy(ctx->memo);
+    ctx->memo = NULL;
+    flux_close(ctx->parent);
+    ctx->parent = NULL;
+}
+
+static void alone(struct ctx *ctx, const char *why)
+{
+    ctx->state = "alone";
+    flux_log(ctx->h, LOG_WARNING, "the parent session does not know where job %" PRIu64 " is: %s",
+             ctx->id, why);
+}
+
+static void memo_cb(flux_future_t *f, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (flux_future_errnum(f))
+        alone(ctx, flux_future_error(f));
+    else
+        ctx->state = "told";
+    flux_watcher_start(ctx->later);
+}
+
+static void tell(struct ctx *ctx, const char *own)
+{
+    struct memo m = {ctx->id, ctx->uri};
+    char host[256] = "";
+    errmsg_t err;
+
+    if (!str_starts(own, "local://")) {
+        alone(ctx, "this session has no socket");
+        return;
+    }
+    if (!(ctx->parent = flux_open(NULL, flux_get_reactor(ctx->h), &err))) {
+        alone(ctx, err.text);
+        return;
+    }
+    if (gethostname(host, sizeof(host) - 1) < 0 || !host[0])
+        strcpy(host, "localhost");
+    if (snprintf(ctx->uri, sizeof(ctx->uri), "flux://%s%s?rank=%u", host, own + strlen("local://"),
+                 flux_rank(ctx->parent)) >= (int)sizeof(ctx->uri)) {
+        alone(ctx, "its address is too long");
+        return;
+    }
+    ctx->state = "asked";
+    ctx->memo = flux_rpc_struct(ctx->parent, "job.memo", &memo_schema, &m, FLUX_NODEID_ANY, 0);
+    if (!ctx->memo || flux_future_then(ctx->memo, PARENT_TIMEOUT, memo_cb, ctx) < 0)
+        alone(ctx, "out of memory");
+}
+
+static void attr_cb(flux_future_t *f, void *arg)
+{
+    struct ctx *ctx = arg;
+    const char *own;
+    errmsg_t err;
+
+    if (flux_attr_future_get(f, &own, &err) < 0)
+        alone(ctx, err.text);
+    else
+        tell(ctx, own);
+}
+
+/* The session runs. */
+static void begin(struct ctx *ctx)
+{
+    if (ctx->attr)
+        return;
+    if (!(ctx->attr = flux_attr_get_async(ctx->h, "uri")) ||
+        flux_future_then(ctx->attr, -1., attr_cb, ctx) < 0)
+        alone(ctx, "out of memory");
+}
+
+static void run_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    begin(arg);
+}
+
+static void status_cb(flux_future_t *f, void *arg)
+{
+    struct overlay_status st = {0};
+
+    if (flux_rpc_get_struct(f, &overlay_status_schema, &st, NULL) == 0 && st.state &&
+        strcmp(st.state, "run") == 0)
+        begin(arg);
+}
+
+static void subscribed_cb(flux_future_t *f, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    flux_future_destroy(f);
+    ctx->sub = flux_rpc(ctx->h, "overlay.status", "{}", FLUX_NODEID_ANY, 0);
+    if (!ctx->sub || flux_future_then(ctx->sub, -1., status_cb, ctx) < 0)
+        alone(ctx, "out of memory");
+    flux_module_started(ctx->h);
+}
+
+static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stats st = {ctx->state, ctx->uri[0] ? ctx->uri : NULL};
+
+    flux_respond_struct(h, req, &stats_schema, &st);
+}
+
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_EVENT, "overlay.run", run_cb, 0},
+    {FLUX_MSG_REQUEST, "nest.stats", stats_cb, FLUX_ROLE_OWNER},
+    FLUX_HANDLER_END,
+};
+
+static void nest_fini(flux_t *h, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    flux_future_destroy(ctx->sub);
+    flux_future_destroy(ctx->attr);
+    flux_future_destroy(ctx->memo);
+    flux_close(ctx->parent);
+    flux_watcher_destroy(ctx->later);
+    flux_handlers_remove(ctx->handlers);
+    free(ctx);
+}
+
+static int nest_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err)
+{
+    const char *id = getenv("FLUX_JOB_ID");
+    struct ctx *ctx;
+
+    if (flux_rank(h) != 0)
+        return errmsg_fail(err, EINVAL, "nest runs at rank 0 only");
+    if (argc > 0)
+        return errmsg_fail(err, EINVAL, "nest takes no arguments, not '%s'", argv[0]);
+    if (!(ctx = calloc(1, sizeof(*ctx))))
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    ctx->h = h;
+    ctx->state = "waiting";
+    if (!id || str2u64(id, &ctx->id) < 0 || !getenv("FLUX_URI")) {
+        free(ctx);
+        return errmsg_fail(err, EINVAL, "this session is no job of another: nothing to tell");
+    }
+    if (!(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
+        !(ctx->later = flux_defer_create(flux_get_reactor(h), hang_up_cb, ctx)) ||
+        !(ctx->sub = flux_event_subscribe(h, "overlay.run")) ||
+        flux_future_then(ctx->sub, -1., subscribed_cb, ctx) < 0) {
+        nest_fini(h, ctx);
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    }
+    flux_module_starting(h);
+    *out = ctx;
+    return 0;
+}
+
+FLUX_MODULE(nest, nest_init, nest_fini);
