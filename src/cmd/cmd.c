@@ -25,7 +25,7 @@
 #include "libutil/duration.h"
 #include "libutil/strutil.h"
 
-#define OPTS_MAX 32
+#define OPTS_MAX 80
 #define PROGRESS_AFTER 2.
 #define PROGRESS_STEP 0.5
 
@@ -59,7 +59,8 @@ static void print_sentence(struct cmd *c, const char *fmt, va_list ap)
     cmd_progress_end(c);
     fflush(stdout);
     vsnprintf(text, sizeof(text), fmt, ap);
-    fprintf(stderr, "flux%s%s: %s\n", c->name ? " " : "", c->name ? c->name : "", text);
+    fprintf(stderr, "flux%s%s: %s%s%s\n", c->name ? " " : "", c->name ? c->name : "",
+            c->where ? c->where : "", c->where ? ": " : "", text);
 }
 
 int cmd_error(struct cmd *c, const char *fmt, ...)
@@ -113,6 +114,10 @@ static void print_option(const struct cmd_opt *o)
     bool optional = o->arg && o->arg[0] == '[';
     const char *help = o->help ? o->help : "";
 
+    if (o->key < 0) {
+        printf("\n %s:\n", help);
+        return;
+    }
     if (o->key < 256)
         n += (size_t)snprintf(left + n, sizeof(left) - n, "-%c%s", o->key, o->name ? ", " : "");
     else
@@ -159,7 +164,8 @@ static void print_help(struct cmd *c, const struct cmd_usage *u)
     print_synopsis(c, u->synopsis ? u->synopsis : "");
     if (u->text)
         printf("\n%s\n", u->text);
-    printf("\nOptions:\n");
+    if (!u->opts || u->opts->key >= 0)
+        printf("\nOptions:\n");
     for (const struct cmd_opt *o = u->opts; o && o->key; o++)
         print_option(o);
     print_option(&help);
@@ -178,6 +184,8 @@ static void make_tables(const struct cmd_usage *u, char *shorts, struct option *
     *shorts++ = 'h';
     for (const struct cmd_opt *o = u->opts; o && o->key; o++) {
         bool optional = o->arg && o->arg[0] == '[';
+        if (o->key < 0)
+            continue;
         if (o->key < 256) {
             *shorts++ = (char)o->key;
             if (o->arg)

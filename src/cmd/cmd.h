@@ -53,8 +53,9 @@
 enum { CMD_OK = 0, CMD_FAIL = 1, CMD_USAGE = 2, CMD_NOT_FOUND = 127 };
 
 struct cmd {
-    const char *name; /* as errors name it: "kvs put" */
-    int optind;       /* after cmd_option() returned 0: index of the first operand */
+    const char *name;  /* as errors name it: "kvs put" */
+    int optind;        /* after cmd_option() returned 0: index of the first operand */
+    const char *where; /* what sentences are about ("job.sh, line 3"), or NULL */
     struct cmd_private *priv;
 };
 
@@ -68,6 +69,11 @@ struct cmd_opt {
     const char *arg;  /* NULL: takes none; "N": needs one; "[N]": may have one (--name=N) */
     const char *help; /* one line, or several with \n */
 };
+/* A line above the options that follow it. */
+#define CMD_OPT_HEADING(text)  \
+    {                          \
+        -1, NULL, NULL, (text) \
+    }
 #define CMD_OPT_END         \
     {                       \
         0, NULL, NULL, NULL \

@@ -1,0 +1,186 @@
+/* jobopts_spec.c - from options to a jobspec, and to the service.
+ *
+ *    given                      nodes             slots                     tasks
+ *    nothing                    anywhere          1                         1
+ *    -n N                       anywhere          N                         one a slot
+ *    -N K                       K                 1 on each                 one a slot
+ *    -N K -n N                  K                 N / K on each, rounded up N in all, or one a slot
+ *    --tasks-per-node T, -N K   K                 T on each                 one a slot
+ *    --tasks-per-node T, -n N   N / T, rounded up T on each                 N in all, or one a slot
+ *    --overcommit               as above          1 on each (of all)        as above
+ *
+ * {{cc}} stays in the text until the number is known: it stands within JSON strings only, and a
+ * decimal number needs no quoting there.
+ *
+ * Failure: NULL or -1 after a sentence.
+ */
+#include "config.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobopts_private.h"
+#include "libjob/job.h"
+#include "libutil/strbuf.h"
+
+static uint32_t divide_up(uint32_t a, uint32_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* Nodes, slots and tasks; see above. */
+static int shape(jobopts_t *jo, struct jobspec_parts *p)
+{
+    uint32_t nnodes = jo->nnodes, ntasks = jo->ntasks, per_node = jo->per_node;
+
+    if (per_node && !nnodes && !ntasks)
+        return cmd_usage_error(jo->c, "--tasks-per-node needs --nodes or --ntasks"), -1;
+    if (per_node && nnodes && ntasks && (uint64_t)per_node * nnodes != ntasks)
+        return cmd_usage_error(jo->c, "%u tasks on each of %u nodes are not %u", per_node, nnodes,
+                               ntasks),
+               -1;
+    if (nnodes && ntasks && ntasks < nnodes && !jo->one_per_node)
+        return cmd_usage_error(jo->c, "%u tasks do not fill %u nodes: a node needs at least one",
+                               ntasks, nnodes),
+               -1;
+    if (per_node && !nnodes)
+        nnodes = divide_up(ntasks, per_node);
+    if (jo->exclusive && !nnodes)
+        return cmd_usage_error(jo->c, "--exclusive needs --nodes"), -1;
+    p->nnodes = nnodes;
+    if (nnodes)
+        p->nslots = per_node ? per_node : ntasks ? divide_up(ntasks, nnodes) : 1;
+    else
+        p->nslots = ntasks ? ntasks : 1;
+    if (jo->one_per_node) {
+        p->ntasks = nnodes ? nnodes : 1;
+    } else if (jo->overcommit) {
+        p->ntasks = ntasks ? ntasks : nnodes ? nnodes * p->nslots : 1;
+        p->nslots = 1;
+    } else if (ntasks && nnodes && (uint64_t)nnodes * p->nslots != ntasks) {
+        p->ntasks = ntasks;
+    } else {
+        p->per_slot = 1;
+    }
+    return 0;
+}
+
+static int set_cc(json_t **env)
+{
+    *env = json_object();
+    return json_object_set_new(*env, "FLUX_JOB_CC", json_string("{{cc}}"));
+}
+
+static int apply_settings(jobopts_t *jo, json_t *spec)
+{
+    const char *path;
+    errmsg_t err;
+    json_t *val;
+
+    json_object_foreach(jo->settings, path, val)
+    {
+        if (jobspec_set(spec, path, json_incref(val), &err) < 0)
+            return cmd_usage_error(jo->c, "%s", err.text), -1;
+    }
+    return 0;
+}
+
+char *jobopts_jobspec(jobopts_t *jo, bool cc)
+{
+    struct jobspec_parts p;
+    json_t *env = NULL, *spec = NULL;
+    char *text = NULL;
+    errmsg_t err;
+
+    jobspec_parts_init(&p);
+    if (!jo->argv || strvec_count(jo->argv) == 0) {
+        cmd_usage_error(jo->c, "a COMMAND is needed");
+        return NULL;
+    }
+    if (shape(jo, &p) < 0)
+        return NULL;
+    if (!jo->chdir && !(jo->chdir = jobopts_absolute(jo->c, NULL)))
+        return NULL;
+    p.argv = (const char *const *)strvec_argv(jo->argv);
+    p.cores = jo->cores;
+    p.gpus = jo->gpus;
+    p.memory = jo->mem;
+    p.exclusive = jo->exclusive;
+    p.pools = jo->pools;
+    p.npools = jo->npools;
+    p.duration = jo->limit;
+    p.begin = jo->begin;
+    p.cwd = jo->chdir;
+    p.name = jo->name;
+    p.ranks = jo->ranks;
+    p.hosts = jo->hosts;
+    p.properties = jo->properties ? (const char *const *)strvec_argv(jo->properties) : NULL;
+    p.deps = jo->deps;
+    p.ndeps = jo->ndeps;
+    p.files = jo->files;
+    p.options = jo->options;
+    p.options.input = jo->in;
+    p.options.output = jo->out;
+    p.options.error = jo->err;
+    p.options.rlimits = jo->rlimits;
+    if (cc && set_cc(&env) < 0)
+        goto nomem;
+    p.env = env;
+    if (!(spec = jobspec_build(&p, &err))) {
+        cmd_error(jo->c, "%s", err.text);
+        goto out;
+    }
+    if (apply_settings(jo, spec) < 0)
+        goto out;
+    if ((text = jobspec_encode(spec, NULL)))
+        goto out;
+nomem:
+    cmd_error(jo->c, "out of memory");
+out:
+    json_decref(env);
+    json_decref(spec);
+    return text;
+}
+
+char *jobopts_replace_cc(const char *jobspec, uint32_t cc)
+{
+    strbuf_t *sb = strbuf_create(0);
+    const char *mark;
+
+    while ((mark = strstr(jobspec, "{{cc}}"))) {
+        strbuf_addn(sb, jobspec, (size_t)(mark - jobspec));
+        strbuf_addf(sb, "%u", cc);
+        jobspec = mark + strlen("{{cc}}");
+    }
+    strbuf_add(sb, jobspec);
+    return strbuf_take(sb);
+}
+
+int jobopts_submit(jobopts_t *jo, flux_t *h, uint32_t flags, uint64_t *id)
+{
+    char *spec = jobopts_jobspec(jo, false);
+    submit_writer_t *w = NULL;
+    flux_future_t *f = NULL;
+    errmsg_t err = {"out of memory"};
+    int rc = -1, env;
+
+    if (!spec)
+        return -1;
+    if (!(w = submit_writer_create()) ||
+        (env = submit_writer_env(w, (const char *const *)jobopts_env(jo))) < 0) {
+        cmd_error(jo->c, "the environment is too large to be sent");
+    } else if (submit_writer_job(w, env, (int)jo->urgency, flags, spec, strlen(spec), &err) < 0) {
+        cmd_error(jo->c, "%s", err.text);
+    } else {
+        f = flux_job_submit_batch(h, w);
+        if (cmd_wait(jo->c, f, -1., "the job to be accepted") == 0 &&
+            (rc = flux_job_submit_get(f, id, &err)) < 0)
+            cmd_error(jo->c, "%s", err.text);
+    }
+    flux_future_destroy(f);
+    submit_writer_destroy(w);
+    free(spec);
+    return rc;
+}
