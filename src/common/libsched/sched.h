@@ -1,0 +1,145 @@
+/* The scheduler: which job gets which resources, and when.
+ *
+ * A pure library: it does nothing by itself, has no clock and no input or output.  It is told what
+ * there is (sched_inventory), what is wanted (sched_add) and what comes back (sched_free), and
+ * decides when sched_pass() is called, with the time that it is given.  The same calls give the
+ * same decisions.
+ *
+ * Order: higher priority first (that is the urgency unless a policy says otherwise), then lower ids.
+ * Queue policies:
+ *   fcfs          strictly in that order: nobody starts before the first that does not fit
+ *   easy          the first job that does not fit has a reservation; others may start if that is not
+ *                 delayed.  [D. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995]
+ *   conservative  so has every one of the first jobs that wait (conservative:N; 128), and keeps it or
+ *                 gets an earlier one [A. Mu'alem, D. Feitelson, "Utilization, predictability,
+ *                 workloads, and user runtime estimates...", IEEE TPDS 12(6), 2001]
+ * Node policies: first-fit, best-fit, spread.  Both kinds may also be plugins: sched_plugin.h.
+ *
+ * A job without a time limit counts as one of SCHED_HORIZON.  A job for which the nodes that are up
+ * do not suffice is passed over: it holds nobody up.
+ *
+ * Thread rules: one thread per object.
+ */
+#ifndef SCHED_SCHED_H
+#define SCHED_SCHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libresource/resgraph.h"
+#include "libresource/rreq.h"
+#include "libresource/rset.h"
+#include "libutil/errmsg.h"
+#include "sched_plugin.h"
+
+#define SCHED_HORIZON 3.2e8 /* seconds: what "no limit" counts as, about ten years */
+#define SCHED_URGENCY_DEFAULT 16
+#define SCHED_DEPTH_DEFAULT 128 /* reservations of conservative backfill */
+#define SCHED_REASON_MAX 256
+
+typedef struct sched sched_t;
+
+/* With easy and first-fit, no inventory, enabled.  NULL with ENOMEM. */
+sched_t *sched_create(void);
+void sched_destroy(sched_t *s); /* NULL-safe, keeps errno */
+
+/* A sentence to be logged: called when a policy failed and the built-in behaviour takes over. */
+void sched_set_log(sched_t *s, void (*log)(const char *text, void *arg), void *arg);
+
+/* --- policies --- */
+
+/* The built-in tables: "fcfs", "easy", "conservative"; "first-fit", "best-fit", "spread".  NULL when
+ * there is none of that name. */
+const struct sched_policy *sched_builtin(const char *name);
+/* Name number i (from 0) of the built-in ones, or NULL. */
+const char *sched_builtin_name(size_t i);
+
+/* Use this policy for the queue (nodes), at once; the table has to outlive its use.  `arg`: what
+ * follows ':' in its name, or NULL.  0, or -1 with EINVAL (not such a policy, or it refused `arg`) or
+ * ENOMEM and a sentence; then the former one stays. */
+int sched_set_queue_policy(sched_t *s, const struct sched_policy *p, const char *arg,
+                           errmsg_t *err);
+int sched_set_node_policy(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err);
+const char *sched_queue_policy_name(const sched_t *s);
+const char *sched_node_policy_name(const sched_t *s);
+
+/* --- what there is --- */
+
+/* Everything there is, and which ranks are up, and drained (NULL: none).  Copies what it needs.
+ * Jobs that run keep what they have, also on nodes that are gone.  0, or -1 with ENOMEM; then all is
+ * as before. */
+int sched_inventory(sched_t *s, const resgraph_t *g, const idset_t *up, const idset_t *drained,
+                    errmsg_t *err);
+/* Only which are up and drained. */
+int sched_nodes(sched_t *s, const idset_t *up, const idset_t *drained, errmsg_t *err);
+
+/* --- what is wanted --- */
+
+struct sched_job {
+    uint64_t id;
+    uint32_t urgency; /* 0 to 31; 0: held */
+    uint32_t uid;
+    double t_submit;
+    const struct rreq *req; /* copied */
+};
+
+/* Put a job into the queue.  -1 with EEXIST (id known already), ENOMEM, or EINVAL and a sentence. */
+int sched_add(sched_t *s, const struct sched_job *job, double now, errmsg_t *err);
+/* Take a job out of the queue, or change its urgency.  -1 with ENOENT: is not there. */
+int sched_remove(sched_t *s, uint64_t id);
+int sched_urgency(sched_t *s, uint64_t id, uint32_t urgency, double now);
+/* This job runs already (told after a restart of the scheduler).  `end`: when its time is up, 0:
+ * never.  Cores that the inventory does not have are kept apart and given back with it.  -1 with
+ * EEXIST (the id, or one of its cores is another job's: which, in the sentence) or ENOMEM. */
+int sched_running(sched_t *s, uint64_t id, const rset_t *R, double end, double now, errmsg_t *err);
+/* The resources of a job come back.  -1 with ENOENT: no such job runs. */
+int sched_free(sched_t *s, uint64_t id, double now);
+/* Forget all jobs; the inventory and the policies stay. */
+void sched_clear(sched_t *s);
+/* May jobs be started? */
+void sched_enable(sched_t *s, bool on);
+
+/* --- deciding --- */
+
+struct sched_ops {
+    /* The job has got R (which the callee has to destroy) from `now` to `end` (0: no limit). */
+    void (*alloc)(uint64_t id, rset_t *R, double now, double end, void *arg);
+    /* The job can never run with this inventory, and was forgotten. */
+    void (*deny)(uint64_t id, const char *note, void *arg);
+    void *arg;
+};
+
+/* Look at the queue, for about `budget` units of work (one: a job or a node looked at; some tens of
+ * nanoseconds).  A pass that is not through goes on with the next call.  In `ops` nothing of this
+ * library but sched_free() may be called.  true: there is more to do. */
+bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *ops);
+/* Would sched_pass() have something to do: has anything changed since the last one was through? */
+bool sched_wants_pass(const sched_t *s);
+/* When a pass is worthwhile though nothing has changed (a reservation begins, priorities age): time,
+ * or a negative number when there is none. */
+double sched_next_time(const sched_t *s);
+
+/* --- looking --- */
+
+/* When and why not yet.  *t: expected start, or -1 when that cannot be known; `why` gets one clause,
+ * "waits for 4 nodes: 2 are free; job 17 holds the rest until 14:03:20" (times of the day are UTC
+ * offset by `tz` seconds).  -1 with ENOENT: not in the queue (it may be running). */
+int sched_estimate(sched_t *s, uint64_t id, double now, int tz, double *t,
+                   char why[SCHED_REASON_MAX]);
+/* Id of the job at this place of the queue (from 0, held ones not counted); 0: none. */
+uint64_t sched_queue_at(const sched_t *s, size_t i);
+bool sched_is_running(const sched_t *s, uint64_t id);
+
+struct sched_stats {
+    uint64_t queued, held, running, nodes, nodes_up, passes, slices, decisions, started, denied;
+    uint64_t reserved, fallbacks, planned; /* planned: times a start in the future was looked for */
+    uint64_t shapes;                       /* different requests in the queue, but for duration */
+};
+void sched_get_stats(const sched_t *s, struct sched_stats *st);
+
+/* All that jobs have; all that is free on nodes that may be used.  NULL with ENOMEM. */
+rset_t *sched_allocated(const sched_t *s);
+rset_t *sched_available(const sched_t *s);
+
+#endif

@@ -1,0 +1,142 @@
+/* Policies of the scheduler as shared objects.
+ *
+ * A plugin is a shared object that exports one table under the name `sched_policy`:
+ *
+ *    #include <flux/sched_plugin.h>
+ *    static int by_size(void *state, const struct sched_plugin_job *job, double now, double *prio)
+ *    {
+ *        *prio = job->nnodes;                          // larger jobs first
+ *        return 0;
+ *    }
+ *    static const struct sched_queue_policy queue = {.priority = by_size};
+ *    const struct sched_policy sched_policy = {SCHED_PLUGIN_ABI, "by-size", &queue, NULL};
+ *
+ *    cc -shared -fPIC -o policy-by-size.so by-size.c
+ *    flux start --set=sched.queue-policy=/path/policy-by-size.so ...
+ *
+ * This header needs nothing else of Flux.  The scheduler's engine does the bookkeeping and keeps
+ * these promises whatever a policy answers: nothing is allocated twice, nor to a job that did not
+ * ask for it, nor on nodes that are down or drained.  A policy decides the order of jobs, what
+ * happens behind a job that does not fit, which jobs may not start yet, and which nodes are taken.
+ *
+ * Any function pointer may be NULL: then the built-in behaviour is had.  All functions are called
+ * from one thread, and must not block or take long: they are called once for each job of a pass (a
+ * score: once for each node that would do).  Equal calls should give equal answers, or the same
+ * workload would not be scheduled twice in the same way.
+ *
+ * A function that reports an error, or a number that is none (NaN), is not called again: the
+ * built-in behaviour takes its place until a policy is set anew, and a sentence is logged.
+ */
+#ifndef FLUX_SCHED_PLUGIN_H
+#define FLUX_SCHED_PLUGIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SCHED_PLUGIN_ABI 1
+
+/* A job of the queue.  Lives as long as the call. */
+struct sched_plugin_job {
+    uint64_t id;
+    uint32_t uid;
+    uint32_t urgency; /* 1 to 31; held jobs (0) are never shown to a policy */
+    double t_submit;  /* seconds since 1970 */
+    double duration;  /* seconds; 0: no limit */
+    uint32_t nnodes;  /* 0: slots wherever they are */
+    uint32_t nslots;  /* on each node when nnodes > 0, else in all; at least 1 */
+    uint32_t cores;   /* of a slot */
+    uint32_t gpus;    /* of a slot */
+    uint64_t memory;  /* MiB, of a slot */
+    uint64_t ncores;  /* in all, as asked for */
+    bool exclusive;   /* whole nodes */
+};
+
+/* A node that has room for the job.  Lives as long as the call. */
+struct sched_plugin_node {
+    uint32_t rank;
+    const char *host;
+    uint32_t cores, cores_free;
+    uint32_t gpus, gpus_free;
+    uint64_t memory, memory_free; /* MiB */
+};
+
+/* What to do with a job that cannot start now, and with those behind it. */
+enum sched_blocked {
+    SCHED_BLOCKED_STOP = 1, /* start none of those behind it in this pass */
+    SCHED_BLOCKED_RESERVE,  /* give it the earliest time at which it fits, as far as is known; those
+                               behind it may start if they take nothing of that away */
+    SCHED_BLOCKED_BACKFILL, /* no reservation for it nor for any behind it, which may start if they
+                               take nothing of the reservations made so far; not asked again in this
+                               pass */
+};
+
+/* Order of the queue. */
+struct sched_queue_policy {
+    /* Make a state, given to all calls below, from the text after ':' in the policy's name (NULL:
+     * none).  NULL when that fails, with a sentence in err[0..size).  Without `create` the state is
+     * NULL. */
+    void *(*create)(const char *arg, char *err, size_t size);
+    void (*destroy)(void *state);
+
+    /* Jobs of higher priority come first, those of the same in the order of ids.  Asked when a job
+     * comes in, when its urgency changes, and again for all of them every `reorder` seconds (0:
+     * never).  0, or -1 for an error.  Built-in: the urgency. */
+    int (*priority)(void *state, const struct sched_plugin_job *job, double now, double *priority);
+    double reorder;
+
+    /* See above; `reserved`: reservations made so far in this pass.  Built-in (EASY): reserve for
+     * the first one, then backfill. */
+    enum sched_blocked (*blocked)(void *state, const struct sched_plugin_job *job,
+                                  uint32_t reserved, double now);
+
+    /* May this job start now, though it fits?  1: yes; 0: not now, and those behind it may (asked
+     * again in the next pass; *why, if set, is the reason shown, copied); -1: an error.  Built-in:
+     * yes. */
+    int (*admit)(void *state, const struct sched_plugin_job *job, double now, const char **why);
+
+    /* The job has got its resources, or given them back: for policies that count.  A job that was
+     * running already when the policy was set is told by `started`, too (of it, only id and the
+     * resources it has are known: uid may be 0). */
+    void (*started)(void *state, const struct sched_plugin_job *job, double now);
+    void (*ended)(void *state, const struct sched_plugin_job *job, double now);
+};
+
+enum sched_node_order {
+    SCHED_NODES_BY_RANK = 0, /* first-fit: lowest ranks */
+    SCHED_NODES_FULLEST,     /* best-fit: those with the fewest free cores that do */
+    SCHED_NODES_EMPTIEST,    /* spread: those with the most free cores */
+    SCHED_NODES_BY_SCORE,    /* by `score` */
+};
+
+/* Choice of nodes. */
+struct sched_node_policy {
+    void *(*create)(const char *arg, char *err, size_t size); /* as above */
+    void (*destroy)(void *state);
+    enum sched_node_order order;
+    /* Nodes with the lowest score are taken first, those of the same in the order of ranks.  0, or
+     * -1 for an error.  Only for SCHED_NODES_BY_SCORE; looks at every node that would do, so it is
+     * slower than the other orders, which use an index. */
+    int (*score)(void *state, const struct sched_plugin_job *job,
+                 const struct sched_plugin_node *node, double *score);
+};
+
+struct sched_policy {
+    int abi; /* SCHED_PLUGIN_ABI */
+    const char *name;
+    const struct sched_queue_policy *queue; /* NULL: it is none */
+    const struct sched_node_policy *node;   /* NULL: it is none */
+};
+
+/* What the plugin exports. */
+extern const struct sched_policy sched_policy;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
