@@ -1,0 +1,67 @@
+/* fuzz_nest.c - any text as a batch script, the address of a session, a path through sessions, and
+ * what comes from a terminal. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/cmd/batchscript.h"
+#include "src/cmd/nesturi.h"
+#include "src/cmd/ptyframe.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MUST(cond)   \
+    do {             \
+        if (!(cond)) \
+            abort(); \
+    } while (0)
+
+static void script(const char *text, size_t size)
+{
+    struct batchscript s;
+    struct batch_directive d;
+    size_t line = 0;
+    bool late = false;
+
+    batchscript_init(&s, text, size);
+    while (batchscript_next(&s, &d)) {
+        MUST(d.line > line);
+        MUST(d.text >= text && d.text + d.len <= text + size);
+        MUST(!memchr(d.text, '\n', d.len));
+        MUST(d.late >= late);
+        line = d.line;
+        late = d.late;
+    }
+    MUST(batchscript_bad_line(text, size) <= size + 1);
+}
+
+static void frames(const uint8_t *data, size_t size)
+{
+    struct ptyframe f;
+    errmsg_t err;
+    ssize_t n;
+
+    while ((n = ptyframe_parse(data, size, &f, &err)) > 0) {
+        MUST((size_t)n <= size);
+        MUST(f.type != PTYFRAME_DATA || f.len == (size_t)n - PTYFRAME_HEAD);
+        data += n;
+        size -= (size_t)n;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = strndup((const char *)data, size);
+    uint64_t ids[NESTURI_LEVELS_MAX];
+    struct nesturi u;
+    errmsg_t err;
+    int n;
+
+    script((const char *)data, size);
+    frames(data, size);
+    if (nesturi_parse(text, &u, &err) == 0)
+        MUST(u.path[0] == '/' && u.host[0] && strlen(u.path) < sizeof(u.path));
+    n = nesturi_path(text, ids, NESTURI_LEVELS_MAX, &err);
+    MUST(n == -1 || (n > 0 && n <= NESTURI_LEVELS_MAX));
+    free(text);
+    return 0;
+}
