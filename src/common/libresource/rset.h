@@ -15,7 +15,7 @@
  * A node is in the set as soon as it was added, even without cores; a difference removes it when
  * nothing is left of it.  Equal children are shared inside, so 4096 whole nodes are cheap.
  *
- * Thread rules: one thread per object, const functions may not run side by side with others.
+ * Thread rules: one thread per object; const functions may run side by side.
  */
 #ifndef RESOURCE_RSET_H
 #define RESOURCE_RSET_H

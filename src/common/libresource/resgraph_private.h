@@ -1,0 +1,40 @@
+/* What the sources of resgraph share.  Not for use outside. */
+#ifndef RESOURCE_RESGRAPH_PRIVATE_H
+#define RESOURCE_RESGRAPH_PRIVATE_H
+
+#include "resgraph.h"
+#include "rset_private.h"
+
+/* What equal nodes have in common. */
+struct kind {
+    struct kids *kids; /* cores, gpus, memory: shared with sets made from the graph */
+    idset_t **sockets;
+    size_t nsockets;
+    char **properties; /* sorted, NULL-terminated */
+    size_t nproperties;
+    idset_t *ranks;
+};
+
+struct gnode {
+    uint32_t rank;
+    uint32_t kind;
+    struct host *host;
+};
+
+struct gpool {
+    char *name;
+    char *unit;
+    uint64_t count;
+};
+
+struct resgraph {
+    struct kind **kinds;
+    size_t nkinds;
+    struct gnode *nodes; /* ascending rank */
+    size_t n;
+    struct gpool *pools; /* by name */
+    size_t npools;
+    bool emulated;
+};
+
+#endif

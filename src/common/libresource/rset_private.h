@@ -1,0 +1,63 @@
+/* What the sources of rset share.  Not for use outside. */
+#ifndef RESOURCE_RSET_PRIVATE_H
+#define RESOURCE_RSET_PRIVATE_H
+
+#include "rset.h"
+
+#define RSET_QUANTITY_MAX (UINT64_C(1) << 53)
+#define RSET_POOLS_MAX 1024
+
+/* What a node contributes.  Shared between nodes and sets, and never changed. */
+struct kids {
+    unsigned refs; /* atomic: sets of several threads may share it */
+    idset_t *cores;
+    idset_t *gpus;
+    uint64_t memory;
+};
+
+struct host {
+    unsigned refs; /* atomic */
+    char name[];
+};
+
+struct rnode {
+    uint32_t rank;
+    struct kids *kids;
+    struct host *host; /* NULL: not known */
+};
+
+struct rpool {
+    char *name;
+    uint64_t count;
+};
+
+struct rset {
+    struct rnode *nodes; /* ascending rank */
+    size_t n;
+    size_t cap;
+    struct rpool *pools; /* by name */
+    size_t npools;
+    double starttime;
+    double expiration;
+};
+
+/* `cores` and `gpus` are copied (NULL: none).  NULL with ENOMEM. */
+struct kids *kids_create(const idset_t *cores, const idset_t *gpus, uint64_t memory);
+struct kids *kids_incref(struct kids *k);
+void kids_decref(struct kids *k);
+bool kids_equal(const struct kids *a, const struct kids *b);
+struct host *host_create(const char *name);
+struct host *host_incref(struct host *h); /* NULL-safe, as is the following */
+void host_decref(struct host *h);
+
+/* Append a node; takes the references over, on failure too.  The caller sees to the order. */
+int rset_append(rset_t *rs, uint32_t rank, struct kids *kids, struct host *host);
+/* Place of the rank, or where it would be. */
+size_t rset_place(const rset_t *rs, uint32_t rank);
+/* Free the nodes, keep the rest. */
+void rset_drop_nodes(rset_t *rs);
+void rset_drop_node(rset_t *rs, size_t i);
+/* Set an amount; 0 removes the pool. */
+int rset_set_pool(rset_t *rs, const char *name, uint64_t count);
+
+#endif
