@@ -1,6 +1,6 @@
 /* Event logs of jobs: one JSON object a line, Flux RFC 18, with the events of RFC 21.
  *
- *    {"timestamp":1763719200.123456,"name":"submit","context":{"urgency":16,"userid":1000,"flags":0}}
+ *    {"timestamp":1763719200.123456,"name":"submit","context":{"urgency":16,"userid":99,"flags":0}}
  *
  * A known event has exactly the context that the table in events.c gives it, and is held in one
  * flat struct.  Events that are not known are kept as they are and change no state.
@@ -60,8 +60,8 @@ struct job_event {
 const char *job_event_name(enum job_event_type type);
 
 /* Append one line (with its newline) to `sb`.  -1 with EINVAL (a text that is missing or not UTF-8,
- * a severity above JOB_SEVERITY_MAX, a timestamp that is no finite number >= 0) or what strbuf says; then
- * nothing was appended. */
+ * a severity above JOB_SEVERITY_MAX, a timestamp that is no finite number >= 0) or what strbuf says;
+ * then nothing was appended. */
 int job_event_write(strbuf_t *sb, const struct job_event *ev);
 
 /* Read one line (without its newline), strictly.  What `ev` points at lives as long as the returned

@@ -54,8 +54,8 @@ struct job_list {
 };
 extern const struct flux_schema job_list_schema;
 
-/* A page of at most 1000 jobs: active ones by the order in which they stand in the queue, then those
- * that run, then ended ones, newest first. */
+/* A page of at most 1000 jobs: active ones by the order in which they stand in the queue, then
+ * those that run, then ended ones, newest first. */
 struct job_page {
     json_t *jobs; /* array of struct job_info */
 };

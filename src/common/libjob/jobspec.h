@@ -2,7 +2,7 @@
  * additions that flux-jobspec(5) names: pools beside nodes, memory below slots, dependencies of
  * four kinds, options of the launcher.
  *
- * Two halves.  A service takes text of unknown origin to a jobspec_t, strictly: whatever is unknown,
+ * Two halves.  A service takes text of unknown origin to a jobspec_t, strictly: what is unknown,
  * missing, doubled, of a wrong type or out of range is refused with a sentence that begins with the
  * path of the field ("attributes.system.duration: must be a number >= 0").  A client fills in
  * struct jobspec_parts and gets JSON that the first half accepts.
@@ -107,7 +107,7 @@ const struct rreq *jobspec_rreq(const jobspec_t *js);
 /* Arguments, at least one, NULL after the last.  `argc` may be NULL. */
 const char *const *jobspec_command(const jobspec_t *js, size_t *argc);
 /* Slots and tasks of the whole job, both at least 1.  per_slot: tasks in each slot, or 0 when the
- * jobspec gives a total ("count":{"total":n}), which is spread over the slots as the layout says. */
+ * jobspec gives a total ("count":{"total":n}), which is spread over slots as the layout says. */
 uint32_t jobspec_nslots(const jobspec_t *js);
 uint32_t jobspec_ntasks(const jobspec_t *js);
 uint32_t jobspec_per_slot(const jobspec_t *js);
@@ -161,7 +161,7 @@ void jobspec_parts_init(struct jobspec_parts *p);
 /* A new JSON object, to be json_decref'd.  NULL with EINVAL (no command, text that is not UTF-8...)
  * or ENOMEM, and a sentence. */
 json_t *jobspec_build(const struct jobspec_parts *p, errmsg_t *err);
-/* Put a value (taken over, also on failure) at a path below "attributes", making objects on the way:
+/* Put a value (taken over, also on failure) at a path below "attributes", making objects on it:
  * "user.project", "system.shell.options.mpi".  -1 with EINVAL or ENOMEM and a sentence. */
 int jobspec_set(json_t *spec, const char *path, json_t *value, errmsg_t *err);
 /* Compact text, malloc'd; `len` may be NULL.  NULL with ENOMEM. */

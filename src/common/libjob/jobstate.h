@@ -74,8 +74,8 @@ struct jobstate {
 int jobstate_apply(struct jobstate *s, const struct job_event *ev, errmsg_t *err);
 
 /* Of a job that is INACTIVE (or on the way there): how it ended, and the exit code that stands for
- * it: that of the tasks; 128 + signal; 124 for "timeout"; 130 for "canceled" and 1 for "failed" when
- * no task was ever started. */
+ * it: that of the tasks; 128 + signal; 124 for "timeout"; 130 for "canceled" and 1 for "failed"
+ * when no task was ever started. */
 enum job_result jobstate_result(const struct jobstate *s);
 int jobstate_code(const struct jobstate *s);
 /* Exit code of a status as wait(2) gives it. */

@@ -1,0 +1,265 @@
+/* job.c - the clients' end of the job service.
+ *
+ * Builds requests (job_wire.h, submit.h) and looks into answers.  Nothing is remembered between
+ * calls.
+ *
+ * Failure: what is wrong with an argument is found here, before anything is sent; an answer that is
+ * not what the service promises is EPROTO.
+ */
+#include "config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "job.h"
+
+#define STREAM FLUX_MSGF_STREAMING
+
+static flux_future_t *send_request(flux_t *h, const char *topic, const struct flux_schema *schema,
+                                   const void *in, unsigned flags)
+{
+    return flux_rpc_struct(h, topic, schema, in, FLUX_NODEID_ANY, flags);
+}
+
+static flux_future_t *refuse(void)
+{
+    errno = EINVAL;
+    return NULL;
+}
+
+/* --- submit --- */
+
+flux_future_t *flux_job_submit_batch(flux_t *h, submit_writer_t *w)
+{
+    size_t len;
+    void *frame = submit_writer_frame(w, &len);
+    flux_future_t *f;
+
+    if (!frame)
+        return NULL;
+    f = flux_rpc_raw(h, "job.submit", frame, len, FLUX_NODEID_ANY, 0);
+    free(frame);
+    return f;
+}
+
+int flux_job_submit_batch_get(flux_future_t *f, struct job_submitted *out, errmsg_t *err)
+{
+    memset(out, 0, sizeof(*out));
+    return flux_rpc_get_struct(f, &job_submitted_schema, out, err);
+}
+
+flux_future_t *flux_job_submit(flux_t *h, const char *jobspec, size_t len, int urgency,
+                               unsigned flags, errmsg_t *err)
+{
+    submit_writer_t *w = submit_writer_create();
+    flux_future_t *f = NULL;
+    int env = w ? submit_writer_env(w, (const char *const *)environ) : -1;
+
+    if (env < 0)
+        errmsg_set(err, "the environment cannot be sent: %s", strerror(errno));
+    else if (submit_writer_job(w, env, urgency, flags, jobspec, len, err) == 0 &&
+             !(f = flux_job_submit_batch(h, w)))
+        errmsg_set(err, "the job cannot be sent: %s", strerror(errno));
+    submit_writer_destroy(w);
+    return f;
+}
+
+int flux_job_submit_get(flux_future_t *f, uint64_t *id, errmsg_t *err)
+{
+    struct job_submitted s;
+    uint64_t number;
+    const char *text;
+    int errnum;
+
+    if (flux_job_submit_batch_get(f, &s, err) < 0)
+        return -1;
+    if (s.count == 1 && s.first) {
+        *id = s.first;
+        return 0;
+    }
+    if (job_error_at(s.errors, 0, &number, &errnum, &text) < 0)
+        return errmsg_fail(err, EPROTO, "the answer to a submission is bad");
+    return errmsg_fail(err, errnum, "%s", text);
+}
+
+/* --- streams --- */
+
+/* The array of a page. */
+static int get_page(flux_future_t *f, const struct flux_schema *schema, json_t **array,
+                    const json_t **out, errmsg_t *err)
+{
+    if (flux_rpc_get_struct(f, schema, array, err) < 0)
+        return -1;
+    *out = *array;
+    return 0;
+}
+
+static const json_t *element(const json_t *array, size_t i, errmsg_t *err)
+{
+    const json_t *e = json_array_get(array, i);
+
+    if (!e)
+        errmsg_fail(err, ENOENT, "there is no element %zu", i);
+    return e;
+}
+
+void flux_job_list_init(struct job_list *query)
+{
+    *query = (struct job_list){.user = -1};
+}
+
+flux_future_t *flux_job_list(flux_t *h, const struct job_list *query)
+{
+    struct job_list all;
+
+    flux_job_list_init(&all);
+    return send_request(h, "job.list", &job_list_schema, query ? query : &all, STREAM);
+}
+
+int flux_job_list_get(flux_future_t *f, const json_t **jobs, errmsg_t *err)
+{
+    struct job_page page = {NULL};
+    return get_page(f, &job_page_schema, &page.jobs, jobs, err);
+}
+
+int flux_job_list_at(const json_t *jobs, size_t i, struct job_info *info, errmsg_t *err)
+{
+    const json_t *e = element(jobs, i, err);
+
+    memset(info, 0, sizeof(*info));
+    return e ? flux_schema_decode_json(&job_info_schema, e, info, err) : -1;
+}
+
+flux_future_t *flux_job_wait(flux_t *h, const char *ids)
+{
+    struct job_ids req = {ids};
+    return send_request(h, "job.wait", &job_ids_schema, &req, STREAM);
+}
+
+int flux_job_wait_get(flux_future_t *f, const json_t **ended, errmsg_t *err)
+{
+    struct job_ended_page page = {NULL};
+    return get_page(f, &job_ended_page_schema, &page.ended, ended, err);
+}
+
+int flux_job_wait_at(const json_t *ended, size_t i, struct job_ended *out, errmsg_t *err)
+{
+    const json_t *e = element(ended, i, err);
+
+    memset(out, 0, sizeof(*out));
+    return e ? flux_schema_decode_json(&job_ended_schema, e, out, err) : -1;
+}
+
+flux_future_t *flux_job_watch(flux_t *h, const char *ids)
+{
+    struct job_ids req = {ids};
+    return send_request(h, "job.watch", &job_ids_schema, &req, STREAM);
+}
+
+int flux_job_watch_get(flux_future_t *f, const json_t **transitions, errmsg_t *err)
+{
+    struct job_watch_page page = {NULL};
+    return get_page(f, &job_watch_page_schema, &page.transitions, transitions, err);
+}
+
+int flux_job_watch_at(const json_t *transitions, size_t i, uint64_t *id, enum job_state *state,
+                      double *t, errmsg_t *err)
+{
+    const json_t *e = element(transitions, i, err);
+    const json_t *number = json_array_get(e, 0), *when = json_array_get(e, 2);
+    int s;
+
+    if (!e)
+        return -1;
+    s = job_state_parse(json_string_value(json_array_get(e, 1)));
+    if (json_array_size(e) != 3 || !json_is_integer(number) || json_integer_value(number) < 1 ||
+        s < 0 || !json_is_number(when))
+        return errmsg_fail(err, EPROTO, "a transition is not [id, \"STATE\", time]");
+    *id = (uint64_t)json_integer_value(number);
+    *state = (enum job_state)s;
+    *t = json_number_value(when);
+    return 0;
+}
+
+/* --- act on jobs --- */
+
+flux_future_t *flux_job_cancel(flux_t *h, const char *ids, const char *note)
+{
+    struct job_cancel req = {ids, note};
+    return ids ? send_request(h, "job.cancel", &job_cancel_schema, &req, 0) : refuse();
+}
+
+flux_future_t *flux_job_raise(flux_t *h, const char *ids, const char *type, int severity,
+                              const char *note)
+{
+    struct job_raise req = {ids, type, severity, note};
+
+    if (!ids || !type || severity < 0 || severity > JOB_SEVERITY_MAX)
+        return refuse();
+    return send_request(h, "job.raise", &job_raise_schema, &req, 0);
+}
+
+flux_future_t *flux_job_kill(flux_t *h, const char *ids, int signum)
+{
+    struct job_kill req = {ids, signum};
+    return ids ? send_request(h, "job.kill", &job_kill_schema, &req, 0) : refuse();
+}
+
+flux_future_t *flux_job_urgency(flux_t *h, const char *ids, uint32_t urgency)
+{
+    struct job_urgency req = {ids, urgency};
+
+    if (!ids || urgency > JOB_URGENCY_MAX)
+        return refuse();
+    return send_request(h, "job.urgency", &job_urgency_schema, &req, 0);
+}
+
+int flux_job_acted_get(flux_future_t *f, struct job_acted *out, errmsg_t *err)
+{
+    memset(out, 0, sizeof(*out));
+    return flux_rpc_get_struct(f, &job_acted_schema, out, err);
+}
+
+/* --- the queue, the history --- */
+
+flux_future_t *flux_job_queue(flux_t *h, const char *op, const char *reason)
+{
+    struct job_queue req = {op, reason};
+    return op ? send_request(h, "job.queue", &job_queue_schema, &req, 0) : refuse();
+}
+
+int flux_job_queue_get(flux_future_t *f, struct job_queue_status *out, errmsg_t *err)
+{
+    memset(out, 0, sizeof(*out));
+    return flux_rpc_get_struct(f, &job_queue_status_schema, out, err);
+}
+
+flux_future_t *flux_job_purge(flux_t *h, const struct job_purge *what)
+{
+    return what ? send_request(h, "job.purge", &job_purge_schema, what, 0) : refuse();
+}
+
+int flux_job_purge_get(flux_future_t *f, uint32_t *purged, errmsg_t *err)
+{
+    struct job_purged out = {0};
+
+    if (flux_rpc_get_struct(f, &job_purged_schema, &out, err) < 0)
+        return -1;
+    *purged = out.purged;
+    return 0;
+}
+
+flux_future_t *flux_job_memo(flux_t *h, uint64_t id, const char *uri)
+{
+    struct job_memo req = {id, uri};
+    return uri ? send_request(h, "job.memo", &job_memo_schema, &req, 0) : refuse();
+}
+
+const char *flux_job_key(uint64_t id, const char *what, char *buf, size_t size)
+{
+    snprintf(buf, size, "job.%" PRIu64 ".%s", id, what);
+    return buf;
+}

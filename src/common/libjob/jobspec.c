@@ -1,0 +1,608 @@
+/* jobspec.c - jobspec text to jobspec_t: its frame, resources and tasks.
+ *
+ * jansson checks the syntax; then every object is read by a table of its members, each with a
+ * function for its value.  Where the reader stands is a chain of struct path on the C stack, told
+ * only when something is refused.  attributes are read in jobspec_attr.c and jobspec_shell.c.
+ *
+ *    {"version": 1,
+ *     "resources": [ {"type":"node","count":N,"exclusive":b?,"with":[SLOT]} or SLOT,
+ *                    {"type":POOL,"count":n}... ],
+ *        SLOT: {"type":"slot","count":n,"label":l,"with":[{"type":"core","count":n},
+ *               {"type":"gpu","count":n}?, {"type":"memory","count":MiB}?]}
+ *     "tasks": [{"command":[..],"slot":l,"count":{"per_slot":n} or {"total":n}}],
+ *     "attributes": {"system":{"duration":s,...},"user":{...}?}}
+ *
+ * Invariants:
+ *  1. A jobspec_t that was returned has every accessor's promise: at least one argument, one slot,
+ *     one task; products of counts are within their bounds.
+ *  2. Every refusal of a value begins with the path of that value, of a missing member with the
+ *     path it would have, and of a syntax error with the path of the object it is in.
+ *  3. What was accepted has no member that nobody reads.
+ *
+ * Failure: nothing is kept; errno and one sentence.
+ */
+#include "config.h"
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobspec_private.h"
+
+/* --- paths --- */
+
+#define PATH_MAX_TEXT 150 /* leaves room for the sentence */
+#define PATH_KEY_TEXT 48
+
+static size_t path_print(const struct path *p, char *buf, size_t size)
+{
+    size_t n = 0;
+
+    if (!p)
+        return 0;
+    n = path_print(p->up, buf, size);
+    if (n + 1 >= size)
+        return n;
+    if (p->key)
+        n += (size_t)snprintf(buf + n, size - n, "%s%.*s", n ? "." : "", PATH_KEY_TEXT, p->key);
+    else
+        n += (size_t)snprintf(buf + n, size - n, "[%zu]", p->index);
+    return n < size ? n : size - 1;
+}
+
+int path_fail(errmsg_t *err, const struct path *at, const char *fmt, ...)
+{
+    char where[PATH_MAX_TEXT] = "";
+    char why[sizeof(err->text)];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof(why), fmt, ap);
+    va_end(ap);
+    path_print(at, where, sizeof(where));
+    return errmsg_fail(err, EINVAL, "%s%s%s", where, *where ? ": " : "", why);
+}
+
+/* --- values --- */
+
+/* The usual writer is jobspec_build(), which writes members in the order of the tables: look at
+ * that place first. */
+int take_object(jobspec_t *js, const struct path *at, const json_t *obj, const struct member *table,
+                errmsg_t *err)
+{
+    struct path here = {.up = at};
+    size_t n = 0, next = 0;
+    uint32_t seen = 0;
+
+    if (!json_is_object(obj))
+        return path_fail(err, at, "must be an object");
+    while (table[n].name)
+        n++;
+    for (void *it = json_object_iter((json_t *)obj); it;
+         it = json_object_iter_next((json_t *)obj, it)) {
+        size_t tried = 0;
+
+        here.key = json_object_iter_key(it);
+        while (tried < n && strcmp(table[next % n].name, here.key) != 0) {
+            next++;
+            tried++;
+        }
+        if (tried == n)
+            return path_fail(err, &here, "is not known here");
+        next %= n;
+        if (table[next].take(js, &here, json_object_iter_value(it), err) < 0)
+            return -1;
+        seen |= UINT32_C(1) << next++;
+    }
+    for (size_t i = 0; i < n; i++) {
+        here.key = table[i].name;
+        if (table[i].required && !(seen >> i & 1))
+            return path_fail(err, &here, "is missing");
+    }
+    return 0;
+}
+
+int get_integer(const struct path *at, const json_t *val, uint64_t min, uint64_t max, uint64_t *out,
+                errmsg_t *err)
+{
+    if (!json_is_integer(val) || json_integer_value(val) < (json_int_t)min ||
+        (uint64_t)json_integer_value(val) > max)
+        return path_fail(err, at, "must be an integer of %llu to %llu", (unsigned long long)min,
+                         (unsigned long long)max);
+    *out = (uint64_t)json_integer_value(val);
+    return 0;
+}
+
+int get_seconds(const struct path *at, const json_t *val, double *out, errmsg_t *err)
+{
+    if (!json_is_number(val) || !isfinite(json_number_value(val)) || json_number_value(val) < 0)
+        return path_fail(err, at, "must be a number >= 0");
+    *out = json_number_value(val);
+    return 0;
+}
+
+int get_text(const struct path *at, const json_t *val, const char **out, errmsg_t *err)
+{
+    if (!json_is_string(val) || !json_string_length(val))
+        return path_fail(err, at, "must be a text that is not empty");
+    *out = json_string_value(val);
+    return 0;
+}
+
+int get_bool(const struct path *at, const json_t *val, bool *out, errmsg_t *err)
+{
+    if (!json_is_boolean(val))
+        return path_fail(err, at, "must be true or false");
+    *out = json_is_true(val);
+    return 0;
+}
+
+/* --- resources --- */
+
+/* One vertex of the resources, whatever its type. */
+struct vertex {
+    const char *type;
+    const char *label;
+    const json_t *count;
+    const json_t *exclusive;
+    const json_t *with;
+};
+
+enum { HAS_LABEL = 1, HAS_EXCLUSIVE = 2, HAS_WITH = 4 };
+
+static int get_vertex(const struct path *at, const json_t *val, struct vertex *v, errmsg_t *err)
+{
+    struct path here = {.up = at};
+
+    memset(v, 0, sizeof(*v));
+    if (!json_is_object(val))
+        return path_fail(err, at, "must be an object");
+    for (void *it = json_object_iter((json_t *)val); it;
+         it = json_object_iter_next((json_t *)val, it)) {
+        const json_t *member = json_object_iter_value(it);
+
+        here.key = json_object_iter_key(it);
+        if (!strcmp(here.key, "type")) {
+            if (get_text(&here, member, &v->type, err) < 0)
+                return -1;
+        } else if (!strcmp(here.key, "count"))
+            v->count = member;
+        else if (!strcmp(here.key, "label")) {
+            if (get_text(&here, member, &v->label, err) < 0)
+                return -1;
+        } else if (!strcmp(here.key, "exclusive"))
+            v->exclusive = member;
+        else if (!strcmp(here.key, "with"))
+            v->with = member;
+        else
+            return path_fail(err, &here, "is not known here");
+    }
+    here.key = "type";
+    if (!v->type)
+        return path_fail(err, &here, "is missing");
+    here.key = "count";
+    if (!v->count)
+        return path_fail(err, &here, "is missing");
+    return 0;
+}
+
+/* Of label, exclusive and with, refuse those that this type does not have. */
+static int only_has(const struct path *at, const struct vertex *v, int has, errmsg_t *err)
+{
+    struct path here = {.up = at};
+
+    if (v->label && !(has & HAS_LABEL))
+        here.key = "label";
+    else if (v->exclusive && !(has & HAS_EXCLUSIVE))
+        here.key = "exclusive";
+    else if (v->with && !(has & HAS_WITH))
+        here.key = "with";
+    else
+        return 0;
+    return path_fail(err, &here, "is not for a '%.64s'", v->type);
+}
+
+static int get_count(const struct path *at, const struct vertex *v, uint64_t max, uint64_t *out,
+                     errmsg_t *err)
+{
+    struct path here = {.up = at, .key = "count"};
+    return get_integer(&here, v->count, 1, max, out, err);
+}
+
+static int get_count32(const struct path *at, const struct vertex *v, uint32_t *out, errmsg_t *err)
+{
+    uint64_t n;
+
+    if (get_count(at, v, RREQ_COUNT_MAX, &n, err) < 0)
+        return -1;
+    *out = (uint32_t)n;
+    return 0;
+}
+
+static int take_in_slot(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    struct path type = {.up = at, .key = "type"};
+    struct vertex v;
+
+    if (get_vertex(at, val, &v, err) < 0 || only_has(at, &v, 0, err) < 0)
+        return -1;
+    if (!strcmp(v.type, "core")) {
+        if (js->rreq.cores)
+            return path_fail(err, &type, "'core' stands twice in a slot");
+        return get_count32(at, &v, &js->rreq.cores, err);
+    }
+    if (!strcmp(v.type, "gpu")) {
+        if (js->rreq.gpus)
+            return path_fail(err, &type, "'gpu' stands twice in a slot");
+        return get_count32(at, &v, &js->rreq.gpus, err);
+    }
+    if (!strcmp(v.type, "memory")) {
+        if (js->rreq.memory)
+            return path_fail(err, &type, "'memory' stands twice in a slot");
+        return get_count(at, &v, RREQ_QUANTITY_MAX, &js->rreq.memory, err);
+    }
+    return path_fail(err, &type, "must be core, gpu or memory in a slot");
+}
+
+static int take_slot(jobspec_t *js, const struct path *at, const struct vertex *v, errmsg_t *err)
+{
+    struct path with = {.up = at, .key = "with"};
+    struct path label = {.up = at, .key = "label"};
+    struct path item = {.up = &with};
+
+    if (only_has(at, v, HAS_LABEL | HAS_WITH, err) < 0 ||
+        get_count32(at, v, &js->rreq.nslots, err) < 0)
+        return -1;
+    if (!v->label)
+        return path_fail(err, &label, "is missing");
+    if (!v->with)
+        return path_fail(err, &with, "is missing");
+    if (!json_is_array(v->with) || !json_array_size(v->with))
+        return path_fail(err, &with, "must be an array that is not empty");
+    for (; item.index < json_array_size(v->with); item.index++)
+        if (take_in_slot(js, &item, json_array_get(v->with, item.index), err) < 0)
+            return -1;
+    if (!js->rreq.cores)
+        return path_fail(err, &with, "must have a core");
+    js->label = v->label;
+    return 0;
+}
+
+static int take_node(jobspec_t *js, const struct path *at, const struct vertex *v, errmsg_t *err)
+{
+    struct path with = {.up = at, .key = "with"};
+    struct path exclusive = {.up = at, .key = "exclusive"};
+    struct path item = {.up = &with};
+    struct path type = {.up = &item, .key = "type"};
+    struct vertex slot;
+
+    if (only_has(at, v, HAS_EXCLUSIVE | HAS_WITH, err) < 0 ||
+        get_count32(at, v, &js->rreq.nnodes, err) < 0)
+        return -1;
+    if (v->exclusive && get_bool(&exclusive, v->exclusive, &js->rreq.exclusive, err) < 0)
+        return -1;
+    if (!v->with)
+        return path_fail(err, &with, "is missing");
+    if (!json_is_array(v->with) || json_array_size(v->with) != 1)
+        return path_fail(err, &with, "must be an array of one slot");
+    if (get_vertex(&item, json_array_get(v->with, 0), &slot, err) < 0)
+        return -1;
+    if (strcmp(slot.type, "slot") != 0)
+        return path_fail(err, &type, "must be slot in a node");
+    return take_slot(js, &item, &slot, err);
+}
+
+static int take_pool(jobspec_t *js, const struct path *at, const struct vertex *v, errmsg_t *err)
+{
+    struct path type = {.up = at, .key = "type"};
+    uint64_t count;
+    errmsg_t why;
+
+    if (!strcmp(v->type, "core") || !strcmp(v->type, "gpu") || !strcmp(v->type, "memory"))
+        return path_fail(err, &type, "'%s' must stand in a slot", v->type);
+    if (!rreq_name_valid(v->type))
+        return path_fail(err, &type, "must be node, slot, or the name of a pool");
+    for (size_t i = 0; i < js->rreq.npools; i++)
+        if (!strcmp(js->rreq.pools[i].name, v->type))
+            return path_fail(err, &type, "'%s' stands twice", v->type);
+    if (only_has(at, v, 0, err) < 0 || get_count(at, v, RREQ_QUANTITY_MAX, &count, err) < 0)
+        return -1;
+    if (rreq_add_pool(&js->rreq, v->type, count, &why) < 0) {
+        if (errno == ENOMEM)
+            return errmsg_fail(err, ENOMEM, "%s", why.text);
+        return path_fail(err, at, "%s", why.text);
+    }
+    return 0;
+}
+
+static int take_resources(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    struct path item = {.up = at};
+    struct path type = {.up = &item, .key = "type"};
+    struct vertex v;
+    uint64_t nodes;
+
+    if (!json_is_array(val) || !json_array_size(val))
+        return path_fail(err, at, "must be an array that is not empty");
+    for (; item.index < json_array_size(val); item.index++) {
+        bool node, slot;
+
+        if (get_vertex(&item, json_array_get(val, item.index), &v, err) < 0)
+            return -1;
+        node = !strcmp(v.type, "node");
+        slot = !strcmp(v.type, "slot");
+        if ((node || slot) && js->label)
+            return path_fail(err, &type, "a job has one node or one slot entry");
+        if ((node   ? take_node(js, &item, &v, err)
+             : slot ? take_slot(js, &item, &v, err)
+                    : take_pool(js, &item, &v, err)) < 0)
+            return -1;
+    }
+    if (!js->label)
+        return path_fail(err, at, "must have a node or a slot");
+    nodes = js->rreq.nnodes ? js->rreq.nnodes : 1;
+    if (nodes * js->rreq.nslots > JOBSPEC_TASKS_MAX)
+        return path_fail(err, at, "must have at most %u slots in all", JOBSPEC_TASKS_MAX);
+    js->nslots = (uint32_t)(nodes * js->rreq.nslots);
+    return 0;
+}
+
+/* --- tasks --- */
+
+static int take_command(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    struct path item = {.up = at};
+
+    if (!json_is_array(val) || !json_array_size(val))
+        return path_fail(err, at, "must be an array that is not empty");
+    js->argc = json_array_size(val);
+    if (!(js->argv = calloc(js->argc + 1, sizeof(*js->argv))))
+        return errmsg_fail(err, ENOMEM, "out of memory for a command");
+    for (; item.index < js->argc; item.index++) {
+        const json_t *arg = json_array_get(val, item.index);
+
+        if (!json_is_string(arg))
+            return path_fail(err, &item, "must be a text");
+        js->argv[item.index] = json_string_value(arg);
+    }
+    item.index = 0;
+    if (!*js->argv[0])
+        return path_fail(err, &item, "must be a text that is not empty");
+    return 0;
+}
+
+static int take_task_slot(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    const char *label;
+
+    if (get_text(at, val, &label, err) < 0)
+        return -1;
+    if (js->label && strcmp(label, js->label) != 0)
+        return path_fail(err, at, "must be the label of the slot, '%.64s'", js->label);
+    return 0;
+}
+
+static int take_per_slot(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    uint64_t n;
+
+    if (get_integer(at, val, 1, JOBSPEC_TASKS_MAX, &n, err) < 0)
+        return -1;
+    js->per_slot = (uint32_t)n;
+    return 0;
+}
+
+static int take_total(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    uint64_t n;
+
+    if (get_integer(at, val, 1, JOBSPEC_TASKS_MAX, &n, err) < 0)
+        return -1;
+    js->ntasks = (uint32_t)n;
+    return 0;
+}
+
+static const struct member count_members[] = {
+    {"per_slot", take_per_slot, false},
+    {"total", take_total, false},
+    {NULL, NULL, false},
+};
+
+static int take_count(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    if (take_object(js, at, val, count_members, err) < 0)
+        return -1;
+    if (!js->per_slot == !js->ntasks)
+        return path_fail(err, at, "must have either per_slot or total");
+    return 0;
+}
+
+static const struct member task_members[] = {
+    {"command", take_command, true},
+    {"slot", take_task_slot, true},
+    {"count", take_count, true},
+    {NULL, NULL, false},
+};
+
+static int take_tasks(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    struct path item = {.up = at};
+
+    if (!json_is_array(val) || json_array_size(val) != 1)
+        return path_fail(err, at, "must be an array of one entry");
+    return take_object(js, &item, json_array_get(val, 0), task_members, err);
+}
+
+/* --- the whole --- */
+
+static int take_version(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    (void)js;
+    if (!json_is_integer(val) || json_integer_value(val) != 1)
+        return path_fail(err, at, "must be 1");
+    return 0;
+}
+
+static const struct member jobspec_members[] = {
+    {"version", take_version, true},
+    {"resources", take_resources, true},
+    {"tasks", take_tasks, true},
+    {"attributes", take_attributes, true},
+    {NULL, NULL, false},
+};
+
+/* What no single member can know, since they come in any order. */
+static int check_whole(jobspec_t *js, errmsg_t *err)
+{
+    const struct path tasks = {.key = "tasks"}, entry = {.up = &tasks};
+    const struct path slot = {.up = &entry, .key = "slot"}, count = {.up = &entry, .key = "count"};
+    const json_t *task = json_array_get(json_object_get(js->root, "tasks"), 0);
+    uint64_t ntasks = (uint64_t)js->per_slot * js->nslots;
+
+    if (take_task_slot(js, &slot, json_object_get(task, "slot"), err) < 0)
+        return -1;
+    if (ntasks > JOBSPEC_TASKS_MAX)
+        return path_fail(err, &count, "makes %llu tasks, which is more than %u",
+                         (unsigned long long)ntasks, JOBSPEC_TASKS_MAX);
+    if (js->per_slot)
+        js->ntasks = (uint32_t)ntasks;
+    if (!js->name) {
+        const char *slash = strrchr(js->argv[0], '/');
+        js->name = slash && slash[1] ? slash + 1 : js->argv[0];
+    }
+    js->rreq.duration = js->duration;
+    return 0;
+}
+
+static int load(jobspec_t *js, const char *text, size_t len, errmsg_t *err)
+{
+    json_error_t jerr;
+    char where[PATH_MAX_TEXT];
+
+    if (len > JOBSPEC_MAX)
+        return errmsg_fail(err, EMSGSIZE, "a jobspec may have %u bytes, this one has %zu",
+                           JOBSPEC_MAX, len);
+    errno = 0;
+    if ((js->root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &jerr)))
+        return 0;
+    if (errno == ENOMEM || json_error_code(&jerr) == json_error_out_of_memory)
+        return errmsg_fail(err, ENOMEM, "out of memory for a jobspec of %zu bytes", len);
+    json_where(text, len, jerr.position > 0 ? (size_t)jerr.position : 0, where, sizeof(where));
+    return errmsg_fail(err, EINVAL, "%s%sis not JSON at byte %d: %.80s", where, *where ? ": " : "",
+                       jerr.position, jerr.text);
+}
+
+jobspec_t *jobspec_parse(const char *text, size_t len, errmsg_t *err)
+{
+    jobspec_t *js = calloc(1, sizeof(*js));
+
+    if (!js) {
+        errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
+        return NULL;
+    }
+    joboptions_init(&js->options);
+    if (load(js, text, len, err) < 0 || take_object(js, NULL, js->root, jobspec_members, err) < 0 ||
+        check_whole(js, err) < 0) {
+        jobspec_destroy(js);
+        return NULL;
+    }
+    return js;
+}
+
+void jobspec_destroy(jobspec_t *js)
+{
+    int saved = errno;
+
+    if (!js)
+        return;
+    rreq_clear(&js->rreq);
+    free(js->argv);
+    free(js->hosts);
+    free(js->deps);
+    free(js->rlimits);
+    json_decref(js->root);
+    free(js);
+    errno = saved;
+}
+
+/* --- accessors --- */
+
+const struct rreq *jobspec_rreq(const jobspec_t *js)
+{
+    return &js->rreq;
+}
+
+const char *const *jobspec_command(const jobspec_t *js, size_t *argc)
+{
+    if (argc)
+        *argc = js->argc;
+    return js->argv;
+}
+
+uint32_t jobspec_nslots(const jobspec_t *js)
+{
+    return js->nslots;
+}
+
+uint32_t jobspec_ntasks(const jobspec_t *js)
+{
+    return js->ntasks;
+}
+
+uint32_t jobspec_per_slot(const jobspec_t *js)
+{
+    return js->per_slot;
+}
+
+double jobspec_duration(const jobspec_t *js)
+{
+    return js->duration;
+}
+
+double jobspec_begin(const jobspec_t *js)
+{
+    return js->begin;
+}
+
+const char *jobspec_cwd(const jobspec_t *js)
+{
+    return js->cwd;
+}
+
+const char *jobspec_name(const jobspec_t *js)
+{
+    return js->name;
+}
+
+const char *jobspec_hosts(const jobspec_t *js)
+{
+    return js->hosts;
+}
+
+const json_t *jobspec_env(const jobspec_t *js)
+{
+    return js->env;
+}
+
+const json_t *jobspec_files(const jobspec_t *js)
+{
+    return js->files;
+}
+
+const json_t *jobspec_user(const jobspec_t *js)
+{
+    return js->user;
+}
+
+const struct jobspec_dep *jobspec_dependencies(const jobspec_t *js, size_t *n)
+{
+    *n = js->ndeps;
+    return js->deps;
+}
+
+const struct joboptions *jobspec_options(const jobspec_t *js)
+{
+    return &js->options;
+}

@@ -1,0 +1,69 @@
+/* What the pieces of the reader of jobspecs share.  For jobspec*.c only. */
+#ifndef JOB_JOBSPEC_PRIVATE_H
+#define JOB_JOBSPEC_PRIVATE_H
+
+#include "jobspec.h"
+#include "libresource/rreq.h"
+
+struct jobspec {
+    json_t *root; /* owner of every text and object below */
+    struct rreq rreq;
+    const char **argv;
+    size_t argc;
+    const char *label; /* of the slot */
+    uint32_t nslots;
+    uint32_t ntasks;
+    uint32_t per_slot;
+    double duration;
+    double begin;
+    const char *cwd;
+    const char *name;
+    char *hosts;
+    const json_t *env;
+    const json_t *files;
+    const json_t *user;
+    struct jobspec_dep *deps;
+    size_t ndeps;
+    struct joboptions options;
+    struct job_rlimit *rlimits;
+};
+
+/* Where in the jobspec we are: a chain of frames of the C stack, so that a path costs nothing until
+ * it has to be told. */
+struct path {
+    const struct path *up; /* NULL: of the outermost object */
+    const char *key;       /* NULL: an index */
+    size_t index;
+};
+
+/* "PATH: SENTENCE" with EINVAL; returns -1. */
+int path_fail(errmsg_t *err, const struct path *at, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* One member of an object, and what reads its value. */
+typedef int (*take_f)(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
+struct member {
+    const char *name;
+    take_f take;
+    bool required;
+};
+/* Read an object by a table that ends with a NULL name; at most 32 members. */
+int take_object(jobspec_t *js, const struct path *at, const json_t *obj, const struct member *table,
+                errmsg_t *err);
+
+/* Values of one kind.  What is refused has its sentence. */
+int get_integer(const struct path *at, const json_t *val, uint64_t min, uint64_t max, uint64_t *out,
+                errmsg_t *err);
+int get_seconds(const struct path *at, const json_t *val, double *out, errmsg_t *err);
+int get_text(const struct path *at, const json_t *val, const char **out, errmsg_t *err);
+int get_bool(const struct path *at, const json_t *val, bool *out, errmsg_t *err);
+
+/* attributes, and attributes.system.shell.options (jobspec_attr.c, jobspec_shell.c). */
+int take_attributes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
+int take_shell(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
+
+/* The path at byte `pos` of a JSON text that does not parse, in `buf`, which is returned
+ * (jobspec_where.c).  "" at the outermost level. */
+const char *json_where(const char *text, size_t len, size_t pos, char *buf, size_t size);
+
+#endif
