@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #include "boot_private.h"
-#include "configfile.h"
+#include "libconfig/configfile.h"
 #include "libidset/hostlist.h"
 #include "libutil/strutil.h"
 
@@ -45,6 +45,7 @@ static const struct config_field fields[] = {
     {SECTION, "curve", CONFIG_BOOL, false},
     {SECTION, "topology", CONFIG_STRING, false},
     {SECTION, "attrs", CONFIG_PAIRS, false},
+    {"resource", "*", CONFIG_ANY, false}, /* for the module resrc */
     CONFIG_FIELD_END,
 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/broker/configfile.h"
+#include "libconfig/configfile.h"
 
 static const struct config_field fields[] = {
     {"session", "hosts", CONFIG_STRING, true}, {"session", "address", CONFIG_TEXT_OF, false},

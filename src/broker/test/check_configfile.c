@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "broker/boot_cert.h"
-#include "broker/configfile.h"
+#include "libconfig/configfile.h"
 #include "libutil/fdutil.h"
 
 static const struct config_field fields[] = {
@@ -18,6 +18,10 @@ static const struct config_field fields[] = {
     {"session", "limit", CONFIG_NUMBER, false},
     {"session", "attrs", CONFIG_PAIRS, false},
     {"other", "name", CONFIG_STRING, false},
+    {"group", "size", CONFIG_AMOUNT, false},
+    {"group[]", "name", CONFIG_STRING, true},
+    {"group[]", "size", CONFIG_AMOUNT, false},
+    {"foreign", "*", CONFIG_ANY, false},
     CONFIG_FIELD_END,
 };
 
@@ -224,11 +228,51 @@ START_TEST(test_cert)
 }
 END_TEST
 
+START_TEST(test_entries)
+{
+    static const char *const bad[] = {
+        "group { 'text' }",
+        "group { [2] = { name = 'x' } }",
+        "group { {} }",
+        "group { { name = 'x', other = 1 } }",
+        "group { { name = 'x', size = true } }",
+        "group { { name = 'x', { name = 'y' } } }",
+        "session { hosts = 'a', { name = 'x' } }",
+        "group { [{}] = 1 }",
+        "local t = {} for i = 1, 1001 do t[i] = { name = 'x' } end group(t)",
+    };
+    errmsg_t err = {""};
+    config_t *c = load("group { size = 3, { name = 'a', size = '4G' }, { name = 'b', size = 5 } }\n"
+                       "foreign { 1, { x = 2 }, y = print, [true] = false }\n",
+                       &err);
+
+    ck_assert_msg(c != NULL, "%s", err.text);
+    ck_assert_uint_eq(config_count(c, "group"), 2);
+    ck_assert_uint_eq(config_count(c, "session"), 0);
+    ck_assert(config_number(c, "group", "size", 0.) == 3.);
+    ck_assert_str_eq(config_string(c, "group[1]", "name"), "a");
+    ck_assert_str_eq(config_string(c, "group[1]", "size"), "4G");
+    ck_assert_str_eq(config_string(c, "group[2]", "name"), "b");
+    ck_assert_ptr_null(config_string(c, "group[2]", "size"));
+    ck_assert(config_number(c, "group[2]", "size", 0.) == 5.);
+    ck_assert_ptr_null(config_string(c, "group[3]", "name"));
+    ck_assert(config_has(c, "foreign"));
+    config_destroy(c);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        err.text[0] = '\0';
+        ck_assert_msg(load(bad[i], &err) == NULL, "%s", bad[i]);
+        ck_assert_int_eq(errno, EINVAL);
+        ck_assert(err.text[0]);
+    }
+}
+END_TEST
+
 static Suite *configfile_suite(void)
 {
     Suite *s = suite_create("configfile");
     TCase *tc = tcase_create("configfile");
 
+    tcase_add_test(tc, test_entries);
     tcase_add_test(tc, test_values);
     tcase_add_test(tc, test_function);
     tcase_add_loop_test(tc, test_refused, 0, sizeof(bad) / sizeof(bad[0]));

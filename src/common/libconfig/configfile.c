@@ -11,8 +11,8 @@
  *   4. Every call into Lua that may fail or allocate runs under lua_pcall(): no error leaves it.
  *
  * A section is a function of one table argument, which may be called once.  Its table is checked at
- * once, so that errors have the line of the call, and kept in the registry.  Functions in it run
- * later, under the same bounds, each call with a fresh allowance.
+ * once, so that errors have the line of the call, and kept in the registry under the section's name;
+ * entries without a name under "NAME[1]" and so on.  Functions in it run later, under the same bounds, each call with a fresh allowance.
  */
 #include <errno.h>
 #include <lauxlib.h>
@@ -34,6 +34,7 @@
 #define HOOK_STEP 1000
 #define SECONDS_MAX 2.
 #define PAIRS_MAX 1000
+#define ENTRIES_MAX 1000 /* without a name in one section */
 
 struct config {
     lua_State *L;
@@ -111,6 +112,8 @@ static const char *type_words(enum config_type type)
         [CONFIG_NUMBER] = "a number",
         [CONFIG_TEXT_OF] = "a string or a function",
         [CONFIG_PAIRS] = "a table of names and values",
+        [CONFIG_AMOUNT] = "a number or a string",
+        [CONFIG_ANY] = "anything",
     };
 
     return words[type];
@@ -163,6 +166,10 @@ static bool pairs_ok(lua_State *L, int index)
 static bool value_ok(lua_State *L, int index, enum config_type type)
 {
     switch (type) {
+    case CONFIG_AMOUNT:
+        return plain_string(L, index) || value_ok(L, index, CONFIG_NUMBER);
+    case CONFIG_ANY:
+        return true;
     case CONFIG_STRING:
         return plain_string(L, index);
     case CONFIG_BOOL:
@@ -188,11 +195,65 @@ static void copy_pairs(lua_State *L, int index)
     }
 }
 
-/* Upvalue 1: the section's name.  Stack: 1 its argument, 2 the registry's tables, 3 the copy. */
+/* A field called `name`, else "*", else NULL. */
+static const struct config_field *field_of(const config_t *c, const char *section, const char *name)
+{
+    const struct config_field *f = find_field(c, section, name);
+
+    return f ? f : find_field(c, section, "*");
+}
+
+/* Check the table at `index` by the fields of `section` (called `shown` in errors), and push a copy
+ * without its unnamed entries: the file may go on changing its own.  How many of those there are. */
+static int take_fields(lua_State *L, int index, const char *section, const char *shown, bool lists)
+{
+    config_t *c = self(L);
+    int copy, unnamed = 0;
+
+    luaL_checkstack(L, 8, "too deep");
+    lua_newtable(L);
+    copy = lua_gettop(L);
+    for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+        const struct config_field *f;
+
+        if (!plain_string(L, -2)) {
+            if (find_field(c, section, "*"))
+                continue;
+            if (!lists || lua_type(L, -2) != LUA_TNUMBER)
+                return luaL_error(L, "%s has an entry without a name", shown);
+            unnamed++;
+            continue;
+        }
+        if (!(f = field_of(c, section, lua_tostring(L, -2))))
+            return luaL_error(L, "%s has no field \"%s\"", shown, lua_tostring(L, -2));
+        if (!value_ok(L, -1, f->type))
+            return luaL_error(L, "%s.%s must be %s", shown, f->name, type_words(f->type));
+        if (f->type == CONFIG_ANY)
+            continue;
+        if (f->type == CONFIG_PAIRS)
+            copy_pairs(L, -1);
+        else
+            lua_pushvalue(L, -1);
+        lua_setfield(L, copy, f->name);
+    }
+    for (const struct config_field *f = c->fields; f->section; f++) {
+        if (!f->required || strcmp(f->section, section) != 0)
+            continue;
+        if (lua_getfield(L, copy, f->name) == LUA_TNIL)
+            return luaL_error(L, "%s.%s is missing", shown, f->name);
+        lua_pop(L, 1);
+    }
+    return unnamed;
+}
+
+/* Upvalues: the section's name, and that of its entries without names.  Stack: 1 its argument,
+ * 2 the registry's tables, 3 the copy. */
 static int section_call(lua_State *L)
 {
     config_t *c = self(L);
     const char *section = lua_tostring(L, lua_upvalueindex(1));
+    const char *entries = lua_tostring(L, lua_upvalueindex(2));
+    int unnamed;
 
     if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TTABLE)
         return luaL_error(L, "%s is called with one table: %s { ... }", section, section);
@@ -200,29 +261,20 @@ static int section_call(lua_State *L)
     if (lua_getfield(L, -1, section) != LUA_TNIL)
         return luaL_error(L, "%s is there a second time", section);
     lua_pop(L, 1);
-    lua_newtable(L); /* a copy: the file may go on changing its own */
-    for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
-        const struct config_field *f;
+    unnamed = take_fields(L, 1, section, section, find_field(c, entries, NULL) != NULL);
+    if (unnamed > ENTRIES_MAX)
+        return luaL_error(L, "%s has more than %d entries without a name", section, ENTRIES_MAX);
+    for (int i = 1; i <= unnamed; i++) {
+        const char *name = lua_pushfstring(L, "%s[%d]", section, i);
 
-        if (!plain_string(L, -2))
-            return luaL_error(L, "%s has an entry without a name", section);
-        if (!(f = find_field(c, section, lua_tostring(L, -2))))
-            return luaL_error(L, "%s has no field \"%s\"", section, lua_tostring(L, -2));
-        if (!value_ok(L, -1, f->type))
-            return luaL_error(L, "%s.%s must be %s", section, f->name, type_words(f->type));
-        if (f->type == CONFIG_PAIRS)
-            copy_pairs(L, -1);
-        else
-            lua_pushvalue(L, -1);
-        lua_setfield(L, 3, f->name);
+        if (lua_rawgeti(L, 1, i) != LUA_TTABLE)
+            return luaL_error(L, "%s must be a table", name);
+        take_fields(L, lua_gettop(L), entries, name, false);
+        lua_setfield(L, 2, name);
+        lua_settop(L, 3);
     }
-    for (const struct config_field *f = c->fields; f->section; f++) {
-        if (!f->required || strcmp(f->section, section) != 0)
-            continue;
-        if (lua_getfield(L, 3, f->name) == LUA_TNIL)
-            return luaL_error(L, "%s.%s is missing", section, f->name);
-        lua_pop(L, 1);
-    }
+    lua_pushinteger(L, unnamed);
+    lua_rawseti(L, 3, 1); /* how many: its only entry without a name */
     lua_setfield(L, 2, section);
     return 0;
 }
@@ -268,8 +320,11 @@ static int prepare(lua_State *L)
     lua_setfield(L, -2, "randomseed");
     lua_setfield(L, -2, LUA_MATHLIBNAME);
     for (const struct config_field *f = c->fields; f->section; f++) {
+        if (str_ends(f->section, "[]"))
+            continue;
         lua_pushstring(L, f->section);
-        lua_pushcclosure(L, section_call, 1);
+        lua_pushfstring(L, "%s[]", f->section);
+        lua_pushcclosure(L, section_call, 2);
         lua_setfield(L, -2, f->section);
     }
     lua_rawseti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
@@ -393,6 +448,14 @@ static int get(config_t *c, const char *section, const char *name)
 bool config_has(config_t *c, const char *section)
 {
     return get(c, section, NULL) == LUA_TTABLE;
+}
+
+size_t config_count(config_t *c, const char *section)
+{
+    if (get(c, section, NULL) != LUA_TTABLE)
+        return 0;
+    lua_rawgeti(c->L, -1, 1);
+    return (size_t)lua_tointeger(c->L, -1);
 }
 
 const char *config_string(config_t *c, const char *section, const char *name)

@@ -12,10 +12,14 @@
  * What sections and fields there are is said by a table of the caller; everything else is an error
  * that names file and line.
  *
+ * A section may have entries without names, tables themselves, when the caller's table has fields
+ * of a section of that name and "[]"; number i of them (from 1) is then read as section "NAME[i]".
+ * A section that a caller does not look at, but others may, has the one field "*" of CONFIG_ANY.
+ *
  * Thread rules: one thread per object.
  */
-#ifndef BROKER_CONFIGFILE_H
-#define BROKER_CONFIGFILE_H
+#ifndef CONFIG_CONFIGFILE_H
+#define CONFIG_CONFIGFILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,6 +35,8 @@ enum config_type {
     CONFIG_NUMBER,  /* a finite number */
     CONFIG_TEXT_OF, /* a string, or a function that makes one: config_text_of() */
     CONFIG_PAIRS,   /* a table of names with strings, numbers or booleans: config_pair() */
+    CONFIG_AMOUNT,  /* a string or a finite number: config_string(), then config_number() */
+    CONFIG_ANY,     /* anything, and not kept: for the field "*" */
 };
 
 struct config_field {
@@ -54,6 +60,8 @@ void config_destroy(config_t *c); /* NULL-safe, keeps errno */
 
 const char *config_name(const config_t *c);
 bool config_has(config_t *c, const char *section);
+/* How many entries without a name a section has. */
+size_t config_count(config_t *c, const char *section);
 
 /* Fields.  Strings live as long as the object. */
 const char *config_string(config_t *c, const char *section, const char *name); /* NULL: absent */
