@@ -13,6 +13,7 @@
 #include "jobopts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -56,6 +57,8 @@ void jobopts_destroy(jobopts_t *jo)
         return;
     for (size_t i = 0; i < jo->npools; i++)
         free((char *)jo->pools[i].name);
+    for (size_t i = 0; i < jo->options.nrlimits; i++)
+        free((char *)jo->rlimits[i].name);
     json_decref(jo->files);
     json_decref(jo->settings);
     strvec_destroy(jo->properties);
@@ -339,17 +342,23 @@ static int take_rlimit(jobopts_t *jo, const char *what, const char *val, void *d
     if (resource < 0)
         cmd_usage_error(jo->c, "%s: '%s' is no limit of setrlimit(2): nofile, nproc, core, ...",
                         what, name);
-    free(name);
-    if (resource < 0)
+    if (resource >= 0 && strcmp(text, "unlimited") != 0 &&
+        (size_parse(text, &n, NULL) < 0 || n > INT64_MAX)) {
+        cmd_usage_error(jo->c, "%s: '%s' is no number and not 'unlimited'", what, text);
+        resource = -1;
+    }
+    if (resource < 0) {
+        free(name);
         return -1;
-    if (strcmp(text, "unlimited") != 0 && (size_parse(text, &n, NULL) < 0 || n > INT64_MAX))
-        return cmd_usage_error(jo->c, "%s: '%s' is no number and not 'unlimited'", what, text), -1;
+    }
     while (i < jo->options.nrlimits && jo->rlimits[i].resource != resource)
         i++;
     /* There are fewer resources than places. */
     if (i == jo->options.nrlimits)
         jo->options.nrlimits++;
-    jo->rlimits[i] = (struct job_rlimit){.resource = resource, .value = n};
+    else
+        free((char *)jo->rlimits[i].name);
+    jo->rlimits[i] = (struct job_rlimit){resource, name, n};
     return 0;
 }
 
@@ -595,6 +604,27 @@ int jobopts_command(jobopts_t *jo, char *const *argv)
     strvec_destroy(jo->argv);
     jo->argv = v;
     return 0;
+}
+
+static int empty_file(jobopts_t *jo, const char *path)
+{
+    int fd;
+
+    if (!path || strstr(path, "{{"))
+        return 0;
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    if (fd < 0 && errno != ENXIO)
+        return cmd_error(jo->c, "cannot open '%s': %s", path, strerror(errno)), -1;
+    if (fd >= 0)
+        close(fd);
+    return 0;
+}
+
+int jobopts_empty_files(jobopts_t *jo)
+{
+    if (jo->dry_run)
+        return 0;
+    return empty_file(jo, jo->out) < 0 || empty_file(jo, jo->err) < 0 ? -1 : 0;
 }
 
 int jobopts_add_file(jobopts_t *jo, const char *name, const char *text)

@@ -131,6 +131,11 @@ int jobopts_words(jobopts_t *jo, const struct cmd_usage *usage, const char *line
 
 /* What to run: argv up to its NULL, copied.  -1 after a sentence. */
 int jobopts_command(jobopts_t *jo, char *const *argv);
+/* The same from a line of text, whose words are split as by jobopts_words(). */
+int jobopts_command_line(jobopts_t *jo, const char *line);
+/* Files for output that all tasks and nobody else share, those without {{...}} in their names, begin
+ * empty: make them so.  -1 after a sentence. */
+int jobopts_empty_files(jobopts_t *jo);
 /* A file which the launchers make in the job's directory before the tasks start ({{tmpdir}}/NAME).
  * Text, UTF-8.  -1 after a sentence. */
 int jobopts_add_file(jobopts_t *jo, const char *name, const char *text);

@@ -1,7 +1,7 @@
 /* jobopts_words.c - options that stand in a line of text, as in "#FLUX: -N4 --name='a b'".
  *
  * Words are made as a shell makes them, but nothing is expanded: what a script says is the same
- * wherever it is submitted.  '#' at the beginning of a word begins a comment.
+ * wherever it is submitted.  Among options '#' at the beginning of a word begins a comment.
  *
  * Failure: -1 after a sentence that begins with where the line stands.
  */
@@ -18,7 +18,7 @@
 
 /* The next word of *p, as a shell reads it, without expansion: 1, 0 at the end, -1 after a
  * sentence. */
-static int next_word(jobopts_t *jo, const char **p, strvec_t *words)
+static int next_word(jobopts_t *jo, const char **p, bool comments, strvec_t *words)
 {
     strbuf_t *sb;
     char quote = 0;
@@ -27,7 +27,7 @@ static int next_word(jobopts_t *jo, const char **p, strvec_t *words)
 
     while (isspace((unsigned char)**p))
         (*p)++;
-    if (**p == '\0' || **p == '#')
+    if (**p == '\0' || (**p == '#' && comments))
         return 0;
     sb = strbuf_create(0);
     for (; **p && (quote || !isspace((unsigned char)**p)); (*p)++) {
@@ -83,7 +83,7 @@ int jobopts_words(jobopts_t *jo, const struct cmd_usage *usage, const char *line
     if (!words || strvec_add(words, jo->c->name) < 0) {
         rc = jobopts_no_memory(jo);
     } else {
-        while ((rc = next_word(jo, &line, words)) == 1 && strvec_count(words) <= WORDS_MAX)
+        while ((rc = next_word(jo, &line, true, words)) == 1 && strvec_count(words) <= WORDS_MAX)
             ;
         if (rc == 1)
             rc = (cmd_error(jo->c, "more than %d words", WORDS_MAX), -1);
@@ -91,6 +91,19 @@ int jobopts_words(jobopts_t *jo, const struct cmd_usage *usage, const char *line
             rc = take_words(jo, usage, words, own, arg);
     }
     jo->c->where = before;
+    strvec_destroy(words);
+    return rc;
+}
+
+int jobopts_command_line(jobopts_t *jo, const char *line)
+{
+    strvec_t *words = strvec_create();
+    int rc;
+
+    while ((rc = next_word(jo, &line, false, words)) == 1)
+        ;
+    if (rc == 0)
+        rc = jobopts_command(jo, strvec_argv(words));
     strvec_destroy(words);
     return rc;
 }

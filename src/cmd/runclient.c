@@ -1,17 +1,25 @@
-/* runclient.c - run something in the session, attached.
+/* runclient.c - run something in the session, attached: a job (flux wreckrun) or processes beside
+ * brokers (flux exec).
  *
- * One streaming request to rank 0 starts it; the first response says the id.  Then
+ * One streaming request to rank 0 follows it: wrexec.run, which starts it, or wrexec.listen with
+ * the id of a job that was submitted.  Then
  *
  *    output        records of tasks; written where they go, then paid back as credit
  *    stdin         read when the service has room (its window), sent to the tasks that read it
  *    SIGINT        forwarded; a second one within two seconds kills everything
  *    SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2   forwarded
  *
- * Output never blocks this program, so that signals are heard while a reader of ours stands still:
- * a pipe or terminal that has no room is waited for in the loop, and written in pieces that fit.
- * What waits is bounded by the credit (1 MiB) that the service has.
+ * A job that waits for resources has no tasks yet: SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel it,
+ * the others wait with it.
  *
- * When the reader is gone (EPIPE) this program ends as by SIGPIPE, and the service ends the job.
+ *    of a job we have            it ends here when
+ *    the stream's result         the job service has told its end, too (its record is complete then)
+ *    the stream's ENOENT         the same: it ended without having been started
+ *    another error               at once
+ *
+ * Output never blocks this program (taskout.c); what waits is bounded by the credit (1 MiB) that the
+ * service has.  When the reader is gone (EPIPE) this program ends as by SIGPIPE, and the service
+ * ends the job.
  */
 #include "config.h"
 #include "runclient.h"
@@ -19,8 +27,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,33 +36,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "libjob/job.h"
 #include "libsubprocess/spawn.h"
-#include "libutil/buf.h"
 #include "libutil/fdutil.h"
-#include "libutil/hmap.h"
 #include "libutil/le.h"
 #include "libutil/strutil.h"
+#include "taskout.h"
 
 #define SECOND_INTERRUPT 2.0
 #define STDIN_READ 65536
-
-struct sink {
-    struct runclient *rc;
-    int fd;
-    bool regular; /* never waited for */
-    buf_t *buf;   /* what has no room yet */
-    flux_watcher_t *w;
-};
+#define TELL_WAITING 2.1
 
 struct runclient {
     struct cmd *c;
-    const struct runclient_params *p;
     flux_t *h;
     uint64_t id;
-    bool started, finished;
+    bool job;      /* else processes beside brokers */
+    bool finished; /* the loop goes on only for output that waits */
+    bool result;   /* the stream is over */
+    bool started;
     int code;
-    struct sink out[2];
-    hmap_t *lines; /* task * 2 + stream -> unfinished line */
+    char *text; /* the stream's own sentence */
+    outsink_t *sink[2];
+    int opened[2]; /* files of ours, else -1 */
+    taskout_t *out;
+    bool label_rank;
     idset_t *ranks;
     size_t owed; /* credit to pay back */
     flux_watcher_t *in;
@@ -64,7 +68,12 @@ struct runclient {
     bool in_open;
     bool reads; /* standard input is forwarded */
     double interrupted;
-    int pending_signal; /* came before the id */
+    int pending_signal;        /* came before there were tasks */
+    int cancelled_by;          /* signal, or 0 */
+    flux_future_t *wait;       /* the end of the job */
+    flux_watcher_t *tell;      /* that it waits */
+    struct wrexec_result *res; /* NULL: none */
+    json_t *res_owner;
 };
 
 static void stop(struct runclient *rc, int code)
@@ -74,15 +83,24 @@ static void stop(struct runclient *rc, int code)
     flux_reactor_stop(flux_get_reactor(rc->h), 0);
 }
 
+/* The loop goes on while output waits for its reader. */
+static void finish(struct runclient *rc, int code)
+{
+    rc->finished = true;
+    rc->code = code;
+    if (outsink_waiting(rc->sink[0]) == 0 && outsink_waiting(rc->sink[1]) == 0)
+        stop(rc, code);
+}
+
 /* --- output --- */
 
 /* Credit for what came, once most of it has gone out. */
 static void pay_back(struct runclient *rc)
 {
     uint8_t buf[WREXEC_CREDIT_SIZE];
-    size_t waiting = buf_len(rc->out[0].buf) + buf_len(rc->out[1].buf);
+    size_t waiting = outsink_waiting(rc->sink[0]) + outsink_waiting(rc->sink[1]);
 
-    if (rc->owed < WREXEC_CLIENT_WINDOW / 4 || waiting > WREXEC_CLIENT_WINDOW / 4 || rc->finished)
+    if (rc->owed < WREXEC_CLIENT_WINDOW / 4 || waiting > WREXEC_CLIENT_WINDOW / 4 || rc->result)
         return;
     le_put64(buf, rc->id);
     le_put32(buf + 8, (uint32_t)rc->owed);
@@ -91,153 +109,23 @@ static void pay_back(struct runclient *rc)
     rc->owed = 0;
 }
 
-static void output_failed(struct sink *s)
+static void sink_failed(void *arg, int errnum)
 {
-    if (errno == EPIPE)
-        stop(s->rc, 128 + SIGPIPE);
+    struct runclient *rc = arg;
+
+    if (errnum == EPIPE)
+        stop(rc, 128 + SIGPIPE);
     else
-        stop(s->rc, cmd_error(s->rc->c, "cannot write output: %s", strerror(errno)));
-    buf_consume(s->buf, buf_len(s->buf));
+        stop(rc, cmd_error(rc->c, "cannot write output: %s", strerror(errnum)));
 }
 
-/* As much as goes without waiting; `len` or less, -1 after an error. */
-static ssize_t write_some(struct sink *s, const char *p, size_t len)
+static void sink_drained(void *arg)
 {
-    size_t done = 0;
+    struct runclient *rc = arg;
 
-    while (done < len) {
-        struct pollfd pfd = {s->fd, POLLOUT, 0};
-        size_t n = len - done;
-        ssize_t w;
-
-        if (!s->regular) {
-            if (poll(&pfd, 1, 0) <= 0)
-                break;
-            if (n > PIPE_BUF)
-                n = PIPE_BUF;
-        }
-        w = write(s->fd, p + done, n);
-        if (w > 0)
-            done += (size_t)w;
-        else if (w < 0 && errno == EAGAIN)
-            break;
-        else if (w < 0 && errno != EINTR)
-            return -1;
-    }
-    return (ssize_t)done;
-}
-
-static void sink_flush(struct sink *s)
-{
-    ssize_t n = write_some(s, buf_data(s->buf), buf_len(s->buf));
-
-    if (n < 0) {
-        output_failed(s);
-        return;
-    }
-    buf_consume(s->buf, (size_t)n);
-    pay_back(s->rc);
-    if (buf_len(s->buf) == 0) {
-        flux_watcher_stop(s->w);
-        if (s->rc->finished)
-            flux_reactor_stop(flux_get_reactor(s->rc->h), 0);
-    }
-}
-
-static void sink_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    sink_flush(arg);
-}
-
-static void sink_write(struct sink *s, const void *data, size_t len)
-{
-    const char *p = data;
-
-    if (s->fd < 0)
-        return;
-    if (buf_len(s->buf) == 0) {
-        ssize_t n = write_some(s, p, len);
-
-        if (n < 0) {
-            output_failed(s);
-            return;
-        }
-        p += n;
-        len -= (size_t)n;
-    }
-    if (len == 0)
-        return;
-    if (buf_append(s->buf, p, len) < 0) {
-        output_failed(s);
-        return;
-    }
-    if (!s->w)
-        s->w = flux_fd_watcher_create(flux_get_reactor(s->rc->h), s->fd, FLUX_POLLOUT, sink_cb, s);
-    if (s->w)
-        flux_watcher_start(s->w);
-}
-
-static void write_label(struct runclient *rc, struct sink *s, uint32_t task)
-{
-    char label[16];
-    uint32_t num = task;
-
-    if (rc->p->label_rank && rc->ranks)
-        num = idset_nth(rc->ranks, task);
-    sink_write(s, label, (size_t)snprintf(label, sizeof(label), "%u: ", num));
-}
-
-static void free_line(void *arg)
-{
-    buf_destroy(arg);
-}
-
-/* Whole lines only, each with its label; the rest waits for its end. */
-static void output_lines(struct runclient *rc, struct sink *s, const struct wire_record *rec)
-{
-    uint64_t key = 2ull * rec->task + (rec->stream - 1);
-    const char *p = (const char *)rec->data, *end = p + rec->len, *nl;
-    buf_t *part = hmap_get_u64(rc->lines, key);
-
-    while (p < end && (nl = memchr(p, '\n', (size_t)(end - p)))) {
-        write_label(rc, s, rec->task);
-        if (part && buf_len(part) > 0) {
-            sink_write(s, buf_data(part), buf_len(part));
-            buf_consume(part, buf_len(part));
-        }
-        sink_write(s, p, (size_t)(nl + 1 - p));
-        p = nl + 1;
-    }
-    if (p == end)
-        return;
-    if (!part && (!(part = buf_create(0)) || hmap_put_u64(rc->lines, key, part) < 0)) {
-        buf_destroy(part);
-        return;
-    }
-    /* A line without end must not hold the credit back for ever. */
-    if (buf_append(part, p, (size_t)(end - p)) == 0 && buf_len(part) >= STDIN_READ) {
-        write_label(rc, s, rec->task);
-        sink_write(s, buf_data(part), buf_len(part));
-        sink_write(s, "\n", 1);
-        buf_consume(part, buf_len(part));
-    }
-}
-
-static void flush_lines(struct runclient *rc)
-{
-    size_t pos = 0;
-    uint64_t key;
-    void *val;
-
-    while (rc->lines && hmap_next(rc->lines, &pos, NULL, &key, &val)) {
-        struct sink *s = &rc->out[key & 1];
-
-        if (buf_len(val) == 0)
-            continue;
-        write_label(rc, s, (uint32_t)(key / 2));
-        sink_write(s, buf_data(val), buf_len(val));
-        sink_write(s, "\n", 1);
-    }
+    pay_back(rc);
+    if (rc->finished)
+        finish(rc, rc->code);
 }
 
 static void output(struct runclient *rc, const void *data, size_t len)
@@ -246,32 +134,31 @@ static void output(struct runclient *rc, const void *data, size_t len)
     int ok;
 
     rc->owed += len;
-    while ((ok = wire_record_next(&data, &len, &rec)) == 1) {
-        struct sink *s = &rc->out[rec.stream - 1];
-
-        if (rc->p->label)
-            output_lines(rc, s, &rec);
-        else
-            sink_write(s, rec.data, rec.len);
-    }
+    while ((ok = wire_record_next(&data, &len, &rec)) == 1)
+        taskout_write(rc->out, rec.task, rec.stream, rec.data, rec.len);
     if (ok < 0)
         stop(rc, cmd_error(rc->c, "output arrived damaged: the brokers are of another version?"));
     pay_back(rc);
 }
 
-static int sink_open(struct runclient *rc, struct sink *s, int fd, const char *path)
+static int open_output(struct runclient *rc, bool label, const char *const paths[2])
 {
-    struct stat st;
+    const struct outsink_cb cb = {sink_failed, sink_drained, rc};
+    const struct taskout_params p = {.label = label};
 
-    s->rc = rc;
-    s->fd = fd;
-    if (path && (s->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) < 0)
-        return cmd_error(rc->c, "cannot open '%s': %s", path, strerror(errno)), -1;
-    if (fstat(s->fd, &st) < 0)
-        s->fd = -1;
-    else
-        s->regular = S_ISREG(st.st_mode) || (S_ISCHR(st.st_mode) && !isatty(s->fd));
-    if (!(s->buf = buf_create(0)))
+    for (int i = 0; i < 2; i++) {
+        int fd = i == 0 ? STDOUT_FILENO : STDERR_FILENO;
+
+        rc->opened[i] = -1;
+        if (paths && paths[i]) {
+            fd = rc->opened[i] = open(paths[i], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+            if (fd < 0)
+                return cmd_error(rc->c, "cannot open '%s': %s", paths[i], strerror(errno)), -1;
+        }
+        if (!(rc->sink[i] = outsink_create(flux_get_reactor(rc->h), fd, &cb)))
+            return cmd_error(rc->c, "out of memory"), -1;
+    }
+    if (!(rc->out = taskout_create(&p, rc->sink[0], rc->sink[1])))
         return cmd_error(rc->c, "out of memory"), -1;
     return 0;
 }
@@ -313,8 +200,7 @@ static void stdin_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         flux_watcher_stop(w);
 }
 
-/* Is there anything to read at all?  What reads /dev/null needs no messages for it. */
-static bool stdin_useful(void)
+bool runclient_stdin_useful(void)
 {
     struct stat st;
 
@@ -338,16 +224,39 @@ static void stdin_start(struct runclient *rc)
 
 /* --- signals --- */
 
+static bool is_waiting(const struct runclient *rc)
+{
+    return rc->job && !rc->started && !rc->result;
+}
+
+static char *id_text(const struct runclient *rc, char buf[24])
+{
+    snprintf(buf, 24, "%" PRIu64, rc->id);
+    return buf;
+}
+
+/* Nobody waits for the answer: whether it had an effect is seen. */
+static void send_and_forget(flux_future_t *f)
+{
+    flux_future_destroy(f);
+}
+
 static void forward(struct runclient *rc, int signum)
 {
     struct wrexec_signal s = {rc->id, signum};
+    char id[24];
 
-    if (!rc->started) {
+    if (is_waiting(rc) && signum != SIGUSR1 && signum != SIGUSR2) {
+        rc->cancelled_by = signum == SIGKILL ? SIGINT : signum;
+        send_and_forget(flux_job_cancel(rc->h, id_text(rc, id), NULL));
+    } else if (!rc->started) {
         rc->pending_signal = signum;
-        return;
-    }
-    flux_future_destroy(flux_rpc_struct(rc->h, "wrexec.signal", &wrexec_signal_schema, &s, 0,
+    } else if (rc->job) {
+        send_and_forget(flux_job_kill(rc->h, id_text(rc, id), signum));
+    } else {
+        send_and_forget(flux_rpc_struct(rc->h, "wrexec.signal", &wrexec_signal_schema, &s, 0,
                                         FLUX_MSGF_NORESPONSE));
+    }
 }
 
 static void on_signal(struct runclient *rc, int signum)
@@ -358,7 +267,7 @@ static void on_signal(struct runclient *rc, int signum)
         signum = SIGKILL;
     if (signum == SIGINT) {
         rc->interrupted = now;
-        if (isatty(STDERR_FILENO))
+        if (isatty(STDERR_FILENO) && rc->started)
             fprintf(stderr,
                     "flux %s: interrupt sent to the tasks; once more within 2 s kills them\n",
                     rc->c->name);
@@ -406,27 +315,68 @@ static void print_tasks(struct runclient *rc, const json_t *status)
     }
 }
 
+/* Everything is known: of a job also what its service says. */
+static void conclude(struct runclient *rc, const struct job_ended *e)
+{
+    const char *text = e && e->text ? e->text : rc->text;
+    int code = e ? e->code : rc->res ? rc->res->code : CMD_FAIL;
+
+    cmd_progress_end(rc->c);
+    if (e && e->error)
+        code = cmd_error(rc->c, "job %" PRIu64 ": %s", rc->id, e->text ? e->text : "it is gone");
+    else if (rc->cancelled_by)
+        code = 128 + rc->cancelled_by;
+    else if (text && rc->job)
+        cmd_error(rc->c, "job %" PRIu64 ": %s", rc->id, text);
+    else if (text)
+        cmd_error(rc->c, "%s", text);
+    else if (code && rc->res)
+        print_tasks(rc, rc->res->status);
+    finish(rc, code);
+}
+
+static void wait_cb(flux_future_t *f, void *arg)
+{
+    struct runclient *rc = arg;
+    const json_t *page;
+    struct job_ended e = {0};
+    errmsg_t err;
+
+    if (!rc->result) /* the stream has what comes before the end */
+        return;
+    if (flux_job_wait_get(f, &page, &err) < 0 || flux_job_wait_at(page, 0, &e, &err) < 0)
+        stop(rc, cmd_error(rc->c, "%s", err.text));
+    else
+        conclude(rc, &e);
+}
+
+static void stream_over(struct runclient *rc)
+{
+    rc->result = true;
+    taskout_finish(rc->out);
+    if (!rc->job)
+        conclude(rc, NULL);
+    else if (flux_future_ready(rc->wait))
+        wait_cb(rc->wait, rc);
+}
+
 static void on_result(struct runclient *rc, const char *json, size_t len)
 {
-    struct wrexec_result res = {0};
+    static const struct wrexec_result none;
     errmsg_t err;
-    json_t *obj = flux_schema_decode(&wrexec_result_schema, json, len, &res, &err);
 
-    flush_lines(rc);
-    if (!obj) {
+    if (!(rc->res = malloc(sizeof(*rc->res)))) {
+        stop(rc, cmd_error(rc->c, "out of memory"));
+        return;
+    }
+    *rc->res = none;
+    rc->res_owner = flux_schema_decode(&wrexec_result_schema, json, len, rc->res, &err);
+    if (!rc->res_owner) {
         stop(rc, cmd_error(rc->c, "%s", err.text));
         return;
     }
-    if (res.text)
-        cmd_error(rc->c, "job %" PRIu64 ": %s", rc->id, res.text);
-    else if (res.code)
-        print_tasks(rc, res.status);
-    rc->finished = true;
-    rc->code = res.code;
-    json_decref(obj);
-    /* The loop goes on while output waits for its reader. */
-    if (buf_len(rc->out[0].buf) == 0 && buf_len(rc->out[1].buf) == 0)
-        stop(rc, rc->code);
+    rc->text = rc->res->text ? strdup(rc->res->text) : NULL;
+    stream_over(rc);
 }
 
 static void on_notice(struct runclient *rc, const char *json, size_t len)
@@ -448,8 +398,10 @@ static void on_notice(struct runclient *rc, const char *json, size_t len)
     if (!rc->started) {
         rc->started = true;
         rc->id = n.id;
-        if (n.ranks && rc->p->label_rank)
-            rc->ranks = idset_parse(n.ranks, NULL);
+        flux_watcher_stop(rc->tell);
+        cmd_progress_end(rc->c);
+        if (n.ranks && rc->label_rank && (rc->ranks = idset_parse(n.ranks, NULL)))
+            taskout_set_ranks(rc->out, rc->ranks);
         if (rc->pending_signal)
             forward(rc, rc->pending_signal);
         if (rc->reads)
@@ -465,6 +417,10 @@ static void response_cb(flux_future_t *f, void *arg)
     const void *data;
     size_t len;
 
+    if (rc->job && flux_future_errnum(f) == ENOENT) {
+        stream_over(rc);
+        return;
+    }
     if (flux_future_errnum(f) || !msg) {
         stop(rc, cmd_error(rc->c, "%s", flux_future_error(f)));
         return;
@@ -476,15 +432,15 @@ static void response_cb(flux_future_t *f, void *arg)
         on_notice(rc, data, len);
     else
         on_result(rc, data, len);
-    if (!rc->finished)
+    if (!rc->result && !rc->finished)
         flux_future_next(f);
 }
 
 /* --- the whole --- */
 
-static flux_future_t *send_request(struct runclient *rc, struct wrexec_run *run)
+static flux_future_t *send_request(struct runclient *rc, const struct runclient_params *p,
+                                   struct wrexec_run *run)
 {
-    const struct runclient_params *p = rc->p;
     struct jobreq req = {0};
     char *json = flux_schema_encode(&wrexec_run_schema, run);
     char *strings = jobreq_strings(p->fixed, p->argv, p->env, &req);
@@ -506,13 +462,13 @@ static flux_future_t *send_request(struct runclient *rc, struct wrexec_run *run)
     return f;
 }
 
-static int run_detached(struct runclient *rc, flux_future_t *f)
+static int run_detached(struct runclient *rc, flux_future_t *f, bool print)
 {
     struct wrexec_notice n = {0};
 
     if (cmd_wait_struct(rc->c, f, -1., "the job to be started", &wrexec_notice_schema, &n) < 0)
         return CMD_FAIL;
-    if (rc->p->print_id)
+    if (print)
         printf("%" PRIu64 "\n", n.id);
     return CMD_OK;
 }
@@ -527,13 +483,71 @@ static int run_attached(struct runclient *rc, flux_future_t *f)
         if ((w[i] = flux_signal_watcher_create(r, signals[i].signum, signals[i].cb, rc)))
             flux_watcher_start(w[i]);
     rc->code = CMD_FAIL;
-    if (flux_future_then(f, -1., response_cb, rc) < 0)
+    if (flux_future_then(f, -1., response_cb, rc) < 0 ||
+        (rc->wait && flux_future_then(rc->wait, -1., wait_cb, rc) < 0))
         cmd_error(rc->c, "out of memory");
     else if (flux_run(rc->h) < 0 && !rc->finished)
         cmd_error(rc->c, "the connection to the broker was lost");
     for (size_t i = 0; i < NSIGNALS; i++)
         flux_watcher_destroy(w[i]);
     return rc->code;
+}
+
+static void clear(struct runclient *rc)
+{
+    flux_future_destroy(rc->wait);
+    flux_watcher_destroy(rc->in);
+    flux_watcher_destroy(rc->tell);
+    taskout_destroy(rc->out);
+    for (int i = 0; i < 2; i++) {
+        outsink_destroy(rc->sink[i]);
+        if (rc->opened[i] >= 0)
+            close(rc->opened[i]);
+    }
+    idset_destroy(rc->ranks);
+    json_decref(rc->res_owner);
+    free(rc->res);
+    free(rc->text);
+}
+
+/* On a terminal: that nothing happens, and how to end that. */
+static void tell_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct runclient *rc = arg;
+
+    if (is_waiting(rc))
+        cmd_progress(rc->c, "flux %s: job %" PRIu64 " waits (flux jobs --why); ^C cancels it",
+                     rc->c->name, rc->id);
+}
+
+static void tell_when_waiting(struct runclient *rc)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    cmd_progress(rc->c, "%s", ""); /* time runs from now on */
+    if ((rc->tell = flux_timer_create(flux_get_reactor(rc->h), tell_cb, rc)))
+        flux_timer_start(rc->tell, TELL_WAITING, TELL_WAITING);
+}
+
+int runclient_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads)
+{
+    struct runclient rc = {.c = c, .h = h, .id = id, .job = true, .reads = reads};
+    struct wrexec_listen listen = {.id = id, .window = WREXEC_CLIENT_WINDOW, .input = reads};
+    flux_future_t *f = NULL;
+    int code = CMD_FAIL;
+    char text[24];
+
+    f = flux_rpc_struct(h, "wrexec.listen", &wrexec_listen_schema, &listen, 0, FLUX_MSGF_STREAMING);
+    rc.wait = flux_job_wait(h, id_text(&rc, text));
+    if (!f || !rc.wait) {
+        cmd_error(c, "out of memory");
+    } else if (open_output(&rc, label, NULL) == 0) {
+        tell_when_waiting(&rc);
+        code = run_attached(&rc, f);
+    }
+    flux_future_destroy(f);
+    clear(&rc);
+    return code;
 }
 
 void runclient_standard_fds(void)
@@ -549,7 +563,8 @@ void runclient_standard_fds(void)
 
 int runclient(struct cmd *c, const struct runclient_params *p)
 {
-    struct runclient rc = {.c = c, .p = p};
+    const char *const paths[2] = {p->out_path, p->err_path};
+    struct runclient rc = {.c = c, .label_rank = p->label_rank};
     struct wrexec_run run = p->run;
     flux_future_t *f = NULL;
     int code = CMD_FAIL;
@@ -560,32 +575,18 @@ int runclient(struct cmd *c, const struct runclient_params *p)
     if (!run.input)
         run.input = "first";
     if (!p->fixed[WIRE_S_IN]) {
-        rc.reads = !run.detach && strcmp(run.input, "none") != 0 && stdin_useful();
+        rc.reads = !run.detach && strcmp(run.input, "none") != 0 && runclient_stdin_useful();
         if (!rc.reads)
             run.input = "none";
     }
-    if (p->label && !(rc.lines = hmap_create_u64(free_line))) {
-        cmd_error(c, "out of memory");
-        goto out;
+    if (open_output(&rc, p->label, paths) == 0) {
+        if (!(f = send_request(&rc, p, &run)))
+            cmd_error(c, "out of memory");
+        else
+            code = run.detach ? run_detached(&rc, f, p->print_id) : run_attached(&rc, f);
     }
-    if (sink_open(&rc, &rc.out[0], STDOUT_FILENO, p->out_path) < 0 ||
-        sink_open(&rc, &rc.out[1], STDERR_FILENO, p->err_path) < 0)
-        goto out;
-    if (!(f = send_request(&rc, &run)))
-        cmd_error(c, "out of memory");
-    else
-        code = run.detach ? run_detached(&rc, f) : run_attached(&rc, f);
-out:
     flux_future_destroy(f);
-    flux_watcher_destroy(rc.in);
-    for (int i = 0; i < 2; i++) {
-        flux_watcher_destroy(rc.out[i].w);
-        buf_destroy(rc.out[i].buf);
-        if (rc.out[i].fd > STDERR_FILENO)
-            close(rc.out[i].fd);
-    }
-    hmap_destroy(rc.lines);
-    idset_destroy(rc.ranks);
+    clear(&rc);
     return code;
 }
 

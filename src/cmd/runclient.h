@@ -26,8 +26,14 @@ struct runclient_params {
  * takes its number. */
 void runclient_standard_fds(void);
 
+/* Is there anything to read from standard input?  What reads /dev/null needs no messages for it. */
+bool runclient_stdin_useful(void);
+
 /* Run it to its end.  The exit code for the command; sentences were printed. */
 int runclient(struct cmd *c, const struct runclient_params *p);
+/* Follow the job that was submitted with JOB_FLAG_CLIENT to its end; `reads`: pass standard input
+ * on.  Its exit code, or CMD_FAIL after a sentence. */
+int runclient_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads);
 
 /* The client's environment with changes: "NAME=VALUE" sets, "-NAME" removes, "NAME" takes the
  * client's own value over (nothing when it has none).  `v` begins as a copy of environ.  -1 after

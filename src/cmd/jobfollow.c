@@ -1,0 +1,458 @@
+/* jobfollow.c - jobs that are followed to their end.
+ *
+ * Output is the value job.ID.output, which only grows: records "TASK STREAM LENGTH\n" with LENGTH
+ * bytes behind each.  A watch brings what is new.
+ *
+ *    a job                      is over when
+ *    without output             job.wait has told its end
+ *    with output                that; and our broker has seen the store as it was then (an empty
+ *                               commit says so); and as many bytes came as the value then has
+ *
+ * The service tells the end after the last output was committed, so nothing is missing; and
+ * nothing waits for a change that will not come.
+ *
+ * Failure: a job that is not there (any more) ends with an error in struct job_ended; the store or
+ * service that cannot be reached ends all.
+ */
+#include "config.h"
+#include "jobfollow.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libjob/job.h"
+#include "libkvs/kvs.h"
+#include "libutil/hmap.h"
+#include "libutil/list.h"
+#include "taskout.h"
+
+#define HEAD_MAX 48
+
+struct followed {
+    jobfollow_t *jf;
+    uint64_t id;
+    char prefix[24];
+    taskout_t *out;
+    flux_future_t *watch;
+    flux_future_t *size; /* of all its output, once it has ended */
+    uint64_t seen, total;
+    bool total_known;
+    /* record at hand */
+    char head[HEAD_MAX];
+    size_t nhead;
+    uint32_t task, stream;
+    uint64_t left;
+    /* end */
+    bool has_ended;
+    struct job_ended ended;
+    char *result, *text;   /* copies for `ended` */
+    struct list_node node; /* waits for the commit */
+};
+
+struct jobfollow {
+    struct cmd *c;
+    flux_t *h;
+    int flags;
+    struct jobfollow_cb cb;
+    hmap_t *jobs; /* id -> struct followed */
+    idset_t *ids;
+    outsink_t *sink[2];
+    flux_future_t *wait;
+    flux_future_t *commit;       /* under way for those in `committing` */
+    struct list_node committing; /* ended, and the commit was made after that */
+    struct list_node next;       /* ended since: for the next commit */
+    bool stopped;
+    int errnum;
+};
+
+static void stop(jobfollow_t *jf, int errnum)
+{
+    jf->stopped = true;
+    if (!jf->errnum)
+        jf->errnum = errnum;
+    flux_reactor_stop(flux_get_reactor(jf->h), 0);
+}
+
+static void fail(jobfollow_t *jf, const char *text)
+{
+    cmd_error(jf->c, "%s", text);
+    stop(jf, EIO);
+}
+
+static void sink_failed(void *arg, int errnum)
+{
+    jobfollow_t *jf = arg;
+
+    if (errnum != EPIPE)
+        cmd_error(jf->c, "cannot write output: %s", strerror(errnum));
+    stop(jf, errnum);
+}
+
+static bool all_written(const jobfollow_t *jf)
+{
+    return !jf->sink[0] || (outsink_waiting(jf->sink[0]) == 0 && outsink_waiting(jf->sink[1]) == 0);
+}
+
+static void sink_drained(void *arg)
+{
+    jobfollow_t *jf = arg;
+
+    if (hmap_count(jf->jobs) == 0 && all_written(jf))
+        stop(jf, 0);
+}
+
+static void followed_destroy(void *arg)
+{
+    struct followed *j = arg;
+
+    flux_future_destroy(j->watch);
+    flux_future_destroy(j->size);
+    taskout_destroy(j->out);
+    list_remove(&j->node);
+    free(j->result);
+    free(j->text);
+    free(j);
+}
+
+jobfollow_t *jobfollow_create(struct cmd *c, flux_t *h, int flags, const struct jobfollow_cb *cb)
+{
+    const struct outsink_cb scb = {sink_failed, sink_drained, NULL};
+    jobfollow_t *jf = calloc(1, sizeof(*jf));
+
+    if (!jf) {
+        cmd_error(c, "out of memory");
+        return NULL;
+    }
+    jf->c = c;
+    jf->h = h;
+    jf->flags = flags;
+    jf->cb = *cb;
+    list_init(&jf->committing);
+    list_init(&jf->next);
+    jf->jobs = hmap_create_u64(followed_destroy);
+    jf->ids = idset_create();
+    for (int i = 0; i < 2 && flags & JOBFOLLOW_OUTPUT; i++) {
+        struct outsink_cb own = scb;
+
+        own.arg = jf;
+        jf->sink[i] =
+            outsink_create(flux_get_reactor(h), i == 0 ? STDOUT_FILENO : STDERR_FILENO, &own);
+    }
+    if (!jf->jobs || !jf->ids || (flags & JOBFOLLOW_OUTPUT && (!jf->sink[0] || !jf->sink[1]))) {
+        cmd_error(c, "out of memory");
+        jobfollow_destroy(jf);
+        return NULL;
+    }
+    return jf;
+}
+
+void jobfollow_destroy(jobfollow_t *jf)
+{
+    int saved = errno;
+
+    if (!jf)
+        return;
+    flux_future_destroy(jf->wait);
+    flux_future_destroy(jf->commit);
+    hmap_destroy(jf->jobs);
+    idset_destroy(jf->ids);
+    outsink_destroy(jf->sink[0]);
+    outsink_destroy(jf->sink[1]);
+    free(jf);
+    errno = saved;
+}
+
+size_t jobfollow_count(const jobfollow_t *jf)
+{
+    return hmap_count(jf->jobs);
+}
+
+/* --- output --- */
+
+/* "TASK STREAM LENGTH" */
+static int parse_head(struct followed *j)
+{
+    char *end;
+    unsigned long long n[3];
+    const char *p = j->head;
+
+    j->head[j->nhead] = '\0';
+    for (int i = 0; i < 3; i++) {
+        if (*p < '0' || *p > '9')
+            return -1;
+        errno = 0;
+        n[i] = strtoull(p, &end, 10);
+        if (errno || *end != (i < 2 ? ' ' : '\0'))
+            return -1;
+        p = end + 1;
+    }
+    if (n[0] > UINT32_MAX || n[1] < 1 || n[1] > 2)
+        return -1;
+    j->task = (uint32_t)n[0];
+    j->stream = (uint32_t)n[1];
+    j->left = n[2];
+    j->nhead = 0;
+    return 0;
+}
+
+static int take_output(struct followed *j, const char *p, size_t len)
+{
+    while (len > 0) {
+        if (j->left > 0) {
+            size_t n = len < j->left ? len : (size_t)j->left;
+
+            taskout_write(j->out, j->task, j->stream, p, n);
+            j->left -= n;
+            p += n;
+            len -= n;
+            continue;
+        }
+        len--;
+        if (*p == '\n') {
+            if (parse_head(j) < 0)
+                return -1;
+            p++;
+        } else if (j->nhead == HEAD_MAX - 1) {
+            return -1;
+        } else {
+            j->head[j->nhead++] = *p++;
+        }
+    }
+    return 0;
+}
+
+/* It has ended, and what it wrote was shown. */
+static void job_over(struct followed *j)
+{
+    jobfollow_t *jf = j->jf;
+    struct job_ended e = j->ended;
+
+    if (j->out)
+        taskout_finish(j->out);
+    hmap_take_u64(jf->jobs, j->id);
+    jf->cb.ended(jf->cb.arg, &e);
+    followed_destroy(j);
+    sink_drained(jf);
+}
+
+static void check_over(struct followed *j)
+{
+    if (j->has_ended && j->total_known && j->seen >= j->total)
+        job_over(j);
+}
+
+static void watch_cb(flux_future_t *f, void *arg)
+{
+    struct followed *j = arg;
+    jobfollow_t *jf = j->jf;
+    const char *data;
+    errmsg_t err;
+    size_t len;
+
+    if (!flux_kvs_watch_absent(f)) {
+        if (flux_kvs_lookup_get(f, &data, &len, &err) < 0) {
+            fail(jf, err.text);
+            return;
+        }
+        if (flux_kvs_watch_whole(f) && j->seen > 0) {
+            j->seen = 0;
+            j->left = 0;
+            j->nhead = 0;
+        }
+        if (take_output(j, data, len) < 0) {
+            cmd_error(jf->c, "the output of job %" PRIu64 " in the key-value store is damaged",
+                      j->id);
+            stop(jf, EPROTO);
+            return;
+        }
+        j->seen += len;
+        if (len > 0 && jf->cb.output)
+            jf->cb.output(jf->cb.arg, j->id);
+    }
+    if (jf->stopped)
+        return;
+    flux_future_next(f);
+    check_over(j);
+}
+
+/* --- the end --- */
+
+static struct list_node *list_take(struct list_node *head)
+{
+    struct list_node *n = list_first(head);
+
+    if (n)
+        list_remove(n);
+    return n;
+}
+
+static void size_cb(flux_future_t *f, void *arg)
+{
+    struct followed *j = arg;
+    struct flux_kvs_info info;
+    errmsg_t err;
+
+    if (flux_kvs_lookup_get_info(f, &info, &err) == 0) {
+        j->total = info.size;
+    } else if (errno != ENOENT) {
+        fail(j->jf, err.text);
+        return;
+    }
+    j->total_known = true;
+    check_over(j);
+}
+
+static void commit_start(jobfollow_t *jf);
+
+static void commit_cb(flux_future_t *f, void *arg)
+{
+    jobfollow_t *jf = arg;
+    struct list_node *n;
+    errmsg_t err;
+
+    if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0) {
+        fail(jf, err.text);
+        return;
+    }
+    while ((n = list_take(&jf->committing))) {
+        struct followed *j = list_entry(n, struct followed, node);
+        char key[FLUX_JOB_KEY_MAX];
+
+        j->size = flux_kvs_lookup(jf->h, NULL, flux_job_key(j->id, "output", key, sizeof(key)),
+                                  FLUX_KVS_INFO, NULL);
+        if (!j->size || flux_future_then(j->size, -1., size_cb, j) < 0) {
+            fail(jf, "out of memory");
+            return;
+        }
+    }
+    flux_future_destroy(jf->commit);
+    jf->commit = NULL;
+    commit_start(jf);
+}
+
+/* So that this broker knows the store as it was when these jobs ended. */
+static void commit_start(jobfollow_t *jf)
+{
+    struct list_node *n;
+
+    if (jf->commit || list_empty(&jf->next))
+        return;
+    while ((n = list_take(&jf->next)))
+        list_append(&jf->committing, n);
+    jf->commit = flux_kvs_commit(jf->h, NULL, NULL);
+    if (!jf->commit || flux_future_then(jf->commit, -1., commit_cb, jf) < 0)
+        fail(jf, "out of memory");
+}
+
+static int job_ended(jobfollow_t *jf, const struct job_ended *e)
+{
+    struct followed *j = hmap_get_u64(jf->jobs, e->id);
+
+    if (!j || j->has_ended)
+        return 0;
+    if ((e->result && !(j->result = strdup(e->result))) ||
+        (e->text && !(j->text = strdup(e->text))))
+        return -1;
+    j->ended = *e;
+    j->ended.result = j->result;
+    j->ended.text = j->text;
+    j->has_ended = true;
+    if (!j->out || e->error) {
+        j->total_known = true;
+        check_over(j);
+    } else {
+        list_append(&jf->next, &j->node);
+        commit_start(jf);
+    }
+    return 0;
+}
+
+static void wait_cb(flux_future_t *f, void *arg)
+{
+    jobfollow_t *jf = arg;
+    const json_t *page;
+    errmsg_t err;
+
+    if (flux_job_wait_get(f, &page, &err) < 0) {
+        if (errno != ENODATA)
+            fail(jf, err.text);
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(page) && !jf->stopped; i++) {
+        struct job_ended e = {0};
+
+        if (flux_job_wait_at(page, i, &e, &err) < 0)
+            fail(jf, err.text);
+        else if (job_ended(jf, &e) < 0)
+            fail(jf, "out of memory");
+    }
+    if (!jf->stopped)
+        flux_future_next(f);
+}
+
+/* --- the whole --- */
+
+int jobfollow_add(jobfollow_t *jf, uint64_t id)
+{
+    struct taskout_params p = {.label = jf->flags & (JOBFOLLOW_LABEL | JOBFOLLOW_LABEL_ID)};
+    struct followed *j = NULL;
+    char key[FLUX_JOB_KEY_MAX];
+
+    if (id > IDSET_MAX)
+        return cmd_error(jf->c, "%" PRIu64 " is no job's id", id), -1;
+    if (hmap_get_u64(jf->jobs, id))
+        return 0;
+    if (!(j = calloc(1, sizeof(*j))))
+        goto nomem;
+    j->jf = jf;
+    j->id = id;
+    list_init(&j->node);
+    if (jf->flags & JOBFOLLOW_LABEL_ID) {
+        snprintf(j->prefix, sizeof(j->prefix), "%" PRIu64 ".", id);
+        p.prefix = j->prefix;
+    }
+    if (jf->flags & JOBFOLLOW_OUTPUT) {
+        j->out = taskout_create(&p, jf->sink[0], jf->sink[1]);
+        j->watch = flux_kvs_watch(jf->h, NULL, flux_job_key(id, "output", key, sizeof(key)),
+                                  FLUX_KVS_WATCH_APPEND);
+        if (!j->out || !j->watch || flux_future_then(j->watch, -1., watch_cb, j) < 0)
+            goto nomem;
+    }
+    if (idset_set(jf->ids, (uint32_t)id) < 0 || hmap_put_u64(jf->jobs, id, j) < 0)
+        goto nomem;
+    return 0;
+nomem:
+    if (j)
+        followed_destroy(j);
+    return cmd_error(jf->c, "out of memory"), -1;
+}
+
+void jobfollow_stop(jobfollow_t *jf)
+{
+    stop(jf, 0);
+}
+
+int jobfollow_run(jobfollow_t *jf)
+{
+    char *ids = NULL;
+
+    if (hmap_count(jf->jobs) == 0)
+        return 0;
+    signal(SIGPIPE, SIG_IGN);
+    if (!(ids = idset_format(jf->ids, 0)) || !(jf->wait = flux_job_wait(jf->h, ids)) ||
+        flux_future_then(jf->wait, -1., wait_cb, jf) < 0) {
+        free(ids);
+        return cmd_error(jf->c, "out of memory"), -1;
+    }
+    free(ids);
+    fflush(stdout);
+    if (flux_run(jf->h) < 0 && !jf->stopped)
+        return cmd_error(jf->c, "the connection to the broker was lost"), -1;
+    errno = jf->errnum;
+    return jf->errnum ? -1 : 0;
+}
