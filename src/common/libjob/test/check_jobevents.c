@@ -1,0 +1,387 @@
+/* check_jobevents.c - event logs, and the states that they lead to. */
+#include "config.h"
+#include <check.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libjob/events.h"
+#include "libjob/job_wire.h"
+#include "libjob/jobstate.h"
+
+static struct job_event event(enum job_event_type type)
+{
+    return (struct job_event){.timestamp = 1763719200.123456,
+                              .event = type,
+                              .priority = 77,
+                              .userid = 1000,
+                              .flags = 1,
+                              .urgency = 31,
+                              .severity = 3,
+                              .status = 256,
+                              .type = "cancel",
+                              .note = "so \"it\" is\n",
+                              .description = "afterok:12"};
+}
+
+START_TEST(round_trip)
+{
+    strbuf_t *sb = strbuf_create(0);
+    struct job_log log;
+    struct job_event ev;
+    errmsg_t err = {""};
+
+    for (int i = 1; i < JOB_EV_TYPES; i++) {
+        ev = event((enum job_event_type)i);
+        ck_assert_msg(job_event_write(sb, &ev) == 0, "%s", job_event_name(ev.event));
+    }
+    job_log_init(&log, strbuf_str(sb), strbuf_len(sb));
+    for (int i = 1; i < JOB_EV_TYPES; i++) {
+        ck_assert_msg(job_log_next(&log, &ev, &err) == 1, "%s", err.text);
+        ck_assert_int_eq(ev.event, i);
+        ck_assert_str_eq(ev.name, job_event_name((enum job_event_type)i));
+        ck_assert_double_eq_tol(ev.timestamp, 1763719200.123456, 1e-6);
+        if (i == JOB_EV_SUBMIT || i == JOB_EV_URGENCY)
+            ck_assert_int_eq(ev.urgency, 31);
+        if (i == JOB_EV_SUBMIT || i == JOB_EV_URGENCY || i == JOB_EV_EXCEPTION)
+            ck_assert_uint_eq(ev.userid, 1000);
+        if (i == JOB_EV_SUBMIT)
+            ck_assert_uint_eq(ev.flags, 1);
+        if (i == JOB_EV_DEP_ADD || i == JOB_EV_DEP_REMOVE)
+            ck_assert_str_eq(ev.description, "afterok:12");
+        if (i == JOB_EV_PRIORITY)
+            ck_assert_int_eq(ev.priority, 77);
+        if (i == JOB_EV_FINISH)
+            ck_assert_int_eq(ev.status, 256);
+        if (i == JOB_EV_EXCEPTION) {
+            ck_assert_str_eq(ev.type, "cancel");
+            ck_assert_str_eq(ev.note, "so \"it\" is\n");
+            ck_assert_int_eq(ev.severity, 3);
+        }
+    }
+    ck_assert_int_eq(job_log_next(&log, &ev, &err), 0);
+    job_log_done(&log);
+    strbuf_destroy(sb);
+}
+END_TEST
+
+START_TEST(other_events)
+{
+    strbuf_t *sb = strbuf_create(0);
+    struct job_event ev = {.event = JOB_EV_OTHER, .name = "memo"}, back;
+    struct job_log log;
+    errmsg_t err = {""};
+
+    ck_assert_int_eq(job_event_write(sb, &ev), 0);
+    ck_assert_str_eq(strbuf_str(sb), "{\"timestamp\":0.000000,\"name\":\"memo\"}\n");
+    ev.context = json_loads("{\"uri\":[1]}", 0, NULL);
+    ck_assert_int_eq(job_event_write(sb, &ev), 0);
+    job_log_init(&log, strbuf_str(sb), strbuf_len(sb));
+    ck_assert_int_eq(job_log_next(&log, &back, &err), 1);
+    ck_assert_ptr_null(back.context);
+    ck_assert_int_eq(job_log_next(&log, &back, &err), 1);
+    ck_assert_int_eq(back.event, JOB_EV_OTHER);
+    ck_assert_str_eq(back.name, "memo");
+    ck_assert(json_equal(back.context, ev.context));
+    job_log_done(&log);
+    json_decref(ev.context);
+    ev.context = json_integer(1);
+    ck_assert_int_eq(job_event_write(sb, &ev), -1);
+    json_decref(ev.context);
+    strbuf_destroy(sb);
+}
+END_TEST
+
+START_TEST(refused_writes)
+{
+    strbuf_t *sb = strbuf_create(0);
+    struct job_event ev = event(JOB_EV_EXCEPTION);
+
+    ev.type = NULL;
+    ck_assert_int_eq(job_event_write(sb, &ev), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    ev.type = "";
+    ck_assert_int_eq(job_event_write(sb, &ev), -1);
+    ev = event(JOB_EV_EXCEPTION);
+    ev.severity = 8;
+    ck_assert_int_eq(job_event_write(sb, &ev), -1);
+    ev = event(JOB_EV_EXCEPTION);
+    ev.note = "\xff";
+    ck_assert_int_eq(job_event_write(sb, &ev), -1);
+    ev = event(JOB_EV_START);
+    ev.timestamp = -1;
+    ck_assert_int_eq(job_event_write(sb, &ev), -1);
+    ev.timestamp = 1e300;
+    ck_assert_int_eq(job_event_write(sb, &ev), -1);
+    ev = event(JOB_EV_OTHER);
+    ck_assert_int_eq(job_event_write(sb, &ev), -1);
+    ev.name = "a b";
+    ck_assert_int_eq(job_event_write(sb, &ev), -1);
+    ck_assert_uint_eq(strbuf_len(sb), 0);
+    strbuf_destroy(sb);
+}
+END_TEST
+
+static const char *const bad_lines[] = {
+    "",
+    "{}",
+    "[]",
+    "x",
+    "{\"timestamp\":1,\"name\":\"start\"",
+    "{\"timestamp\":1}",
+    "{\"name\":\"start\"}",
+    "{\"timestamp\":\"1\",\"name\":\"start\"}",
+    "{\"timestamp\":-1,\"name\":\"start\"}",
+    "{\"timestamp\":1,\"name\":1}",
+    "{\"timestamp\":1,\"name\":\"\"}",
+    "{\"timestamp\":1,\"name\":\"a b\"}",
+    "{\"timestamp\":1,\"name\":\"start\",\"context\":[]}",
+    "{\"timestamp\":1,\"name\":\"start\",\"context\":{\"a\":1}}",
+    "{\"timestamp\":1,\"name\":\"start\",\"more\":1}",
+    "{\"timestamp\":1,\"timestamp\":1,\"name\":\"start\"}",
+    "{\"timestamp\":1,\"name\":\"submit\"}",
+    "{\"timestamp\":1,\"name\":\"submit\",\"context\":{\"userid\":1,\"urgency\":16}}",
+    "{\"timestamp\":1,\"name\":\"submit\",\"context\":{\"userid\":1,\"urgency\":32,\"flags\":0}}",
+    "{\"timestamp\":1,\"name\":\"submit\",\"context\":{\"userid\":-1,\"urgency\":1,\"flags\":0}}",
+    "{\"timestamp\":1,\"name\":\"finish\",\"context\":{\"status\":\"0\"}}",
+    "{\"timestamp\":1,\"name\":\"finish\",\"context\":{\"status\":99999999999}}",
+    "{\"timestamp\":1,\"name\":\"exception\",\"context\":{\"severity\":0}}",
+    "{\"timestamp\":1,\"name\":\"exception\",\"context\":{\"type\":\"a\"}}",
+    "{\"timestamp\":1,\"name\":\"exception\",\"context\":{\"type\":\"\",\"severity\":0}}",
+    "{\"timestamp\":1,\"name\":\"exception\",\"context\":{\"type\":\"a\",\"severity\":-1}}",
+    "{\"timestamp\":1,\"name\":\"exception\",\"context\":{\"type\":\"a\",\"severity\":8}}",
+};
+
+START_TEST(refused_lines)
+{
+    struct job_event ev;
+    struct job_log log;
+    errmsg_t err = {""};
+    char text[300];
+    int n;
+
+    ck_assert_ptr_null(job_event_read(bad_lines[_i], strlen(bad_lines[_i]), &ev, &err));
+    ck_assert_int_eq(errno, EPROTO);
+    ck_assert(err.text[0]);
+    n = snprintf(text, sizeof(text), "{\"timestamp\":1,\"name\":\"start\"}\n%s\n", bad_lines[_i]);
+    job_log_init(&log, text, (size_t)n);
+    ck_assert_int_eq(job_log_next(&log, &ev, &err), 1);
+    ck_assert_int_eq(job_log_next(&log, &ev, &err), -1);
+    ck_assert(!strncmp(err.text, "line 2: ", 8));
+    job_log_done(&log);
+}
+END_TEST
+
+START_TEST(no_newline)
+{
+    struct job_event ev;
+    struct job_log log;
+    errmsg_t err = {""};
+
+    job_log_init(&log, "{\"timestamp\":1,\"name\":\"start\"}", 30);
+    ck_assert_int_eq(job_log_next(&log, &ev, &err), -1);
+    ck_assert_int_eq(errno, EPROTO);
+    job_log_init(&log, "", 0);
+    ck_assert_int_eq(job_log_next(&log, &ev, &err), 0);
+}
+END_TEST
+
+/* --- states --- */
+
+/* Logs in short: s submit, + - dependency, d depend, p priority, u urgency, a alloc, r start,
+ * f finish with 0, F with exit code 3, K killed by SIGKILL, l release, e free, c clean, o other,
+ * x a fatal exception, C cancel, T timeout, w a warning. */
+static const struct {
+    const char *log;
+    enum job_state state;
+    enum job_result result;
+    int code;
+    const char *refused; /* of the last event; NULL: all are legal */
+} logs[] = {
+    {"", JOB_STATE_NEW, JOB_RESULT_NONE, 0, NULL},
+    {"s", JOB_STATE_DEPEND, JOB_RESULT_NONE, 0, NULL},
+    {"sd", JOB_STATE_PRIORITY, JOB_RESULT_NONE, 0, NULL},
+    {"sdp", JOB_STATE_SCHED, JOB_RESULT_NONE, 0, NULL},
+    {"sdpupp", JOB_STATE_SCHED, JOB_RESULT_NONE, 0, NULL},
+    {"sdpa", JOB_STATE_RUN, JOB_RESULT_NONE, 0, NULL},
+    {"sdpar", JOB_STATE_RUN, JOB_RESULT_NONE, 0, NULL},
+    {"sdparf", JOB_STATE_CLEANUP, JOB_RESULT_COMPLETED, 0, NULL},
+    {"s++--dpoarwoflecx", JOB_STATE_INACTIVE, JOB_RESULT_COMPLETED, 0,
+     "event 'exception' in state INACTIVE"},
+    {"sdparflec", JOB_STATE_INACTIVE, JOB_RESULT_COMPLETED, 0, NULL},
+    {"sdparFlec", JOB_STATE_INACTIVE, JOB_RESULT_FAILED, 3, NULL},
+    {"sdparKec", JOB_STATE_INACTIVE, JOB_RESULT_FAILED, 137, NULL},
+    {"sdparxKec", JOB_STATE_INACTIVE, JOB_RESULT_FAILED, 137, NULL},
+    {"sdparCKec", JOB_STATE_INACTIVE, JOB_RESULT_CANCELED, 137, NULL},
+    {"sdparCfec", JOB_STATE_INACTIVE, JOB_RESULT_CANCELED, 130, NULL},
+    {"sdparTKec", JOB_STATE_INACTIVE, JOB_RESULT_TIMEOUT, 124, NULL},
+    {"sdparfCec", JOB_STATE_INACTIVE, JOB_RESULT_COMPLETED, 0, NULL},
+    {"sdparTCKec", JOB_STATE_INACTIVE, JOB_RESULT_TIMEOUT, 124, NULL},
+    {"sdpaxec", JOB_STATE_INACTIVE, JOB_RESULT_FAILED, 1, NULL},
+    {"sdpaCrKec", JOB_STATE_INACTIVE, JOB_RESULT_CANCELED, 137, NULL},
+    {"sCc", JOB_STATE_INACTIVE, JOB_RESULT_CANCELED, 130, NULL},
+    {"s+xc", JOB_STATE_INACTIVE, JOB_RESULT_FAILED, 1, NULL},
+    {"sdCc", JOB_STATE_INACTIVE, JOB_RESULT_CANCELED, 130, NULL},
+    {"sdpCc", JOB_STATE_INACTIVE, JOB_RESULT_CANCELED, 130, NULL},
+    {"ss", JOB_STATE_DEPEND, JOB_RESULT_NONE, 0, "a second event 'submit'"},
+    {"d", JOB_STATE_NEW, JOB_RESULT_NONE, 0, "event 'depend' in state NEW"},
+    {"o", JOB_STATE_NEW, JOB_RESULT_NONE, 0, "event 'memo' in state NEW"},
+    {"sa", JOB_STATE_DEPEND, JOB_RESULT_NONE, 0, "event 'alloc' in state DEPEND"},
+    {"s-", JOB_STATE_DEPEND, JOB_RESULT_NONE, 0,
+     "event 'dependency-remove' without 'dependency-add' before"},
+    {"s+--", JOB_STATE_DEPEND, JOB_RESULT_NONE, 0,
+     "event 'dependency-remove' when no dependency is left"},
+    {"s+d", JOB_STATE_DEPEND, JOB_RESULT_NONE, 0, "event 'depend' when 1 dependencies are left"},
+    {"sd+", JOB_STATE_PRIORITY, JOB_RESULT_NONE, 0, "event 'dependency-add' in state PRIORITY"},
+    {"sdpr", JOB_STATE_SCHED, JOB_RESULT_NONE, 0, "event 'start' in state SCHED"},
+    {"sdpCr", JOB_STATE_CLEANUP, JOB_RESULT_CANCELED, 130, "event 'start' without 'alloc' before"},
+    {"sdpaa", JOB_STATE_RUN, JOB_RESULT_NONE, 0, "a second event 'alloc'"},
+    {"sdparr", JOB_STATE_RUN, JOB_RESULT_NONE, 0, "a second event 'start'"},
+    {"sdpaf", JOB_STATE_RUN, JOB_RESULT_NONE, 0, "event 'finish' without 'start' before"},
+    {"sdparff", JOB_STATE_CLEANUP, JOB_RESULT_COMPLETED, 0, "a second event 'finish'"},
+    {"sdpare", JOB_STATE_RUN, JOB_RESULT_NONE, 0, "event 'free' in state RUN"},
+    {"sdparxe", JOB_STATE_CLEANUP, JOB_RESULT_FAILED, 1, "event 'free' without 'finish' before"},
+    {"sdparfc", JOB_STATE_CLEANUP, JOB_RESULT_COMPLETED, 0, "event 'clean' without 'free' before"},
+    {"sdpaxc", JOB_STATE_CLEANUP, JOB_RESULT_FAILED, 1, "event 'clean' without 'free' before"},
+    {"sdpaxl", JOB_STATE_CLEANUP, JOB_RESULT_FAILED, 1, "event 'release' without 'finish' before"},
+    {"sdparfee", JOB_STATE_CLEANUP, JOB_RESULT_COMPLETED, 0, "a second event 'free'"},
+    {"sdparfecc", JOB_STATE_INACTIVE, JOB_RESULT_COMPLETED, 0, "a second event 'clean'"},
+    {"sCe", JOB_STATE_CLEANUP, JOB_RESULT_CANCELED, 130, "event 'free' without 'alloc' before"},
+    {"sCp", JOB_STATE_CLEANUP, JOB_RESULT_CANCELED, 130, "event 'priority' in state CLEANUP"},
+    {"sdpau", JOB_STATE_RUN, JOB_RESULT_NONE, 0, "event 'urgency' in state RUN"},
+};
+
+static struct job_event short_event(char c)
+{
+    static const char letters[] = "s+-dpuarFlecxo";
+    static const enum job_event_type types[] = {
+        JOB_EV_SUBMIT,  JOB_EV_DEP_ADD, JOB_EV_DEP_REMOVE, JOB_EV_DEPEND, JOB_EV_PRIORITY,
+        JOB_EV_URGENCY, JOB_EV_ALLOC,   JOB_EV_START,      JOB_EV_FINISH, JOB_EV_RELEASE,
+        JOB_EV_FREE,    JOB_EV_CLEAN,   JOB_EV_EXCEPTION,  JOB_EV_OTHER};
+    const char *at = strchr(letters, c == 'f' || c == 'K'               ? 'F'
+                                     : c == 'C' || c == 'T' || c == 'w' ? 'x'
+                                                                        : c);
+    struct job_event ev = {.event = types[at - letters]};
+
+    ev.name = "memo";
+    ev.status = c == 'f' ? 0 : c == 'K' ? SIGKILL : 3 << 8;
+    ev.type = c == 'C' ? "cancel" : c == 'T' ? "timeout" : "exec";
+    ev.severity = c == 'w' ? 1 : 0;
+    return ev;
+}
+
+START_TEST(states)
+{
+    struct jobstate s = {0};
+    double t = 100;
+
+    for (const char *p = logs[_i].log; *p; p++, t++) {
+        struct job_event ev = short_event(*p);
+        struct jobstate before = s;
+        errmsg_t err = {""};
+        int rc;
+
+        ev.timestamp = t;
+        rc = jobstate_apply(&s, &ev, &err);
+        if (!p[1] && logs[_i].refused) {
+            ck_assert_int_eq(rc, -1);
+            ck_assert_int_eq(errno, EPROTO);
+            ck_assert_str_eq(err.text, logs[_i].refused);
+            ck_assert_mem_eq(&before, &s, sizeof(s));
+        } else {
+            ck_assert_msg(rc == 0, "%s: %s", logs[_i].log, err.text);
+        }
+    }
+    ck_assert_int_eq(s.state, logs[_i].state);
+    ck_assert_int_eq(jobstate_result(&s), logs[_i].result);
+    ck_assert_int_eq(jobstate_code(&s), logs[_i].code);
+}
+END_TEST
+
+START_TEST(times)
+{
+    struct jobstate s = {0};
+
+    for (size_t i = 0; i < 10; i++) {
+        struct job_event ev = short_event("s+-dparfec"[i]);
+        ev.timestamp = 1 + (double)i;
+        ck_assert_int_eq(jobstate_apply(&s, &ev, NULL), 0);
+    }
+    ck_assert_double_eq(s.t_submit, 1);
+    ck_assert_double_eq(s.t_depend, 4);
+    ck_assert_double_eq(s.t_run, 6);
+    ck_assert_double_eq(s.t_start, 7);
+    ck_assert_double_eq(s.t_cleanup, 8);
+    ck_assert_double_eq(s.t_inactive, 10);
+}
+END_TEST
+
+START_TEST(names)
+{
+    for (int i = 0; i < JOB_STATES; i++)
+        ck_assert_int_eq(job_state_parse(job_state_name((enum job_state)i)), i);
+    ck_assert_int_eq(job_state_parse("inactive"), JOB_STATE_INACTIVE);
+    ck_assert_int_eq(job_state_parse("x"), -1);
+    ck_assert_int_eq(job_state_parse(NULL), -1);
+    for (int i = 1; i < JOB_RESULTS; i++)
+        ck_assert_int_eq(job_result_parse(job_result_name((enum job_result)i)), i);
+    ck_assert_int_eq(job_result_parse(""), -1);
+    ck_assert_ptr_null(job_event_name(JOB_EV_OTHER));
+    ck_assert_ptr_null(job_event_name(JOB_EV_TYPES));
+    ck_assert_int_eq(job_status_code(0), 0);
+    ck_assert_int_eq(job_status_code(5 << 8), 5);
+    ck_assert_int_eq(job_status_code(SIGTERM), 143);
+}
+END_TEST
+
+START_TEST(error_lists)
+{
+    json_t *errors = NULL, *bad = json_loads("[[1,2],[1,0,\"x\"],[-1,2,\"x\"],[1,2,3],7]", 0, NULL);
+    uint64_t number;
+    int errnum;
+    const char *text;
+
+    ck_assert_int_eq(job_error_add(&errors, 7, ENOENT, "no"), 0);
+    ck_assert_int_eq(job_error_add(&errors, 8, EPERM, "not yours"), 0);
+    ck_assert_int_eq(job_error_add(&errors, 8, EPERM, "\xff"), -1);
+    ck_assert_int_eq(job_error_at(errors, 1, &number, &errnum, &text), 0);
+    ck_assert_uint_eq(number, 8);
+    ck_assert_int_eq(errnum, EPERM);
+    ck_assert_str_eq(text, "not yours");
+    ck_assert_int_eq(job_error_at(errors, 2, &number, &errnum, &text), -1);
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert_int_eq(job_error_at(NULL, 0, &number, &errnum, &text), -1);
+    for (size_t i = 0; i < json_array_size(bad); i++) {
+        ck_assert_int_eq(job_error_at(bad, i, &number, &errnum, &text), -1);
+        ck_assert_int_eq(errno, EPROTO);
+    }
+    json_decref(errors);
+    json_decref(bad);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("jobevents");
+    TCase *tc = tcase_create("all");
+    SRunner *sr;
+    int failed;
+
+    tcase_add_test(tc, round_trip);
+    tcase_add_test(tc, other_events);
+    tcase_add_test(tc, refused_writes);
+    tcase_add_loop_test(tc, refused_lines, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
+    tcase_add_test(tc, no_newline);
+    tcase_add_loop_test(tc, states, 0, sizeof(logs) / sizeof(logs[0]));
+    tcase_add_test(tc, times);
+    tcase_add_test(tc, names);
+    tcase_add_test(tc, error_lists);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}
