@@ -6,6 +6,7 @@
 
 #include "libjob/events.h"
 #include "libjob/jobstate.h"
+#include "libutil/strbuf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -26,6 +26,7 @@
 
 #include "events.h"
 #include "libflux/schema.h"
+#include "libutil/strbuf.h"
 #include "libutil/strutil.h"
 
 #define NAME_MAX_LEN 64
@@ -136,7 +137,7 @@ static bool has_context(const struct job_event *ev)
                                      : events[ev->event].context.fields[0].name != NULL;
 }
 
-int job_event_write(strbuf_t *sb, const struct job_event *ev)
+int job_event_write(struct strbuf *sb, const struct job_event *ev)
 {
     const char *name = ev->event == JOB_EV_OTHER ? ev->name : job_event_name(ev->event);
     size_t before = strbuf_len(sb);

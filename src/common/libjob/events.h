@@ -16,7 +16,8 @@
 #include <stdint.h>
 
 #include "libutil/errmsg.h"
-#include "libutil/strbuf.h"
+
+struct strbuf; /* libutil/strbuf.h */
 
 enum job_event_type {
     JOB_EV_OTHER = 0,  /* any other name; `context` has what came with it */
@@ -60,9 +61,9 @@ struct job_event {
 const char *job_event_name(enum job_event_type type);
 
 /* Append one line (with its newline) to `sb`.  -1 with EINVAL (a text that is missing or not UTF-8,
- * a severity above JOB_SEVERITY_MAX, a timestamp that is no finite number >= 0) or what strbuf says;
+ * a severity above JOB_SEVERITY_MAX, a timestamp that is no number >= 0) or what strbuf says;
  * then nothing was appended. */
-int job_event_write(strbuf_t *sb, const struct job_event *ev);
+int job_event_write(struct strbuf *sb, const struct job_event *ev);
 
 /* Read one line (without its newline), strictly.  What `ev` points at lives as long as the returned
  * object, which is to be json_decref'd.  NULL with EPROTO or ENOMEM and a sentence. */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobspec.h"
+#include "jobspec_build.h"
 
 /* Remembers that something failed, so that callers look once. */
 struct build {

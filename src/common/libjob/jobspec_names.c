@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "jobspec.h"
+#include "jobspec_build.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -10,6 +10,7 @@
 #include "libjob/events.h"
 #include "libjob/job_wire.h"
 #include "libjob/jobstate.h"
+#include "libutil/strbuf.h"
 
 static struct job_event event(enum job_event_type type)
 {
