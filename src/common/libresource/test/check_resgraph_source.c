@@ -1,0 +1,221 @@
+/* check_resgraph_source.c - where inventories come from: configuration in Lua, and hwloc. */
+#include "config.h"
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libresource/resgraph_hwloc.h"
+#include "libresource/resgraph_lua.h"
+
+static resgraph_t *load(const char *text, errmsg_t *err)
+{
+    return resgraph_from_lua_text(text, strlen(text), "test.lua", NULL, err);
+}
+
+START_TEST(lua_emulation)
+{
+    errmsg_t err = {""};
+    resgraph_t *g =
+        load("resource { nodes = 'node[0-4095]', cores = 16, sockets = 2, memory = '64G',"
+             " gpus = 1, properties = 'b,a', pools = { power = '1000 kW', lic = 3 },"
+             " emulate = true }",
+             &err);
+    char *text;
+
+    ck_assert_msg(g != NULL, "%s", err.text);
+    text = resgraph_format(g);
+    ck_assert_str_eq(text, "{\"nodes\":[{\"ranks\":\"0-4095\",\"hosts\":\"node[0-4095]\","
+                           "\"cores\":\"0-15\",\"gpus\":\"0\",\"memory\":65536,"
+                           "\"sockets\":[\"0-7\",\"8-15\"],\"properties\":[\"a\",\"b\"]}],"
+                           "\"pools\":[{\"name\":\"lic\",\"count\":3},"
+                           "{\"name\":\"power\",\"count\":1000,\"unit\":\"kW\"}],"
+                           "\"emulated\":true}");
+    free(text);
+    resgraph_destroy(g);
+}
+END_TEST
+
+START_TEST(lua_groups)
+{
+    errmsg_t err = {""};
+    resgraph_t *g = load("session { hosts = 'a', whatever = { 1, 2 } }\n"
+                         "resource { { nodes = 'n[0-1]', cores = 4 },"
+                         "           { nodes = 'fat1', cores = 3, sockets = 2, memory = 100 } }",
+                         &err);
+    struct resgraph_node n;
+
+    ck_assert_msg(g != NULL, "%s", err.text);
+    ck_assert_uint_eq(resgraph_nnodes(g), 3);
+    ck_assert(resgraph_node(g, 2, &n));
+    ck_assert_str_eq(n.host, "fat1");
+    ck_assert_uint_eq(n.memory, 100);
+    ck_assert_uint_eq(n.nsockets, 2);
+    ck_assert_uint_eq(idset_count(n.sockets[0]), 1);
+    ck_assert_uint_eq(idset_count(n.sockets[1]), 2);
+    resgraph_destroy(g);
+    g = load("resource { pools = { lic = 7 } }", &err);
+    ck_assert_msg(g != NULL, "%s", err.text);
+    ck_assert_uint_eq(resgraph_nnodes(g), 0);
+    resgraph_destroy(g);
+}
+END_TEST
+
+START_TEST(lua_refused)
+{
+    static const struct {
+        const char *text;
+        const char *word;
+        int errnum;
+    } tests[] = {
+        {"", "has no section", ENODATA},
+        {"resource { nodes = 'a' }", "cores is missing", EINVAL},
+        {"resource { cores = 3 }", "nodes is missing", EINVAL},
+        {"resource { emulate = true }", "no nodes", EINVAL},
+        {"resource { nodes = 'a', cores = 1.5 }", "cores must be a whole", EINVAL},
+        {"resource { nodes = 'a', cores = 70000 }", "65536", EINVAL},
+        {"resource { nodes = 'a', cores = 2, sockets = 3 }", "sockets", EINVAL},
+        {"resource { nodes = 'a', cores = 2, memory = 'lots' }", "memory", EINVAL},
+        {"resource { nodes = 'a', cores = 2, memory = -1 }", "memory", EINVAL},
+        {"resource { nodes = 'a[', cores = 2 }", "nodes", EINVAL},
+        {"resource { nodes = '', cores = 2 }", "no node", EINVAL},
+        {"resource { nodes = 'a', cores = 2, properties = 'x,,y' }", "property", EINVAL},
+        {"resource { nodes = 'a', cores = 2, color = 1 }", "color", EINVAL},
+        {"resource { nodes = 'a', xml = '/nowhere' }", "xml", EINVAL},
+        {"resource { { cores = 2 } }", "resource[1].nodes is missing", EINVAL},
+        {"resource { pools = { x = 'much' } }", "pool x", EINVAL},
+        {"resource { pools = { x = -4 } }", "pool x", EINVAL},
+        {"while true do end", "too long", EINVAL},
+    };
+
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        errmsg_t err = {""};
+
+        ck_assert_msg(!load(tests[i].text, &err), "%s", tests[i].text);
+        ck_assert_msg(errno == tests[i].errnum, "%s: errno %d", tests[i].text, errno);
+        ck_assert_msg(strstr(err.text, tests[i].word) != NULL, "%s: %s", tests[i].text, err.text);
+        ck_assert_msg(strncmp(err.text, "test.lua", 8) == 0, "%s", err.text);
+    }
+}
+END_TEST
+
+/* As lstopo writes it, shortened: two packages of two cores, an NVIDIA card, a console, a BMC. */
+static const char xml[] =
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+    "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
+    "<topology version=\"2.0\">\n"
+    " <object type=\"Machine\" os_index=\"0\" cpuset=\"0x0000000f\" complete_cpuset=\"0x0000000f\""
+    " allowed_cpuset=\"0x0000000f\" nodeset=\"0x00000003\" complete_nodeset=\"0x00000003\""
+    " allowed_nodeset=\"0x00000003\" gp_index=\"1\">\n"
+    "  <info name=\"HostName\" value=\"testbox\"/>\n"
+    "  <object type=\"Package\" os_index=\"0\" cpuset=\"0x00000003\" complete_cpuset=\"0x00000003\""
+    " nodeset=\"0x00000001\" complete_nodeset=\"0x00000001\" gp_index=\"2\">\n"
+    "   <object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x00000003\""
+    " complete_cpuset=\"0x00000003\" nodeset=\"0x00000001\" complete_nodeset=\"0x00000001\""
+    " gp_index=\"3\" local_memory=\"1073741824\"/>\n"
+    "   <object type=\"Core\" os_index=\"0\" cpuset=\"0x00000001\" complete_cpuset=\"0x00000001\""
+    " nodeset=\"0x00000001\" complete_nodeset=\"0x00000001\" gp_index=\"4\">\n"
+    "    <object type=\"PU\" os_index=\"0\" cpuset=\"0x00000001\" complete_cpuset=\"0x00000001\""
+    " nodeset=\"0x00000001\" complete_nodeset=\"0x00000001\" gp_index=\"5\"/>\n"
+    "   </object>\n"
+    "   <object type=\"Core\" os_index=\"1\" cpuset=\"0x00000002\" complete_cpuset=\"0x00000002\""
+    " nodeset=\"0x00000001\" complete_nodeset=\"0x00000001\" gp_index=\"6\">\n"
+    "    <object type=\"PU\" os_index=\"1\" cpuset=\"0x00000002\" complete_cpuset=\"0x00000002\""
+    " nodeset=\"0x00000001\" complete_nodeset=\"0x00000001\" gp_index=\"7\"/>\n"
+    "   </object>\n"
+    "   <object type=\"Bridge\" gp_index=\"20\" bridge_type=\"0-1\" depth=\"0\""
+    " bridge_pci=\"0000:[00-ff]\">\n"
+    "    <object type=\"PCIDev\" gp_index=\"21\" pci_busid=\"0000:01:00.0\""
+    " pci_type=\"0302 [10de:20b0] [10de:1463] a1\" pci_link_speed=\"0.000000\"/>\n"
+    "    <object type=\"PCIDev\" gp_index=\"22\" pci_busid=\"0000:02:00.0\""
+    " pci_type=\"0300 [1a03:2000] [1a03:2000] 41\" pci_link_speed=\"0.000000\"/>\n"
+    "   </object>\n"
+    "  </object>\n"
+    "  <object type=\"Package\" os_index=\"1\" cpuset=\"0x0000000c\" complete_cpuset=\"0x0000000c\""
+    " nodeset=\"0x00000002\" complete_nodeset=\"0x00000002\" gp_index=\"8\">\n"
+    "   <object type=\"NUMANode\" os_index=\"1\" cpuset=\"0x0000000c\""
+    " complete_cpuset=\"0x0000000c\" nodeset=\"0x00000002\" complete_nodeset=\"0x00000002\""
+    " gp_index=\"9\" local_memory=\"2147483648\"/>\n"
+    "   <object type=\"Core\" os_index=\"0\" cpuset=\"0x00000004\" complete_cpuset=\"0x00000004\""
+    " nodeset=\"0x00000002\" complete_nodeset=\"0x00000002\" gp_index=\"10\">\n"
+    "    <object type=\"PU\" os_index=\"2\" cpuset=\"0x00000004\" complete_cpuset=\"0x00000004\""
+    " nodeset=\"0x00000002\" complete_nodeset=\"0x00000002\" gp_index=\"11\"/>\n"
+    "   </object>\n"
+    "   <object type=\"Core\" os_index=\"1\" cpuset=\"0x00000008\" complete_cpuset=\"0x00000008\""
+    " nodeset=\"0x00000002\" complete_nodeset=\"0x00000002\" gp_index=\"12\">\n"
+    "    <object type=\"PU\" os_index=\"3\" cpuset=\"0x00000008\" complete_cpuset=\"0x00000008\""
+    " nodeset=\"0x00000002\" complete_nodeset=\"0x00000002\" gp_index=\"13\"/>\n"
+    "   </object>\n"
+    "  </object>\n"
+    " </object>\n"
+    "</topology>\n";
+
+START_TEST(hwloc_xml)
+{
+    errmsg_t err = {""};
+    resgraph_t *g = resgraph_from_xml_text(xml, strlen(xml), 7, NULL, &err);
+    struct resgraph_node n;
+
+    ck_assert_msg(g != NULL, "%s", err.text);
+    ck_assert(resgraph_node(g, 0, &n));
+    ck_assert_uint_eq(n.rank, 7);
+    ck_assert_str_eq(n.host, "testbox");
+    ck_assert_uint_eq(idset_count(n.cores), 4);
+    ck_assert_uint_eq(n.nsockets, 2);
+    ck_assert(idset_test(n.sockets[1], 2) && idset_test(n.sockets[1], 3));
+    ck_assert_uint_eq(n.memory, 3072);
+    ck_assert_uint_eq(idset_count(n.gpus), 1);
+    resgraph_destroy(g);
+    ck_assert_ptr_null(resgraph_from_xml_text("<what/>", 7, 0, NULL, &err));
+    ck_assert(strstr(err.text, "XML") != NULL);
+    ck_assert_ptr_null(resgraph_from_xml("/nowhere/x.xml", 0, NULL, &err));
+    ck_assert_int_eq(errno, ENOENT);
+}
+END_TEST
+
+START_TEST(hwloc_live)
+{
+    errmsg_t err = {""};
+    resgraph_t *g = resgraph_from_hwloc(3, "me", &err), *again;
+    struct resgraph_node n, m;
+    char *text;
+
+    ck_assert_msg(g != NULL, "%s", err.text);
+    ck_assert(resgraph_node(g, 0, &n));
+    ck_assert_uint_eq(n.rank, 3);
+    ck_assert_str_eq(n.host, "me");
+    ck_assert(!idset_empty(n.cores));
+    /* What it says in full, read back, is no less. */
+    ck_assert_ptr_nonnull(text = resgraph_hwloc_xml(&err));
+    again = resgraph_from_xml_text(text, strlen(text), 3, "me", &err);
+    ck_assert_msg(again != NULL, "%s", err.text);
+    ck_assert(resgraph_node(again, 0, &m));
+    ck_assert(idset_subset(n.cores, m.cores));
+    ck_assert_uint_eq(n.memory, m.memory);
+    free(text);
+    resgraph_destroy(again);
+    resgraph_destroy(g);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("resgraph_source");
+    TCase *tc = tcase_create("core");
+    SRunner *sr;
+    int failed;
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, lua_emulation);
+    tcase_add_test(tc, lua_groups);
+    tcase_add_test(tc, lua_refused);
+    tcase_add_test(tc, hwloc_xml);
+    tcase_add_test(tc, hwloc_live);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,111 @@
+/* flux-inventory - what a machine or a configuration file says about resources, as JSON.
+ *
+ *    flux-inventory [--rank=N] [--host=NAME]     this machine, found by hwloc
+ *    flux-inventory --config=FILE                section `resource` of a file
+ *    flux-inventory --file=FILE.xml              a machine by XML of hwloc
+ *    flux-inventory --xml                        this machine in full, as XML of hwloc
+ *
+ * The module resrc runs it.  hwloc with what it loads, and Lua, are more than a broker should carry
+ * for the rest of its life; and a configuration file that computes for long keeps nobody waiting.
+ *
+ * Standard output: one line of JSON (libresource/resgraph.h), or XML.  Exit code 1 with a sentence
+ * on standard error; 3 when the file has no section `resource`.
+ */
+#include "config.h"
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libresource/resgraph_hwloc.h"
+#include "libresource/resgraph_lua.h"
+#include "libutil/fdutil.h"
+#include "libutil/strutil.h"
+
+#define CODE_NO_SECTION 3
+
+struct options {
+    const char *config;
+    const char *file;
+    const char *host;
+    uint32_t rank;
+    bool xml;
+};
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: flux-inventory [--rank=N] [--host=NAME] [--config=FILE | --file=XML | "
+                    "--xml]\n");
+    return 2;
+}
+
+static int parse(int argc, char **argv, struct options *o)
+{
+    static const struct option opts[] = {
+        {"config", required_argument, NULL, 'c'}, {"file", required_argument, NULL, 'f'},
+        {"host", required_argument, NULL, 'h'},   {"rank", required_argument, NULL, 'r'},
+        {"xml", no_argument, NULL, 'x'},          {NULL, 0, NULL, 0},
+    };
+    int key;
+
+    while ((key = getopt_long(argc, argv, "", opts, NULL)) != -1) {
+        if (key == 'c')
+            o->config = optarg;
+        else if (key == 'f')
+            o->file = optarg;
+        else if (key == 'h')
+            o->host = optarg;
+        else if (key == 'x')
+            o->xml = true;
+        else if (key != 'r' || str2u32(optarg, &o->rank) < 0 || o->rank > RSET_RANK_MAX)
+            return -1;
+    }
+    return optind == argc ? 0 : -1;
+}
+
+static char *make(const struct options *o, errmsg_t *err)
+{
+    char self[256] = "localhost";
+    resgraph_t *g;
+    char *text;
+
+    if (o->xml)
+        return resgraph_hwloc_xml(err);
+    gethostname(self, sizeof(self) - 1);
+    if (o->config)
+        g = resgraph_from_lua(o->config, resgraph_from_xml, err);
+    else if (o->file)
+        g = resgraph_from_xml(o->file, o->rank, o->host, err);
+    else
+        g = resgraph_from_hwloc(o->rank, o->host ? o->host : self, err);
+    if (!g)
+        return NULL;
+    if (!(text = resgraph_format(g)))
+        errmsg_fail(err, ENOMEM, "out of memory");
+    resgraph_destroy(g);
+    return text;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {0};
+    errmsg_t err;
+    char *text;
+    int code = 0;
+
+    if (parse(argc, argv, &o) < 0)
+        return usage();
+    if (!(text = make(&o, &err))) {
+        code = errno == ENODATA ? CODE_NO_SECTION : 1;
+        fprintf(stderr, "%s\n", err.text);
+        return code;
+    }
+    if (fd_write_all(STDOUT_FILENO, text, strlen(text)) < 0) {
+        fprintf(stderr, "cannot write: %s\n", strerror(errno));
+        code = 1;
+    }
+    free(text);
+    return code;
+}

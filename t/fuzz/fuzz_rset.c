@@ -1,0 +1,46 @@
+/* Fuzz target: R.  Whatever the text, it is a set that prints to the same again and obeys the laws
+ * of sets, or refused with a sentence. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libresource/rset.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(int ok)
+{
+    if (!ok)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    errmsg_t err = {""};
+    rset_t *rs = rset_parse((const char *)data, size, &err), *again, *twice, *none;
+    char *text, *text2;
+
+    if (!rs) {
+        check(err.text[0]);
+        return 0;
+    }
+    if (rset_nnodes(rs) > 4096) { /* slow, and no different */
+        rset_destroy(rs);
+        return 0;
+    }
+    text = rset_format(rs);
+    check(text && (again = rset_parse(text, strlen(text), &err)) != NULL);
+    text2 = rset_format(again);
+    check(strcmp(text, text2) == 0 && rset_equal(rs, again) && rset_subset(rs, again));
+    check((none = rset_diff(rs, again)) && rset_ncores(none) == 0 && rset_ngpus(none) == 0);
+    check((twice = rset_union(rs, again)) && rset_nnodes(twice) == rset_nnodes(rs));
+    check(rset_subset(rs, twice) && rset_ncores(twice) == rset_ncores(rs));
+    check(rset_intersects(rs, again) == (rset_ncores(rs) + rset_ngpus(rs) > 0));
+    rset_destroy(twice);
+    rset_destroy(none);
+    rset_destroy(again);
+    rset_destroy(rs);
+    free(text);
+    free(text2);
+    return 0;
+}
