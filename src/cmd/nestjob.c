@@ -1,0 +1,56 @@
+/* nestjob.c - see nestjob.h.
+ *
+ *    flux start OPTION... -- PROGRAM...      one task on each node of the allocation
+ *
+ * The brokers find each other by the PMI that every task has; rank 0 runs the program, and the
+ * greatest exit code of all brokers, which is the job's, is the program's.
+ */
+#include "config.h"
+#include "nestjob.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+char *nestjob_self(struct cmd *c)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    char *self = NULL;
+
+    if (n > 0) {
+        path[n] = '\0';
+        self = strdup(path);
+    }
+    if (!self)
+        cmd_error(c, "cannot find this program: %s", strerror(errno));
+    return self;
+}
+
+int nestjob_command(struct cmd *c, jobopts_t *jo, const strvec_t *start, char *const *program)
+{
+    strvec_t *v = strvec_create();
+    char *self = nestjob_self(c);
+    int rc = self ? 0 : -1;
+
+    if (rc == 0)
+        rc = strvec_add(v, self) < 0 || strvec_add(v, "start") < 0;
+    for (size_t i = 0; rc == 0 && start && i < strvec_count(start); i++)
+        rc = strvec_add(v, strvec_at(start, i));
+    if (rc == 0)
+        rc = strvec_add(v, "--");
+    for (; rc == 0 && *program; program++)
+        rc = strvec_add(v, *program);
+    if (rc != 0 && self)
+        cmd_error(c, "out of memory");
+    if (rc == 0)
+        rc = jobopts_command(jo, strvec_argv(v));
+    if (rc == 0)
+        rc = jobopts_setopt(jo, "nested", json_true());
+    if (rc == 0)
+        jobopts_one_task_per_node(jo);
+    strvec_destroy(v);
+    free(self);
+    return rc == 0 ? 0 : -1;
+}
