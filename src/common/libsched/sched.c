@@ -1,0 +1,662 @@
+/* sched.c - what the scheduler is told: jobs that come and go, nodes, policies.
+ *
+ * Where a job is:
+ *
+ *    in ->jobs, ->order and its shape's tree    waits
+ *    in ->jobs only                             is held (urgency 0)
+ *    as a claim in ->held and ->ends            has resources
+ *    as a claim in ->later                      has given them back while a pass is under way
+ *
+ * Invariants:
+ *  1. An id is in at most one of these places.
+ *  2. While a pass is under way nothing becomes free (what is given back waits in ->later until it
+ *     is through) and no node changes its state (that ends the pass): so what was found not to fit
+ *     still does not, and a pass in slices decides as one in one piece would.
+ *
+ * Failure: a call that fails with ENOMEM has changed nothing.
+ */
+#include "config.h"
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched_private.h"
+
+void sched_say(sched_t *s, const char *fmt, ...)
+{
+    char text[256];
+    va_list ap;
+
+    if (!s->log)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    s->log(text, s->log_arg);
+}
+
+void sched_touch(sched_t *s)
+{
+    s->dirty = true;
+    s->change++;
+}
+
+void sched_set_log(sched_t *s, void (*log)(const char *text, void *arg), void *arg)
+{
+    s->log = log;
+    s->log_arg = arg;
+}
+
+void sched_enable(sched_t *s, bool on)
+{
+    if (s->enabled != on)
+        sched_touch(s);
+    s->enabled = on;
+}
+
+/* --- jobs of the queue --- */
+
+void job_view(const struct job *j, struct sched_plugin_job *v)
+{
+    const struct shape *sh = j->shape;
+
+    *v = (struct sched_plugin_job){
+        .id = j->id,
+        .uid = j->uid,
+        .urgency = j->urgency,
+        .t_submit = j->t_submit,
+        .duration = j->no_limit ? 0. : j->duration,
+        .nnodes = sh->req.nnodes,
+        .nslots = sh->nslots,
+        .cores = sh->req.cores,
+        .gpus = sh->req.gpus,
+        .memory = sh->req.memory,
+        .ncores = (uint64_t)sh->cores * (sh->req.nnodes > 0 ? sh->req.nnodes : sh->nslots),
+        .exclusive = sh->req.exclusive,
+    };
+}
+
+double job_priority(sched_t *s, struct job *j, double now)
+{
+    struct sched_plugin_job view;
+    double priority;
+
+    if (s->no_priority || !s->queue->queue->priority)
+        return j->urgency;
+    job_view(j, &view);
+    if (s->queue->queue->priority(s->queue_state, &view, now, &priority) == 0 && !isnan(priority))
+        return priority;
+    s->no_priority = true;
+    s->stats.fallbacks++;
+    sched_say(s, "queue policy %s gave no priority for job %ju: urgencies count instead",
+              s->queue->name, (uintmax_t)j->id);
+    return j->urgency;
+}
+
+void job_enqueue(sched_t *s, struct job *j, double now)
+{
+    if (j->urgency == 0) {
+        s->nheld_back++;
+        return;
+    }
+    j->order.a = j->among.a = -job_priority(s, j, now);
+    j->order.b = j->among.b = j->id;
+    j->order.weight = j->among.weight = j->duration;
+    tree_insert(&s->order, &j->order);
+    tree_insert(&j->shape->jobs, &j->among);
+}
+
+void job_dequeue(sched_t *s, struct job *j)
+{
+    if (!tree_has(&j->order)) {
+        s->nheld_back--;
+        return;
+    }
+    tree_remove(&s->order, &j->order);
+    tree_remove(&j->shape->jobs, &j->among);
+}
+
+void job_destroy(sched_t *s, struct job *j)
+{
+    plan_cancel(s, j);
+    job_dequeue(s, j);
+    if (s->sweep == &j->link)
+        s->sweep = j->link.next;
+    list_remove(&j->link);
+    hmap_del_u64(s->jobs, j->id);
+    shape_put(s, j->shape);
+    free(j->refused);
+    free(j);
+}
+
+int sched_add(sched_t *s, const struct sched_job *in, double now, errmsg_t *err)
+{
+    struct job *j;
+
+    if (in->id == 0 || in->urgency > 31 || !(in->req->duration >= 0.))
+        return errmsg_fail(err, EINVAL,
+                           "job %ju: ids are from 1, urgencies 0 to 31, durations not negative",
+                           (uintmax_t)in->id);
+    if (hmap_get_u64(s->jobs, in->id) || hmap_get_u64(s->held, in->id))
+        return errmsg_fail(err, EEXIST, "job %ju is known to the scheduler already",
+                           (uintmax_t)in->id);
+    if (!(j = calloc(1, sizeof(*j))) || !(j->shape = shape_get(s, in->req))) {
+        free(j);
+        return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
+    }
+    j->id = in->id;
+    j->uid = in->uid;
+    j->urgency = in->urgency;
+    j->t_submit = in->t_submit;
+    j->no_limit = in->req->duration == 0. || in->req->duration > SCHED_HORIZON;
+    j->duration = j->no_limit ? SCHED_HORIZON : in->req->duration;
+    if (hmap_put_u64(s->jobs, j->id, j) < 0) {
+        shape_put(s, j->shape);
+        free(j);
+        return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
+    }
+    list_append(&s->all_jobs, &j->link);
+    job_enqueue(s, j, now);
+    sched_touch(s);
+    return 0;
+}
+
+int sched_remove(sched_t *s, uint64_t id)
+{
+    struct job *j = hmap_get_u64(s->jobs, id);
+
+    if (!j) {
+        errno = ENOENT;
+        return -1;
+    }
+    job_destroy(s, j);
+    sched_touch(s);
+    return 0;
+}
+
+int sched_urgency(sched_t *s, uint64_t id, uint32_t urgency, double now)
+{
+    struct job *j = hmap_get_u64(s->jobs, id);
+
+    if (!j || urgency > 31) {
+        errno = j ? EINVAL : ENOENT;
+        return -1;
+    }
+    plan_cancel(s, j);
+    job_dequeue(s, j);
+    j->urgency = urgency;
+    job_enqueue(s, j, now);
+    sched_touch(s);
+    return 0;
+}
+
+bool sched_sweep(sched_t *s)
+{
+    while (s->sweep && s->sweep != &s->all_jobs && s->work < s->budget) {
+        struct job *j = list_entry(s->sweep, struct job, link);
+
+        s->sweep = s->sweep->next;
+        s->work += 8;
+        if (tree_has(&j->order)) {
+            job_dequeue(s, j);
+            job_enqueue(s, j, s->now);
+        }
+    }
+    if (s->sweep != &s->all_jobs && s->sweep)
+        return false;
+    if (s->sweep)
+        sched_touch(s);
+    s->sweep = NULL;
+    return true;
+}
+
+/* --- jobs that have resources --- */
+
+int sched_hold(sched_t *s, struct claim *c)
+{
+    if (hmap_put_u64(s->held, c->id, c) < 0)
+        return -1;
+    c->by_end.a = c->by_pool.a = c->end;
+    c->by_end.b = c->by_pool.b = c->id;
+    tree_insert(&s->ends, &c->by_end);
+    if (c->pools)
+        tree_insert(&s->pool_ends, &c->by_pool);
+    map_hold(s->map, c);
+    if (s->queue->queue->started)
+        s->queue->queue->started(s->queue_state, &c->view, s->now);
+    return 0;
+}
+
+/* It is out of ->held already. */
+void sched_release(sched_t *s, struct claim *c)
+{
+    tree_remove(&s->ends, &c->by_end);
+    if (c->pools)
+        tree_remove(&s->pool_ends, &c->by_pool);
+    map_release(s->map, c);
+    if (s->queue->queue->ended)
+        s->queue->queue->ended(s->queue_state, &c->view, s->now);
+    claim_destroy(c);
+    s->grown++;
+    sched_touch(s);
+}
+
+int sched_free(sched_t *s, uint64_t id, double now)
+{
+    struct claim *c = hmap_take_u64(s->held, id);
+
+    if (!c) {
+        errno = ENOENT;
+        return -1;
+    }
+    if (s->phase == PHASE_IDLE) {
+        s->now = now;
+        sched_release(s, c);
+    } else {
+        c->later = s->later;
+        s->later = c;
+        sched_touch(s);
+    }
+    return 0;
+}
+
+bool sched_is_running(const sched_t *s, uint64_t id)
+{
+    return hmap_get_u64(s->held, id) != NULL;
+}
+
+/* Is all of the claim free?  The first node where it is not, otherwise. */
+static const struct node *taken(const struct map *m, const struct claim *c)
+{
+    for (size_t i = 0; i < c->npieces; i++) {
+        const struct piece *p = claim_piece(c, i);
+        const uint64_t *bits = map_free(m, p->node);
+
+        for (size_t w = 0; w < m->cw + m->gw; w++) {
+            if (p->bits[w] & ~bits[w])
+                return &m->nodes[p->node];
+        }
+    }
+    return NULL;
+}
+
+int sched_running(sched_t *s, uint64_t id, const rset_t *R, double end, double now, errmsg_t *err)
+{
+    const struct node *nd;
+    struct claim *c;
+
+    if (id == 0 || hmap_get_u64(s->jobs, id) || hmap_get_u64(s->held, id))
+        return errmsg_fail(err, EEXIST, "job %ju is known to the scheduler already", (uintmax_t)id);
+    if (!(c = claim_from_rset(s->map, id, R)))
+        return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
+    if ((nd = taken(s->map, c))) {
+        errmsg_fail(err, EEXIST, "job %ju cannot have that of node %u: another job has it",
+                    (uintmax_t)id, nd->rank);
+        claim_destroy(c);
+        return -1;
+    }
+    pass_end(s);
+    /* What is reserved may be what it has. */
+    plan_cancel_all(s);
+    c->start = now;
+    c->end = end > 0. ? end : now + SCHED_HORIZON;
+    c->view = (struct sched_plugin_job){.id = id,
+                                        .duration = end > now ? end - now : 0.,
+                                        .nnodes = (uint32_t)rset_nnodes(R),
+                                        .nslots = 1,
+                                        .ncores = rset_ncores(R)};
+    s->now = now;
+    if (sched_hold(s, c) < 0) {
+        claim_destroy(c);
+        return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
+    }
+    sched_touch(s);
+    return 0;
+}
+
+/* --- nodes --- */
+
+static bool wanted(const struct node *nd, const idset_t *up, const idset_t *drained)
+{
+    return idset_test(up, nd->rank) && !idset_test(drained, nd->rank);
+}
+
+int sched_nodes(sched_t *s, const idset_t *up, const idset_t *drained, errmsg_t *err)
+{
+    bool lost = false;
+
+    pass_end(s);
+    for (uint32_t i = 0; i < s->map->n; i++) {
+        bool usable = wanted(&s->map->nodes[i], up, drained);
+
+        lost |= s->map->nodes[i].usable && !usable;
+        map_set_usable(s->map, i, usable);
+    }
+    if (lost)
+        plan_cancel_all(s);
+    s->epoch++;
+    s->grown++;
+    sched_touch(s);
+    return 0;
+}
+
+/* The same claims on another map, in a list by ->later; NULL with errno 0 when there are none. */
+static struct claim *move_claims(sched_t *s, const struct map *m)
+{
+    struct claim *list = NULL;
+    size_t pos = 0;
+    void *val;
+
+    errno = 0;
+    while (hmap_next(s->held, &pos, NULL, NULL, &val)) {
+        struct claim *c = val;
+        rset_t *R = claim_rset(s->map, c);
+        struct claim *fresh = R ? claim_from_rset(m, c->id, R) : NULL;
+
+        rset_destroy(R);
+        if (!fresh) {
+            while ((fresh = list)) {
+                list = fresh->later;
+                claim_destroy(fresh);
+            }
+            errno = ENOMEM;
+            return NULL;
+        }
+        fresh->start = c->start;
+        fresh->end = c->end;
+        fresh->view = c->view;
+        fresh->later = list;
+        list = fresh;
+        errno = 0;
+    }
+    return list;
+}
+
+static void swap_claims(sched_t *s, struct claim *list)
+{
+    struct claim *c;
+
+    s->ends.root = s->pool_ends.root = NULL;
+    while ((c = list)) {
+        list = c->later;
+        claim_destroy(hmap_get_u64(s->held, c->id));
+        /* Cannot fail: the key is there. */
+        (void)hmap_put_u64(s->held, c->id, c);
+        c->by_end.a = c->by_pool.a = c->end;
+        c->by_end.b = c->by_pool.b = c->id;
+        tree_insert(&s->ends, &c->by_end);
+        if (c->pools)
+            tree_insert(&s->pool_ends, &c->by_pool);
+        map_hold(s->map, c);
+    }
+}
+
+int sched_inventory(sched_t *s, const resgraph_t *g, const idset_t *up, const idset_t *drained,
+                    errmsg_t *err)
+{
+    struct map *m = map_create(g);
+    struct choice *choice = m ? calloc(m->n + 1, sizeof(*choice)) : NULL;
+    double *times = m ? calloc(m->n + 1, sizeof(*times)) : NULL;
+    uint64_t *bits = m ? calloc(m->cw + m->gw + 1, sizeof(*bits)) : NULL;
+    struct claim *list = NULL;
+
+    pass_end(s);
+    if (choice && times && bits && s->map)
+        list = move_claims(s, m);
+    else
+        errno = choice && times && bits ? 0 : ENOMEM;
+    if (errno != 0) {
+        map_destroy(m);
+        free(choice);
+        free(times);
+        free(bits);
+        return errmsg_fail(err, ENOMEM, "the scheduler is out of memory for the inventory");
+    }
+    plan_cancel_all(s);
+    map_destroy(s->map);
+    free(s->choice);
+    free(s->times);
+    free(s->bits);
+    s->map = m;
+    s->choice = choice;
+    s->times = times;
+    s->bits = bits;
+    swap_claims(s, list);
+    s->ready = g != NULL;
+    return sched_nodes(s, up, drained, err);
+}
+
+/* --- policies --- */
+
+struct made {
+    void *state;
+    char *arg;
+};
+
+static int policy_make(const struct sched_policy *p, void *(*create)(const char *, char *, size_t),
+                       const char *arg, struct made *made, errmsg_t *err)
+{
+    char why[160] = "it does not say why";
+
+    memset(made, 0, sizeof(*made));
+    if (p->abi != SCHED_PLUGIN_ABI)
+        return errmsg_fail(err, EINVAL,
+                           "policy %s was built for version %d of the interface, not %d", p->name,
+                           p->abi, SCHED_PLUGIN_ABI);
+    if (arg && !(made->arg = strdup(arg)))
+        return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
+    if (create && !(made->state = create(made->arg, why, sizeof(why)))) {
+        free(made->arg);
+        return errmsg_fail(err, EINVAL, "policy %s cannot be used: %s", p->name, why);
+    }
+    return 0;
+}
+
+int sched_set_queue_policy(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err)
+{
+    struct made made;
+    size_t pos = 0;
+    void *val;
+
+    if (!p->queue)
+        return errmsg_fail(err, EINVAL, "%s is not a policy for the queue", p->name);
+    if (policy_make(p, p->queue->create, arg, &made, err) < 0)
+        return -1;
+    pass_end(s);
+    plan_cancel_all(s);
+    if (s->queue && s->queue->queue->destroy)
+        s->queue->queue->destroy(s->queue_state);
+    free(s->queue_arg);
+    s->queue = p;
+    s->queue_state = made.state;
+    s->queue_arg = made.arg;
+    s->no_priority = s->no_blocked = s->no_admit = false;
+    while (p->queue->started && hmap_next(s->held, &pos, NULL, NULL, &val))
+        p->queue->started(s->queue_state, &((struct claim *)val)->view, s->now);
+    LIST_FOREACH(it, &s->all_jobs)
+    {
+        struct job *j = list_entry(it, struct job, link);
+
+        job_dequeue(s, j);
+        job_enqueue(s, j, s->now);
+        free(j->refused);
+        j->refused = NULL;
+    }
+    s->sweep = NULL;
+    s->next_sweep = s->now + p->queue->reorder;
+    sched_touch(s);
+    return 0;
+}
+
+int sched_set_node_policy(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err)
+{
+    struct made made;
+
+    if (!p->node)
+        return errmsg_fail(err, EINVAL, "%s is not a policy for nodes", p->name);
+    if (policy_make(p, p->node->create, arg, &made, err) < 0)
+        return -1;
+    if (s->node && s->node->node->destroy)
+        s->node->node->destroy(s->node_state);
+    free(s->node_arg);
+    s->node = p;
+    s->node_state = made.state;
+    s->node_arg = made.arg;
+    s->no_score = false;
+    sched_touch(s);
+    return 0;
+}
+
+const char *sched_queue_policy_name(const sched_t *s)
+{
+    return s->queue->name;
+}
+
+const char *sched_node_policy_name(const sched_t *s)
+{
+    return s->node->name;
+}
+
+/* --- life --- */
+
+sched_t *sched_create(void)
+{
+    sched_t *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return NULL;
+    list_init(&s->all_shapes);
+    list_init(&s->all_jobs);
+    s->epoch = s->grown = s->change = 1;
+    s->enabled = true;
+    if (!(s->jobs = hmap_create_u64(NULL)) || !(s->held = hmap_create_u64(NULL)) ||
+        !(s->shapes = hmap_create_u64(NULL)) ||
+        sched_set_queue_policy(s, sched_builtin("easy"), NULL, NULL) < 0 ||
+        sched_set_node_policy(s, sched_builtin("first-fit"), NULL, NULL) < 0 ||
+        sched_inventory(s, NULL, NULL, NULL, NULL) < 0) {
+        sched_destroy(s);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return s;
+}
+
+void sched_clear(sched_t *s)
+{
+    size_t pos = 0;
+    void *val;
+
+    pass_end(s);
+    LIST_FOREACH_SAFE(it, tmp, &s->all_jobs)
+    job_destroy(s, list_entry(it, struct job, link));
+    while (s->held && hmap_next(s->held, &pos, NULL, NULL, &val)) {
+        struct claim *c = val;
+
+        hmap_take_u64(s->held, c->id);
+        sched_release(s, c);
+    }
+    if (s->map)
+        sched_touch(s);
+}
+
+void sched_destroy(sched_t *s)
+{
+    int saved = errno;
+
+    if (!s)
+        return;
+    sched_clear(s);
+    if (s->queue && s->queue->queue->destroy)
+        s->queue->queue->destroy(s->queue_state);
+    if (s->node && s->node->node->destroy)
+        s->node->node->destroy(s->node_state);
+    free(s->queue_arg);
+    free(s->node_arg);
+    hmap_destroy(s->jobs);
+    hmap_destroy(s->held);
+    hmap_destroy(s->shapes);
+    map_destroy(s->map);
+    free(s->reserved);
+    free(s->heap);
+    free(s->choice);
+    free(s->times);
+    free(s->bits);
+    free(s);
+    errno = saved;
+}
+
+/* --- looking --- */
+
+uint64_t sched_queue_at(const sched_t *s, size_t i)
+{
+    struct job *j = job_of_order(tree_nth(&s->order, i));
+
+    return j ? j->id : 0;
+}
+
+void sched_get_stats(const sched_t *s, struct sched_stats *st)
+{
+    *st = s->stats;
+    st->queued = hmap_count(s->jobs);
+    st->held = s->nheld_back;
+    st->running = hmap_count(s->held);
+    st->nodes = s->map->n;
+    st->nodes_up = s->map->nusable;
+    st->reserved = s->nreserved;
+    st->shapes = s->nshapes;
+}
+
+/* Of every node what is (not) free, as a set; quantities are told with it. */
+static rset_t *collect(const sched_t *s, bool allocated)
+{
+    const struct map *m = s->map;
+    rset_t *R = rset_create();
+    size_t words = m->cw + m->gw;
+
+    if (!R)
+        return NULL;
+    for (uint32_t n = 0; n < m->n; n++) {
+        const struct node *nd = &m->nodes[n];
+        uint64_t memory = nd->used_memory;
+        uint64_t any = 0;
+
+        if (!allocated && !nd->usable)
+            continue;
+        if (!allocated)
+            memory = nd->memory > memory ? nd->memory - memory : 0;
+        for (size_t w = 0; w < words; w++) {
+            s->bits[w] = map_free(m, n)[w];
+            if (allocated)
+                s->bits[w] ^= map_all(m, n)[w];
+            any |= s->bits[w];
+        }
+        if ((any || (allocated && nd->nheld > 0)) && map_add_to_rset(m, R, n, s->bits, memory) < 0)
+            goto fail;
+    }
+    for (size_t i = 0; i < m->npools; i++) {
+        uint64_t count = allocated ? m->pools[i].used : m->pools[i].total - m->pools[i].used;
+
+        if (!allocated && m->pools[i].used > m->pools[i].total)
+            count = 0;
+        if (count > 0 && rset_add_pool(R, m->pools[i].name, count) < 0)
+            goto fail;
+    }
+    return R;
+fail:
+    rset_destroy(R);
+    errno = ENOMEM;
+    return NULL;
+}
+
+rset_t *sched_allocated(const sched_t *s)
+{
+    return collect(s, true);
+}
+
+rset_t *sched_available(const sched_t *s)
+{
+    return collect(s, false);
+}

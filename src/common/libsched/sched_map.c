@@ -1,0 +1,517 @@
+/* sched_map.c - the nodes, what is free on them, and who has the rest.
+ *
+ * Invariants:
+ *  1. free of a node = all of it minus the bits of the pieces held there; free_cores and free_gpus
+ *     count its bits.
+ *  2. Bit n of at_least[c] is set exactly when node n is usable and has at least c free cores; so
+ *     for gpus; bit n of `empty` when it is usable and no piece is held there; ncores_at_least and
+ *     nempty count those bits.
+ *  3. Pieces of a node hang in two lists: held ones in the order of their ends, reserved ones in the
+ *     order of their starts; bit n of `touched` says that the second is not empty.
+ *
+ * A change of one node costs one bit for each core that it has more or less free; so first-fit is a
+ * walk over a bitmap in which only nodes with room are set.
+ *
+ * Failure: only what makes things can fail, with ENOMEM.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched_private.h"
+
+static inline void bit_set(uint64_t *map, size_t i)
+{
+    map[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
+static inline void bit_clear(uint64_t *map, size_t i)
+{
+    map[i / 64] &= ~(UINT64_C(1) << (i % 64));
+}
+
+static void fill(uint64_t *map, const idset_t *ids)
+{
+    for (uint32_t id = idset_first(ids); id != IDSET_NONE; id = idset_next(ids, id))
+        bit_set(map, id);
+}
+
+static size_t words_for(const idset_t *ids, size_t so_far)
+{
+    uint32_t last = idset_last(ids);
+    size_t words = last == IDSET_NONE ? 0 : last / 64 + 1;
+
+    return words > so_far ? words : so_far;
+}
+
+void map_destroy(struct map *m)
+{
+    int saved = errno;
+
+    if (m) {
+        free(m->nodes);
+        free(m->all);
+        free(m->free);
+        free(m->at_least);
+        free(m->gpus_at_least);
+        free(m->empty);
+        free(m->touched);
+        free(m->ncores_at_least);
+        free(m->pools);
+        resgraph_destroy(m->graph);
+        free(m);
+    }
+    errno = saved;
+}
+
+static int map_arrays(struct map *m)
+{
+    size_t bits = m->cw + m->gw;
+
+    m->words = (m->n + 63) / 64;
+    m->npools = resgraph_npools(m->graph);
+    m->nodes = calloc(m->n + 1, sizeof(*m->nodes));
+    m->all = calloc(m->n * bits + 1, sizeof(*m->all));
+    m->free = calloc(m->n * bits + 1, sizeof(*m->free));
+    m->at_least = calloc((m->max_cores + 1) * m->words + 1, sizeof(uint64_t));
+    m->gpus_at_least = calloc((m->max_gpus + 1) * m->words + 1, sizeof(uint64_t));
+    m->empty = calloc(m->words + 1, sizeof(uint64_t));
+    m->touched = calloc(m->words + 1, sizeof(uint64_t));
+    m->ncores_at_least = calloc(m->max_cores + 1, sizeof(uint32_t));
+    m->pools = calloc(m->npools + 1, sizeof(*m->pools));
+    if (!m->nodes || !m->all || !m->free || !m->at_least || !m->gpus_at_least || !m->empty ||
+        !m->touched || !m->ncores_at_least || !m->pools) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return 0;
+}
+
+struct map *map_create(const resgraph_t *g)
+{
+    struct map *m = calloc(1, sizeof(*m));
+    struct resgraph_node rn;
+    struct resgraph_pool rp;
+
+    if (!m || !(m->graph = g ? resgraph_copy(g) : resgraph_create())) {
+        map_destroy(m);
+        errno = ENOMEM;
+        return NULL;
+    }
+    m->n = resgraph_nnodes(m->graph);
+    for (size_t i = 0; resgraph_node(m->graph, i, &rn); i++) {
+        m->cw = words_for(rn.cores, m->cw);
+        m->gw = words_for(rn.gpus, m->gw);
+        if (idset_count(rn.cores) > m->max_cores)
+            m->max_cores = (uint32_t)idset_count(rn.cores);
+        if (idset_count(rn.gpus) > m->max_gpus)
+            m->max_gpus = (uint32_t)idset_count(rn.gpus);
+    }
+    if (map_arrays(m) < 0) {
+        map_destroy(m);
+        return NULL;
+    }
+    for (size_t i = 0; resgraph_node(m->graph, i, &rn); i++) {
+        struct node *n = &m->nodes[i];
+        uint64_t *all = map_all(m, (uint32_t)i);
+
+        n->rank = rn.rank;
+        n->host = rn.host;
+        n->kind = rn.kind;
+        n->memory = rn.memory;
+        n->ncores = n->free_cores = (uint32_t)idset_count(rn.cores);
+        n->ngpus = n->free_gpus = (uint32_t)idset_count(rn.gpus);
+        fill(all, rn.cores);
+        fill(all + m->cw, rn.gpus);
+        memcpy(map_free(m, (uint32_t)i), all, (m->cw + m->gw) * sizeof(uint64_t));
+    }
+    for (size_t i = 0; resgraph_pool(m->graph, i, &rp); i++)
+        m->pools[i] = (struct pool){rp.name, rp.count, 0};
+    return m;
+}
+
+/* --- the indexes --- */
+
+static void index_cores(struct map *m, uint32_t n, uint32_t old, uint32_t fresh)
+{
+    for (uint32_t c = old + 1; c <= fresh; c++) {
+        bit_set(m->at_least + c * m->words, n);
+        m->ncores_at_least[c]++;
+    }
+    for (uint32_t c = old; c > fresh; c--) {
+        bit_clear(m->at_least + c * m->words, n);
+        m->ncores_at_least[c]--;
+    }
+    m->free_cores += fresh;
+    m->free_cores -= old;
+}
+
+static void index_gpus(struct map *m, uint32_t n, uint32_t old, uint32_t fresh)
+{
+    for (uint32_t g = old + 1; g <= fresh; g++)
+        bit_set(m->gpus_at_least + g * m->words, n);
+    for (uint32_t g = old; g > fresh; g--)
+        bit_clear(m->gpus_at_least + g * m->words, n);
+    m->free_gpus += fresh;
+    m->free_gpus -= old;
+}
+
+static void index_empty(struct map *m, uint32_t n, bool empty)
+{
+    if (empty) {
+        bit_set(m->empty, n);
+        m->nempty++;
+    } else {
+        bit_clear(m->empty, n);
+        m->nempty--;
+    }
+}
+
+void map_set_usable(struct map *m, uint32_t n, bool usable)
+{
+    struct node *nd = &m->nodes[n];
+
+    if (nd->usable == usable)
+        return;
+    nd->usable = usable;
+    if (usable) {
+        bit_set(m->at_least, n);
+        bit_set(m->gpus_at_least, n);
+        m->ncores_at_least[0]++;
+        m->nusable++;
+        index_cores(m, n, 0, nd->free_cores);
+        index_gpus(m, n, 0, nd->free_gpus);
+    } else {
+        index_cores(m, n, nd->free_cores, 0);
+        index_gpus(m, n, nd->free_gpus, 0);
+        bit_clear(m->at_least, n);
+        bit_clear(m->gpus_at_least, n);
+        m->ncores_at_least[0]--;
+        m->nusable--;
+    }
+    if (nd->nheld == 0)
+        index_empty(m, n, usable);
+}
+
+static void set_free(struct map *m, uint32_t n, uint32_t cores, uint32_t gpus, uint32_t nheld)
+{
+    struct node *nd = &m->nodes[n];
+
+    if (nd->usable) {
+        index_cores(m, n, nd->free_cores, cores);
+        index_gpus(m, n, nd->free_gpus, gpus);
+        if ((nd->nheld == 0) != (nheld == 0))
+            index_empty(m, n, nheld == 0);
+    }
+    nd->free_cores = cores;
+    nd->free_gpus = gpus;
+    nd->nheld = nheld;
+}
+
+/* --- pieces --- */
+
+/* Those of jobs that end later are mostly held later: looked for from the end. */
+static void held_insert(struct node *nd, struct piece *p)
+{
+    struct piece *before = nd->held_last;
+
+    while (before && before->claim->end > p->claim->end)
+        before = before->prev;
+    p->prev = before;
+    p->next = before ? before->next : nd->held;
+    if (p->next)
+        p->next->prev = p;
+    else
+        nd->held_last = p;
+    if (before)
+        before->next = p;
+    else
+        nd->held = p;
+}
+
+static void held_remove(struct node *nd, struct piece *p)
+{
+    if (p->next)
+        p->next->prev = p->prev;
+    else
+        nd->held_last = p->prev;
+    if (p->prev)
+        p->prev->next = p->next;
+    else
+        nd->held = p->next;
+}
+
+static void use_pools(struct map *m, const struct claim *c, bool more)
+{
+    for (size_t i = 0; c->pools && i < m->npools; i++) {
+        if (more)
+            m->pools[i].used += c->pools[i];
+        else
+            m->pools[i].used -= c->pools[i];
+    }
+}
+
+void map_hold(struct map *m, struct claim *c)
+{
+    size_t words = m->cw + m->gw;
+
+    for (size_t i = 0; i < c->npieces; i++) {
+        struct piece *p = claim_piece(c, i);
+        struct node *nd = &m->nodes[p->node];
+        uint64_t *bits = map_free(m, p->node);
+
+        for (size_t w = 0; w < words; w++)
+            bits[w] &= ~p->bits[w];
+        nd->used_memory += p->memory;
+        held_insert(nd, p);
+        set_free(m, p->node, nd->free_cores - p->ncores, nd->free_gpus - p->ngpus, nd->nheld + 1);
+    }
+    use_pools(m, c, true);
+}
+
+void map_release(struct map *m, struct claim *c)
+{
+    size_t words = m->cw + m->gw;
+
+    for (size_t i = 0; i < c->npieces; i++) {
+        struct piece *p = claim_piece(c, i);
+        struct node *nd = &m->nodes[p->node];
+        uint64_t *bits = map_free(m, p->node);
+
+        for (size_t w = 0; w < words; w++)
+            bits[w] |= p->bits[w];
+        nd->used_memory -= p->memory;
+        held_remove(nd, p);
+        set_free(m, p->node, nd->free_cores + p->ncores, nd->free_gpus + p->ngpus, nd->nheld - 1);
+    }
+    use_pools(m, c, false);
+}
+
+void map_reserve(struct map *m, struct claim *c)
+{
+    for (size_t i = 0; i < c->npieces; i++) {
+        struct piece *p = claim_piece(c, i);
+        struct node *nd = &m->nodes[p->node];
+        struct piece *before = NULL;
+        struct piece *after = nd->reserved;
+
+        while (after && after->claim->start <= c->start) {
+            before = after;
+            after = after->next;
+        }
+        p->prev = before;
+        p->next = after;
+        if (after)
+            after->prev = p;
+        if (before)
+            before->next = p;
+        else
+            nd->reserved = p;
+        bit_set(m->touched, p->node);
+    }
+}
+
+void map_unreserve(struct map *m, struct claim *c)
+{
+    for (size_t i = 0; i < c->npieces; i++) {
+        struct piece *p = claim_piece(c, i);
+        struct node *nd = &m->nodes[p->node];
+
+        if (p->next)
+            p->next->prev = p->prev;
+        if (p->prev)
+            p->prev->next = p->next;
+        else
+            nd->reserved = p->next;
+        if (!nd->reserved)
+            bit_clear(m->touched, p->node);
+    }
+}
+
+/* --- claims --- */
+
+struct claim *claim_create(const struct map *m, size_t npieces, bool pools)
+{
+    struct claim *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return NULL;
+    c->stride = sizeof(struct piece) + (m->cw + m->gw) * sizeof(uint64_t);
+    c->npieces = npieces;
+    c->pieces = calloc(npieces + 1, c->stride);
+    c->pools = pools ? calloc(m->npools + 1, sizeof(uint64_t)) : NULL;
+    if (!c->pieces || (pools && !c->pools)) {
+        claim_destroy(c);
+        errno = ENOMEM;
+        return NULL;
+    }
+    for (size_t i = 0; i < npieces; i++)
+        claim_piece(c, i)->claim = c;
+    return c;
+}
+
+void claim_destroy(struct claim *c)
+{
+    int saved = errno;
+
+    if (c) {
+        rset_destroy(c->apart);
+        free(c->pools);
+        free(c->pieces);
+        free(c);
+    }
+    errno = saved;
+}
+
+/* Ids that the node has, into bits; are there others? */
+static bool foreign_ids(uint64_t *bits, const uint64_t *all, size_t words, const idset_t *ids)
+{
+    bool foreign = false;
+
+    for (uint32_t id = idset_first(ids); id != IDSET_NONE; id = idset_next(ids, id)) {
+        if (id / 64 < words && (all[id / 64] >> (id % 64)) & 1)
+            bit_set(bits, id);
+        else
+            foreign = true;
+    }
+    return foreign;
+}
+
+static uint32_t count_bits(const uint64_t *bits, size_t words)
+{
+    uint32_t n = 0;
+
+    for (size_t w = 0; w < words; w++)
+        n += (uint32_t)__builtin_popcountll(bits[w]);
+    return n;
+}
+
+/* The rest of R that the claim does not have. */
+static int set_apart(const struct map *m, struct claim *c, const rset_t *R)
+{
+    rset_t *mine = claim_rset(m, c);
+
+    c->apart = mine ? rset_diff(R, mine) : NULL;
+    rset_destroy(mine);
+    return c->apart ? 0 : -1;
+}
+
+struct claim *claim_from_rset(const struct map *m, uint64_t id, const rset_t *R)
+{
+    struct claim *c = claim_create(m, rset_nnodes(R), rset_npools(R) > 0);
+    struct rset_node rn;
+    bool foreign = false;
+    size_t n = 0;
+
+    if (!c)
+        return NULL;
+    c->id = id;
+    for (size_t i = 0; rset_node(R, i, &rn); i++) {
+        ssize_t place = resgraph_find_rank(m->graph, rn.rank);
+        struct piece *p = claim_piece(c, n);
+        const uint64_t *all;
+
+        if (place < 0) {
+            foreign = true;
+            continue;
+        }
+        all = map_all(m, (uint32_t)place);
+        p->node = (uint32_t)place;
+        foreign |= foreign_ids(p->bits, all, m->cw, rn.cores);
+        foreign |= foreign_ids(p->bits + m->cw, all + m->cw, m->gw, rn.gpus);
+        p->ncores = count_bits(p->bits, m->cw);
+        p->ngpus = count_bits(p->bits + m->cw, m->gw);
+        p->whole = p->ncores == m->nodes[place].ncores;
+        p->memory = rn.memory;
+        n++;
+    }
+    c->npieces = n;
+    for (size_t i = 0; i < m->npools && c->pools; i++)
+        c->pools[i] = rset_pool_count(R, m->pools[i].name);
+    if (foreign && set_apart(m, c, R) < 0) {
+        claim_destroy(c);
+        return NULL;
+    }
+    return c;
+}
+
+static idset_t *ids_of(const uint64_t *bits, size_t words)
+{
+    idset_t *ids = idset_create();
+
+    for (size_t w = 0; w < words && ids; w++) {
+        uint64_t left = bits[w];
+
+        while (left) {
+            uint32_t lo = (uint32_t)__builtin_ctzll(left);
+            uint64_t run = ~(left >> lo);
+            uint32_t len = run ? (uint32_t)__builtin_ctzll(run) : 64;
+
+            if (idset_range_set(ids, (uint32_t)(w * 64) + lo, (uint32_t)(w * 64) + lo + len - 1) <
+                0) {
+                idset_destroy(ids);
+                return NULL;
+            }
+            left = lo + len >= 64 ? 0 : left & (~UINT64_C(0) << (lo + len));
+        }
+    }
+    return ids;
+}
+
+int map_add_to_rset(const struct map *m, rset_t *R, uint32_t n, const uint64_t *bits,
+                    uint64_t memory)
+{
+    idset_t *cores = ids_of(bits, m->cw);
+    idset_t *gpus = m->gw > 0 ? ids_of(bits + m->cw, m->gw) : NULL;
+    int rc = -1;
+
+    if (cores && (gpus || m->gw == 0))
+        rc = rset_add_node(R, m->nodes[n].rank, m->nodes[n].host, cores, gpus, memory);
+    idset_destroy(cores);
+    idset_destroy(gpus);
+    return rc;
+}
+
+/* Neighbours mostly have the same bits: their sets of ids are made once. */
+rset_t *claim_rset(const struct map *m, const struct claim *c)
+{
+    rset_t *R = rset_create();
+    const struct piece *last = NULL;
+    size_t bytes = (m->cw + m->gw) * sizeof(uint64_t);
+    idset_t *cores = NULL;
+    idset_t *gpus = NULL;
+
+    if (!R)
+        return NULL;
+    for (size_t i = 0; i < c->npieces; i++) {
+        const struct piece *p = claim_piece(c, i);
+
+        if (!last || memcmp(last->bits, p->bits, bytes) != 0) {
+            idset_destroy(cores);
+            idset_destroy(gpus);
+            cores = ids_of(p->bits, m->cw);
+            gpus = ids_of(p->bits + m->cw, m->gw);
+            last = p;
+        }
+        if (!cores || !gpus ||
+            rset_add_node(R, m->nodes[p->node].rank, m->nodes[p->node].host, cores, gpus,
+                          p->memory) < 0)
+            goto fail;
+    }
+    for (size_t i = 0; c->pools && i < m->npools; i++) {
+        if (c->pools[i] > 0 && rset_add_pool(R, m->pools[i].name, c->pools[i]) < 0)
+            goto fail;
+    }
+    if (c->apart && rset_add(R, c->apart) < 0)
+        goto fail;
+    idset_destroy(cores);
+    idset_destroy(gpus);
+    return R;
+fail:
+    idset_destroy(cores);
+    idset_destroy(gpus);
+    rset_destroy(R);
+    errno = ENOMEM;
+    return NULL;
+}

@@ -1,0 +1,430 @@
+/* sched_pass.c - one pass over the queue, in slices.
+ *
+ *    state      what happens                                                     then
+ *    IDLE       priorities are asked for again if it is time                     ORDER
+ *    ORDER      jobs one by one from the front: each starts, or the policy       BACKFILL, or IDLE
+ *               says whether it gets a reservation, until it says BACKFILL
+ *               or STOP
+ *    BACKFILL   shapes that could have room, in a heap by their first job that   IDLE
+ *               was not looked at: whoever fits without touching a reservation
+ *               starts
+ *
+ * So the front of the queue is looked at job by job, and the rest by shapes: what does not fit for
+ * one job of a shape is not tried for another that is as long or longer.  A shape that does not fit
+ * at all is not looked at again before something becomes free.
+ *
+ * Reservations last from pass to pass.  One that was confirmed is only ever moved to an earlier time,
+ * so nobody behind can delay it.  Exceptions: nodes go down, jobs of higher priority come in, and
+ * jobs that run longer than they may: then those behind give theirs up for it.
+ *
+ * Failure: a job for which there is no memory, or for whose answer there is none, is left for the
+ * next pass.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched_private.h"
+
+enum tried { STARTED, NO_ROOM, LATER };
+
+/* --- beginning and end --- */
+
+void pass_end(sched_t *s)
+{
+    struct claim *c;
+
+    s->phase = PHASE_IDLE;
+    s->nheap = 0;
+    while ((c = s->later)) {
+        s->later = c->later;
+        sched_release(s, c);
+    }
+    if (s->empty_shapes) {
+        LIST_FOREACH_SAFE(it, tmp, &s->all_shapes)
+        {
+            struct shape *sh = list_entry(it, struct shape, link);
+
+            if (sh->njobs == 0)
+                shape_destroy(s, sh);
+        }
+        s->empty_shapes = false;
+    }
+}
+
+static void pass_begin(sched_t *s, double now)
+{
+    s->phase = PHASE_ORDER;
+    s->dirty = false;
+    s->now = now;
+    s->pass++;
+    s->cursor_set = false;
+    s->pass_reserved = 0;
+    s->stats.passes++;
+}
+
+/* --- one job --- */
+
+static bool admitted(sched_t *s, struct job *j)
+{
+    const struct sched_queue_policy *q = s->queue->queue;
+    struct sched_plugin_job view;
+    const char *why = NULL;
+    int rc = 1;
+
+    if (q->admit && !s->no_admit) {
+        job_view(j, &view);
+        if ((rc = q->admit(s->queue_state, &view, s->now, &why)) < 0) {
+            s->no_admit = true;
+            s->stats.fallbacks++;
+            sched_say(s, "queue policy %s could not say whether job %ju may start: all may",
+                      s->queue->name, (uintmax_t)j->id);
+        }
+    }
+    free(j->refused);
+    j->refused = NULL;
+    if (rc == 0 && !(j->refused = strdup(why ? why : "the policy does not let it start yet")))
+        return false;
+    return rc != 0;
+}
+
+static enum tried start(sched_t *s, struct job *j, size_t nchoice, const struct span *sp,
+                        const struct sched_ops *ops)
+{
+    struct claim *c = select_claim(s, j, nchoice, sp);
+    rset_t *R = c ? claim_rset(s->map, c) : NULL;
+    double end = j->no_limit ? 0. : s->now + j->duration;
+    uint64_t id = j->id;
+
+    if (!R || sched_hold(s, c) < 0) {
+        rset_destroy(R);
+        claim_destroy(c);
+        return LATER;
+    }
+    rset_set_times(R, s->now, end);
+    job_destroy(s, j);
+    s->stats.started++;
+    s->change++;
+    ops->alloc(id, R, s->now, end, ops->arg);
+    return STARTED;
+}
+
+static enum tried try_start(sched_t *s, struct job *j, const struct sched_ops *ops)
+{
+    struct span sp = {.from = s->now,
+                      .to = s->now + j->duration,
+                      .now = s->now,
+                      .nreserved = SIZE_MAX,
+                      .own = j->reserved};
+    size_t n;
+
+    s->stats.decisions++;
+    if ((n = select_now(s, j->shape, j, &sp)) == 0) {
+        if (s->nreserved == 0 || (s->nreserved == 1 && j->reserved))
+            j->shape->grown = s->grown;
+        return NO_ROOM;
+    }
+    if (!admitted(s, j))
+        return LATER;
+    return start(s, j, n, &sp, ops);
+}
+
+static void deny(sched_t *s, struct job *j, const struct sched_ops *ops)
+{
+    errmsg_t err = {"it asks for more than there is"};
+    uint64_t id = j->id;
+
+    resgraph_satisfiable(s->map->graph, &j->shape->req, &err);
+    job_destroy(s, j);
+    s->stats.denied++;
+    s->change++;
+    ops->deny(id, err.text, ops->arg);
+}
+
+/* --- the front of the queue --- */
+
+static enum sched_blocked ask_blocked(sched_t *s, const struct job *j)
+{
+    const struct sched_queue_policy *q = s->queue->queue;
+    struct sched_plugin_job view;
+    enum sched_blocked b;
+
+    if (!q->blocked || s->no_blocked)
+        return builtin_blocked(s->pass_reserved);
+    job_view(j, &view);
+    b = q->blocked(s->queue_state, &view, s->pass_reserved, s->now);
+    if (b >= SCHED_BLOCKED_STOP && b <= SCHED_BLOCKED_BACKFILL)
+        return b;
+    s->no_blocked = true;
+    s->stats.fallbacks++;
+    sched_say(s, "queue policy %s could not say what happens behind job %ju: as with easy",
+              s->queue->name, (uintmax_t)j->id);
+    return builtin_blocked(s->pass_reserved);
+}
+
+/* Give the job a reservation, keep it, or find an earlier one. */
+static void reserve(sched_t *s, struct job *j)
+{
+    struct claim *c = j->reserved;
+    double limit = SCHED_NEVER;
+    double when;
+    size_t n;
+
+    if (c && c->start > s->now + SCHED_EPSILON) {
+        if (c->grown == s->grown) {
+            c->pass = s->pass;
+            return;
+        }
+        limit = c->start - SCHED_EPSILON;
+    } else
+        plan_cancel_behind(s, j);
+    if ((n = plan_find(s, j, c, limit, &when)) > 0 && plan_reserve(s, j, n, when) == 0)
+        s->change++;
+    else if (limit == SCHED_NEVER)
+        plan_cancel(s, j);
+    if (j->reserved) {
+        j->reserved->pass = s->pass;
+        j->reserved->grown = s->grown;
+    }
+}
+
+static bool reserved_behind(const sched_t *s, const struct job *j)
+{
+    for (size_t i = 0; i < s->nreserved; i++) {
+        if (tree_before(tree_key(&j->order), tree_key(&s->reserved[i]->job->order)))
+            return true;
+    }
+    return false;
+}
+
+/* What is reserved for those behind does not count for a job that has no reservation, or whose time
+ * has come. */
+static enum tried try_again(sched_t *s, struct job *j, const struct sched_ops *ops)
+{
+    struct span sp = {.from = s->now, .to = s->now + j->duration, .now = s->now, .alone = true};
+
+    if (j->reserved && j->reserved->start > s->now + SCHED_EPSILON)
+        return NO_ROOM;
+    if (!reserved_behind(s, j) || select_now(s, j->shape, NULL, &sp) == 0)
+        return NO_ROOM;
+    plan_cancel_behind(s, j);
+    return try_start(s, j, ops);
+}
+
+/* 0: on to the next job; else what the policy said. */
+static enum sched_blocked look(sched_t *s, struct job *j, const struct sched_ops *ops)
+{
+    enum sched_blocked b;
+    enum tried t;
+
+    if (shape_renew(s, j->shape) < 0)
+        return 0;
+    if (!j->shape->possible) {
+        deny(s, j, ops);
+        return 0;
+    }
+    if (!j->shape->available) {
+        plan_cancel(s, j);
+        return 0;
+    }
+    t = try_start(s, j, ops);
+    if (t == NO_ROOM)
+        t = try_again(s, j, ops);
+    if (t != NO_ROOM)
+        return 0;
+    b = ask_blocked(s, j);
+    if (b != SCHED_BLOCKED_RESERVE)
+        return b;
+    reserve(s, j);
+    s->pass_reserved++;
+    return 0;
+}
+
+/* Reservations that this pass has not confirmed. */
+static void cancel_unconfirmed(sched_t *s)
+{
+    for (size_t i = s->nreserved; i-- > 0;) {
+        if (s->reserved[i]->pass != s->pass)
+            plan_cancel(s, s->reserved[i]->job);
+    }
+}
+
+/* --- backfill --- */
+
+static void sift_down(struct candidate *heap, size_t n, size_t i)
+{
+    struct candidate c = heap[i];
+
+    for (size_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && tree_before(heap[child + 1].key, heap[child].key))
+            child++;
+        if (!tree_before(heap[child].key, c.key))
+            break;
+        heap[i] = heap[child];
+    }
+    heap[i] = c;
+}
+
+static struct job *next_of(const struct shape *sh)
+{
+    return job_among(tree_after_light(&sh->jobs, sh->looked, sh->limit));
+}
+
+/* Those shapes that could have room. */
+static int begin_backfill(sched_t *s)
+{
+    s->phase = PHASE_BACKFILL;
+    s->nheap = 0;
+    if (s->heap_room < s->nshapes) {
+        struct candidate *more = realloc(s->heap, s->nshapes * 2 * sizeof(*more));
+
+        if (!more) {
+            errno = ENOMEM;
+            return -1;
+        }
+        s->heap = more;
+        s->heap_room = s->nshapes * 2;
+    }
+    LIST_FOREACH(it, &s->all_shapes)
+    {
+        struct shape *sh = list_entry(it, struct shape, link);
+        struct job *j;
+
+        if (shape_renew(s, sh) < 0 || (sh->possible && !sh->available) ||
+            (sh->possible && select_hopeless(s, sh)))
+            continue;
+        sh->looked = s->cursor;
+        sh->limit = SCHED_NEVER;
+        if (!(j = next_of(sh)))
+            continue;
+        s->heap[s->nheap].shape = sh;
+        s->heap[s->nheap++].key = tree_key(&j->among);
+    }
+    s->work += s->nshapes / 4;
+    for (size_t i = s->nheap / 2; i-- > 0;)
+        sift_down(s->heap, s->nheap, i);
+    return 0;
+}
+
+/* The job did not fit: how long may one of its shape be that does?  Negative: none will. */
+static double longest(sched_t *s, const struct job *j)
+{
+    struct shape *sh = j->shape;
+    struct span sp = {.from = s->now, .to = s->now + j->duration, .now = s->now, .alone = true};
+    size_t lo = 0;
+    size_t hi = 0;
+
+    if (sh->grown == s->grown)
+        return -1.;
+    if (select_now(s, sh, NULL, &sp) == 0) {
+        sh->grown = s->grown;
+        return -1.;
+    }
+    sp.alone = false;
+    while (hi < s->nreserved && s->reserved[hi]->start + SCHED_EPSILON < sp.to)
+        hi++;
+    if (hi == 0)
+        return -1.;
+    /* It fits with the first `lo` of them, but not with `hi`. */
+    while (hi - lo > 1) {
+        sp.nreserved = lo + (hi - lo) / 2;
+        if (select_now(s, sh, NULL, &sp) > 0)
+            lo = sp.nreserved;
+        else
+            hi = sp.nreserved;
+    }
+    return s->reserved[lo]->start - s->now;
+}
+
+static void backfill_one(sched_t *s, const struct sched_ops *ops)
+{
+    struct candidate *top = &s->heap[0];
+    struct shape *sh = top->shape;
+    struct job *j = next_of(sh);
+    enum tried t = LATER;
+
+    if (j && memcmp(&top->key, &(struct tree_key){j->among.a, j->among.b}, sizeof(top->key)) == 0) {
+        sh->looked = tree_key(&j->among);
+        if (!sh->possible)
+            deny(s, j, ops);
+        else if ((t = try_start(s, j, ops)) == NO_ROOM)
+            sh->limit = longest(s, j);
+        j = next_of(sh);
+    }
+    if (j)
+        top->key = tree_key(&j->among);
+    else
+        *top = s->heap[--s->nheap];
+    if (s->nheap > 0)
+        sift_down(s->heap, s->nheap, 0);
+}
+
+/* --- the pass --- */
+
+static void go_on(sched_t *s, const struct sched_ops *ops)
+{
+    while (s->phase == PHASE_ORDER && s->work < s->budget) {
+        struct tree_node *n =
+            s->cursor_set ? tree_after(&s->order, s->cursor) : tree_first(&s->order);
+        enum sched_blocked b;
+
+        if (!n) {
+            cancel_unconfirmed(s);
+            pass_end(s);
+            return;
+        }
+        s->cursor = tree_key(n);
+        s->cursor_set = true;
+        s->work++;
+        if ((b = look(s, job_of_order(n), ops)) == 0)
+            continue;
+        cancel_unconfirmed(s);
+        if (b == SCHED_BLOCKED_STOP || begin_backfill(s) < 0) {
+            pass_end(s);
+            return;
+        }
+    }
+    while (s->phase == PHASE_BACKFILL && s->work < s->budget) {
+        if (s->nheap == 0) {
+            pass_end(s);
+            return;
+        }
+        backfill_one(s, ops);
+    }
+}
+
+bool sched_wants_pass(const sched_t *s)
+{
+    return s->phase != PHASE_IDLE || s->sweep || (s->dirty && s->enabled && s->ready);
+}
+
+bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *ops)
+{
+    double reorder = s->queue->queue->reorder;
+
+    s->work = 0;
+    s->budget = budget;
+    if (s->phase == PHASE_IDLE) {
+        s->now = now;
+        if (reorder > 0. && !s->sweep && !s->no_priority && now >= s->next_sweep) {
+            s->sweep = s->all_jobs.next;
+            s->next_sweep = now + reorder;
+        }
+        if (s->sweep && !sched_sweep(s))
+            return true;
+        if (!sched_wants_pass(s))
+            return false;
+        pass_begin(s, now);
+    }
+    s->stats.slices++;
+    go_on(s, ops);
+    return sched_wants_pass(s);
+}
+
+double sched_next_time(const sched_t *s)
+{
+    if (s->queue->queue->reorder > 0. && !s->no_priority && hmap_count(s->jobs) > 0)
+        return s->next_sweep;
+    return -1.;
+}

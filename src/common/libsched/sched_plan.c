@@ -1,0 +1,560 @@
+/* sched_plan.c - when a job could start that does not fit now.
+ *
+ * For each node that could take part: the first time from which it has room for as long as the job
+ * lasts, given when what runs there ends and what is reserved there.  The job can start when enough
+ * nodes do: at the n-th smallest of these times, T, unless a reservation comes in between on one of
+ * them; then those nodes are asked again for a time from T on, and so forth: T only grows.
+ *
+ * A job of slots anywhere has to look at sums over all nodes instead: without reservations they only
+ * grow, so the first end of a running job with which it fits is found by galloping; from there on
+ * each end of anything is tried, at most TRIES of them, then only ends of reservations.
+ *
+ * Of the nodes that do, those are reserved that become free last: what is free now stays for
+ * others.
+ *
+ * Invariants:
+ *  1. Two reservations, or a reservation and what is held, never have the same core or gpu at the
+ *     same time, as far as held ones end by their time.
+ *  2. s->reserved is sorted by start.
+ *
+ * Failure: -1 with ENOMEM; then there is no reservation.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched_private.h"
+
+#define TRIES 64
+
+struct plan {
+    sched_t *s;
+    const struct job *j;
+    const struct shape *sh;
+    const struct claim *own;
+    double limit;
+    size_t n; /* candidates in s->choice */
+};
+
+static struct span span_at(const struct plan *p, double t)
+{
+    return (struct span){.from = t,
+                         .to = t + p->j->duration,
+                         .now = p->s->now,
+                         .future = true,
+                         .nreserved = SIZE_MAX,
+                         .own = p->own};
+}
+
+/* --- pools --- */
+
+static bool pools_fit(const struct plan *p, const struct span *sp)
+{
+    sched_t *s = p->s;
+
+    for (size_t i = 0; i < p->sh->req.npools; i++) {
+        uint32_t which = p->sh->pools[i];
+        uint64_t used = s->map->pools[which].used;
+        uint64_t total = s->map->pools[which].total;
+
+        for (struct tree_node *n = tree_first(&s->pool_ends); n;
+             n = tree_after(&s->pool_ends, tree_key(n))) {
+            const struct claim *c = list_entry(n, struct claim, by_pool);
+
+            if (claim_end(c, s->now) > sp->from + SCHED_EPSILON)
+                break;
+            used -= c->pools[which];
+            s->work++;
+        }
+        for (size_t r = 0; r < s->nreserved; r++) {
+            const struct claim *c = s->reserved[r];
+
+            if (c != p->own && c->pools && span_overlaps(sp, c))
+                used += c->pools[which];
+        }
+        if (used > total || total - used < p->sh->req.pools[i].count)
+            return false;
+    }
+    return true;
+}
+
+/* The next end of anything with pools after t. */
+static double pools_next(const struct plan *p, double t)
+{
+    sched_t *s = p->s;
+    double next = SCHED_NEVER;
+
+    for (struct tree_node *n = tree_after(&s->pool_ends, (struct tree_key){t, UINT64_MAX}); n;) {
+        next = claim_end(list_entry(n, struct claim, by_pool), s->now);
+        break;
+    }
+    if (next <= t)
+        next = SCHED_NEVER;
+    for (struct tree_node *n = tree_first(&s->pool_ends); n && n->a <= t;
+         n = tree_after(&s->pool_ends, tree_key(n))) {
+        double end = claim_end(list_entry(n, struct claim, by_pool), s->now);
+
+        /* One that is overdue: its real end is behind t, what it counts as is not. */
+        if (end > t && end < next)
+            next = end;
+    }
+    for (size_t r = 0; r < s->nreserved; r++) {
+        const struct claim *c = s->reserved[r];
+
+        if (c != p->own && c->pools && c->end > t && c->end < next)
+            next = c->end;
+    }
+    return next;
+}
+
+static double pools_from(const struct plan *p, double t)
+{
+    if (p->sh->req.npools == 0)
+        return t;
+    while (t < p->limit) {
+        struct span sp = span_at(p, t);
+
+        if (pools_fit(p, &sp))
+            return t;
+        t = pools_next(p, t);
+    }
+    return SCHED_NEVER;
+}
+
+/* --- whole counts of nodes --- */
+
+/* The first time from t on at which a node without reservations has room. */
+static double node_from_ends(const struct plan *p, const struct node *nd, double t)
+{
+    const struct shape *sh = p->sh;
+    const struct piece *q = nd->held;
+    uint32_t cores = nd->free_cores;
+    uint32_t gpus = nd->free_gpus;
+    uint64_t used = nd->used_memory;
+
+    if (sh->req.exclusive) {
+        double end = nd->held_last ? claim_end(nd->held_last->claim, p->s->now) : 0.;
+        return end > t ? end : t;
+    }
+    for (;;) {
+        uint64_t memory = nd->memory > used ? nd->memory - used : 0;
+
+        if (cores >= sh->cores && gpus >= sh->gpus && (nd->memory == 0 || memory >= sh->memory))
+            return t;
+        if (!q)
+            return SCHED_NEVER;
+        cores += q->ncores;
+        gpus += q->ngpus;
+        used -= q->memory;
+        if (claim_end(q->claim, p->s->now) > t)
+            t = claim_end(q->claim, p->s->now);
+        q = q->next;
+        p->s->work++;
+    }
+}
+
+static double next_change(const struct plan *p, const struct node *nd, double t)
+{
+    double next = SCHED_NEVER;
+
+    for (const struct piece *q = nd->held; q; q = q->next) {
+        double end = claim_end(q->claim, p->s->now);
+
+        if (end > t + SCHED_EPSILON) {
+            next = end;
+            break;
+        }
+    }
+    for (const struct piece *q = nd->reserved; q; q = q->next) {
+        if (q->claim != p->own && q->claim->end > t + SCHED_EPSILON && q->claim->end < next)
+            next = q->claim->end;
+    }
+    return next;
+}
+
+static double node_from(const struct plan *p, uint32_t n, double t)
+{
+    const struct node *nd = &p->s->map->nodes[n];
+
+    if (!nd->reserved || (nd->reserved->claim == p->own && !nd->reserved->next))
+        return node_from_ends(p, nd, t);
+    while (t < p->limit) {
+        struct span sp = span_at(p, t);
+        struct avail a;
+
+        p->s->work += 2;
+        node_avail(p->s, n, &sp, &a, NULL);
+        if (shape_slots(p->s, p->sh, n, &a) > 0)
+            return t;
+        t = next_change(p, nd, t);
+    }
+    return SCHED_NEVER;
+}
+
+/* The k-th smallest (from 0) of n numbers, whose order is lost. */
+static double kth(double *v, size_t n, size_t k)
+{
+    size_t lo = 0;
+    size_t hi = n - 1;
+
+    while (lo < hi) {
+        double pivot = v[lo + (hi - lo) / 2];
+        size_t i = lo;
+        size_t j = hi;
+
+        for (;;) {
+            while (v[i] < pivot)
+                i++;
+            while (v[j] > pivot)
+                j--;
+            if (i >= j)
+                break;
+            double x = v[i];
+            v[i++] = v[j];
+            v[j--] = x;
+        }
+        if (v[j] > pivot)
+            j--;
+        if (k <= j)
+            hi = j;
+        else
+            lo = j + 1;
+    }
+    return v[lo];
+}
+
+static void candidates(struct plan *p)
+{
+    sched_t *s = p->s;
+    const struct map *m = s->map;
+
+    for (size_t w = 0; w < m->words; w++) {
+        uint64_t bits = m->at_least[w];
+
+        if (p->sh->allowed)
+            bits &= p->sh->allowed[w];
+        for (; bits; bits &= bits - 1) {
+            uint32_t n = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
+
+            if (shape_node_could(m, p->sh, n))
+                s->choice[p->n++] = (struct choice){n, p->sh->nslots, 0.};
+        }
+    }
+}
+
+static int latest_first(const void *x, const void *y)
+{
+    const struct choice *a = x;
+    const struct choice *b = y;
+
+    if (a->from != b->from)
+        return a->from > b->from ? -1 : 1;
+    return a->node < b->node ? -1 : a->node > b->node;
+}
+
+static int by_node(const void *x, const void *y)
+{
+    const struct choice *a = x;
+    const struct choice *b = y;
+
+    return a->node < b->node ? -1 : a->node > b->node;
+}
+
+/* Of the candidates that are free at t, those that become so last. */
+static size_t choose(struct plan *p, double t)
+{
+    sched_t *s = p->s;
+    uint32_t want = p->sh->req.nnodes;
+    size_t n = 0;
+
+    for (size_t i = 0; i < p->n; i++) {
+        if (s->choice[i].from <= t)
+            s->choice[n++] = s->choice[i];
+    }
+    if (n > want) {
+        qsort(s->choice, n, sizeof(*s->choice), latest_first);
+        qsort(s->choice, want, sizeof(*s->choice), by_node);
+    }
+    return want;
+}
+
+static size_t find_nodes(struct plan *p, double *when)
+{
+    sched_t *s = p->s;
+    uint32_t want = p->sh->req.nnodes;
+    double t = pools_from(p, s->now);
+
+    candidates(p);
+    if (p->n < want || t >= p->limit)
+        return 0;
+    for (size_t i = 0; i < p->n; i++)
+        s->choice[i].from = node_from(p, s->choice[i].node, t);
+    s->work += p->n / 2;
+    for (;;) {
+        bool moved = false;
+        double first;
+
+        for (size_t i = 0; i < p->n; i++)
+            s->times[i] = s->choice[i].from;
+        first = kth(s->times, p->n, want - 1);
+        s->work += p->n / 8;
+        t = pools_from(p, first > t ? first : t);
+        if (t >= p->limit)
+            return 0;
+        for (size_t i = 0; i < p->n; i++) {
+            struct choice *c = &s->choice[i];
+
+            if (c->from < t && s->map->nodes[c->node].reserved) {
+                c->from = node_from(p, c->node, t);
+                moved |= c->from > t;
+            }
+        }
+        if (!moved && t <= first)
+            break;
+        size_t free = 0;
+        for (size_t i = 0; i < p->n; i++)
+            free += s->choice[i].from <= t;
+        if (free >= want)
+            break;
+    }
+    *when = t;
+    return choose(p, t);
+}
+
+/* --- slots anywhere --- */
+
+static size_t slots_at(struct plan *p, double t)
+{
+    sched_t *s = p->s;
+    struct span sp = span_at(p, t);
+    uint32_t left = p->sh->nslots;
+    size_t n = 0;
+
+    if (p->sh->req.npools > 0 && !pools_fit(p, &sp))
+        return 0;
+    for (size_t i = 0; i < p->n && left > 0; i++) {
+        uint32_t node = (uint32_t)s->times[i];
+        struct avail a;
+        uint32_t slots;
+
+        s->work += 2;
+        node_avail(s, node, &sp, &a, NULL);
+        if ((slots = shape_slots(s, p->sh, node, &a)) == 0)
+            continue;
+        if (slots > left)
+            slots = left;
+        s->choice[n++] = (struct choice){node, slots, t};
+        left -= slots;
+    }
+    return left == 0 ? n : 0;
+}
+
+static bool slots_alone(struct plan *p, double t)
+{
+    sched_t *s = p->s;
+    struct span sp = span_at(p, t);
+    uint32_t left = p->sh->nslots;
+
+    sp.alone = true;
+    for (size_t i = 0; i < p->n && left > 0; i++) {
+        struct avail a;
+        uint32_t slots;
+
+        s->work += 2;
+        node_avail(s, (uint32_t)s->times[i], &sp, &a, NULL);
+        slots = shape_slots(s, p->sh, (uint32_t)s->times[i], &a);
+        left -= slots < left ? slots : left;
+    }
+    return left == 0;
+}
+
+static double end_number(const sched_t *s, size_t i)
+{
+    struct tree_node *n = tree_nth(&s->ends, i);
+
+    return claim_end(list_entry(n, struct claim, by_end), s->now);
+}
+
+/* The first end of what is held with which it would fit, were there no reservations. */
+static double gallop(struct plan *p)
+{
+    sched_t *s = p->s;
+    size_t count = tree_size(&s->ends);
+    size_t lo = 0;
+    size_t hi = 0;
+
+    if (slots_alone(p, s->now))
+        return s->now;
+    if (count == 0)
+        return SCHED_NEVER;
+    while (hi < count - 1 && !slots_alone(p, end_number(s, hi))) {
+        lo = hi + 1;
+        hi = hi * 2 + 1 < count - 1 ? hi * 2 + 1 : count - 1;
+    }
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (slots_alone(p, end_number(s, mid)))
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return end_number(s, lo);
+}
+
+static double next_end(const struct plan *p, double t, bool held)
+{
+    sched_t *s = p->s;
+    double next = SCHED_NEVER;
+
+    if (held) {
+        struct tree_node *n =
+            tree_after(&s->ends, (struct tree_key){t + SCHED_EPSILON, UINT64_MAX});
+
+        if (n)
+            next = claim_end(list_entry(n, struct claim, by_end), s->now);
+    }
+    for (size_t r = 0; r < s->nreserved; r++) {
+        const struct claim *c = s->reserved[r];
+
+        if (c != p->own && c->end > t + SCHED_EPSILON && c->end < next)
+            next = c->end;
+    }
+    return next;
+}
+
+/* When all is over that is held or reserved now. */
+static double last_end(const struct plan *p, double t)
+{
+    sched_t *s = p->s;
+    size_t count = tree_size(&s->ends);
+
+    if (count > 0 && end_number(s, count - 1) > t)
+        t = end_number(s, count - 1);
+    for (size_t r = 0; r < s->nreserved; r++) {
+        if (s->reserved[r] != p->own && s->reserved[r]->end > t)
+            t = s->reserved[r]->end;
+    }
+    return t;
+}
+
+static size_t find_slots(struct plan *p, double *when)
+{
+    sched_t *s = p->s;
+    double t;
+    size_t n;
+
+    candidates(p);
+    for (size_t i = 0; i < p->n; i++)
+        s->times[i] = s->choice[i].node;
+    t = gallop(p);
+    for (unsigned tries = 0; t < p->limit; tries++) {
+        if ((n = slots_at(p, t)) > 0) {
+            *when = t;
+            return n;
+        }
+        t = next_end(p, t, tries < TRIES);
+    }
+    t = last_end(p, s->now);
+    if (t < p->limit && (n = slots_at(p, t)) > 0) {
+        *when = t;
+        return n;
+    }
+    return 0;
+}
+
+size_t plan_find(sched_t *s, const struct job *j, const struct claim *own, double limit,
+                 double *when)
+{
+    struct plan p = {s, j, j->shape, own, limit, 0};
+
+    s->stats.planned++;
+    return j->shape->req.nnodes > 0 ? find_nodes(&p, when) : find_slots(&p, when);
+}
+
+/* --- reservations --- */
+
+/* Place of the first one that starts later. */
+static size_t place_of(const sched_t *s, double start)
+{
+    size_t lo = 0;
+    size_t hi = s->nreserved;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (s->reserved[mid]->start <= start)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+int plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when)
+{
+    struct span sp = {.from = when,
+                      .to = when + j->duration,
+                      .now = s->now,
+                      .future = true,
+                      .nreserved = SIZE_MAX,
+                      .own = j->reserved};
+    struct claim *c;
+    size_t at;
+
+    if (s->nreserved == s->reserved_room) {
+        size_t room = s->reserved_room ? 2 * s->reserved_room : 64;
+        struct claim **more = realloc(s->reserved, room * sizeof(*more));
+
+        if (!more) {
+            errno = ENOMEM;
+            return -1;
+        }
+        s->reserved = more;
+        s->reserved_room = room;
+    }
+    if (!(c = select_claim(s, j, nchoice, &sp)))
+        return -1;
+    if (j->reserved)
+        plan_cancel(s, j);
+    at = place_of(s, when);
+    memmove(s->reserved + at + 1, s->reserved + at, (s->nreserved - at) * sizeof(*s->reserved));
+    s->reserved[at] = c;
+    s->nreserved++;
+    c->job = j;
+    c->grown = s->grown;
+    j->reserved = c;
+    map_reserve(s->map, c);
+    return 0;
+}
+
+void plan_cancel(sched_t *s, struct job *j)
+{
+    struct claim *c = j->reserved;
+    size_t at;
+
+    if (!c)
+        return;
+    for (at = place_of(s, c->start); at > 0 && s->reserved[at - 1] != c; at--)
+        ;
+    memmove(s->reserved + at - 1, s->reserved + at, (s->nreserved - at) * sizeof(*s->reserved));
+    s->nreserved--;
+    map_unreserve(s->map, c);
+    j->reserved = NULL;
+    claim_destroy(c);
+}
+
+void plan_cancel_all(sched_t *s)
+{
+    while (s->nreserved > 0)
+        plan_cancel(s, s->reserved[s->nreserved - 1]->job);
+}
+
+void plan_cancel_behind(sched_t *s, const struct job *j)
+{
+    for (size_t i = s->nreserved; i-- > 0;) {
+        if (tree_before(tree_key(&j->order), tree_key(&s->reserved[i]->job->order)))
+            plan_cancel(s, s->reserved[i]->job);
+    }
+}

@@ -1,0 +1,325 @@
+/* Inside the scheduler: what its parts share.
+ *
+ * map      the nodes, what is free on each, and indexes over them
+ * claim    resources of one job: held now (running), or from some time on (a reservation)
+ * shape    a request but for its duration; all jobs of the queue that ask for the same hang on one
+ * job      one job of the queue
+ * choice   nodes (and slots on each) that were found for a job
+ */
+#ifndef SCHED_PRIVATE_H
+#define SCHED_PRIVATE_H
+
+#include "libutil/hmap.h"
+#include "libutil/list.h"
+#include "sched.h"
+#include "sched_tree.h"
+
+#define SCHED_EPSILON 1e-5 /* times that differ by less are the same */
+#define SCHED_OVERDUE 1.   /* a job whose time is up is taken to end this much from now */
+#define SCHED_NEVER 1e300
+
+struct claim;
+
+/* What a claim has of one node.  bits: cores, then gpus (map->cw and map->gw words). */
+struct piece {
+    struct piece *next, *prev; /* of the same node: held ones by end, reserved ones by start */
+    struct claim *claim;
+    uint32_t node;
+    uint32_t ncores, ngpus;
+    bool whole; /* the node to itself */
+    uint64_t memory;
+    uint64_t bits[];
+};
+
+struct claim {
+    uint64_t id;
+    double start, end;
+    struct tree_node by_end;  /* held: in sched->ends */
+    struct tree_node by_pool; /* held, with pools: in sched->pool_ends */
+    struct job *job;          /* reservation: whose */
+    struct sched_plugin_job view;
+    rset_t *apart;       /* told to be held, but not in the inventory */
+    struct claim *later; /* given back during a pass */
+    uint64_t *pools;     /* amounts, one for each pool of the map; or NULL */
+    uint64_t pass;       /* reservation: last pass that confirmed it */
+    uint64_t grown;      /* reservation: when it was planned */
+    size_t npieces, stride;
+    char *pieces;
+};
+
+static inline struct piece *claim_piece(const struct claim *c, size_t i)
+{
+    return (struct piece *)(void *)(c->pieces + i * c->stride);
+}
+
+struct node {
+    struct piece *held, *held_last; /* by end */
+    struct piece *reserved;         /* by start */
+    uint32_t rank;
+    uint32_t ncores, ngpus;
+    uint32_t free_cores, free_gpus;
+    uint32_t nheld;
+    uint64_t memory; /* 0: not known, does not limit */
+    uint64_t used_memory;
+    const char *host; /* of the graph */
+    size_t kind;
+    bool usable;
+};
+
+struct pool {
+    const char *name; /* of the graph */
+    uint64_t total, used;
+};
+
+/* Bitmaps over nodes have `words` words; only usable nodes are in them.  at_least[c * words ..]: with
+ * at least c free cores (0: all usable); the same for gpus; empty: nothing is held there. */
+struct map {
+    resgraph_t *graph;
+    size_t n, words, cw, gw;
+    struct node *nodes;
+    uint64_t *all, *free; /* n times cw + gw words */
+    uint32_t max_cores, max_gpus;
+    uint64_t *at_least, *gpus_at_least, *empty, *touched; /* touched: has reservations */
+    uint32_t *ncores_at_least, nempty;
+    uint64_t free_cores, free_gpus; /* of usable nodes */
+    size_t nusable;
+    struct pool *pools;
+    size_t npools;
+};
+
+/* NULL with ENOMEM. */
+struct map *map_create(const resgraph_t *g);
+void map_destroy(struct map *m);
+void map_set_usable(struct map *m, uint32_t n, bool usable);
+/* A claim's pieces become held, are given back; become reserved, are so no longer. */
+void map_hold(struct map *m, struct claim *c);
+void map_release(struct map *m, struct claim *c);
+void map_reserve(struct map *m, struct claim *c);
+void map_unreserve(struct map *m, struct claim *c);
+static inline uint64_t *map_all(const struct map *m, uint32_t n)
+{
+    return m->all + (size_t)n * (m->cw + m->gw);
+}
+static inline uint64_t *map_free(const struct map *m, uint32_t n)
+{
+    return m->free + (size_t)n * (m->cw + m->gw);
+}
+
+/* With room for so many pieces, zeroed; NULL with ENOMEM. */
+struct claim *claim_create(const struct map *m, size_t npieces, bool pools);
+void claim_destroy(struct claim *c);
+/* From what was told; what the map does not have goes to ->apart.  NULL with ENOMEM. */
+struct claim *claim_from_rset(const struct map *m, uint64_t id, const rset_t *R);
+/* As a set of resources; NULL with ENOMEM. */
+rset_t *claim_rset(const struct map *m, const struct claim *c);
+/* Bits of a node, added to a set of resources: 0 or -1. */
+int map_add_to_rset(const struct map *m, rset_t *R, uint32_t n, const uint64_t *bits,
+                    uint64_t memory);
+
+struct shape {
+    struct rreq req; /* its duration is 0 */
+    uint64_t hash;
+    struct shape *next; /* of the same hash */
+    struct list_node link;
+    struct tree jobs;       /* those not held, by order; weight: duration */
+    size_t njobs;           /* held ones too */
+    uint32_t nslots;        /* at least 1 */
+    uint32_t cores, gpus;   /* needed: on each node when req.nnodes > 0, else for a slot */
+    uint64_t memory;        /* likewise */
+    uint32_t *pools;        /* of each pool asked for: its place in the map */
+    uint64_t epoch;         /* of the inventory for which the following is true */
+    uint64_t *allowed;      /* nodes that may be taken at all; NULL: any */
+    bool possible;          /* with all nodes up */
+    bool available;         /* with those that are up */
+    uint64_t grown;         /* did not fit when sched->grown was this (0: not known) */
+    uint64_t pass;          /* the following is of this pass */
+    double limit;           /* longer jobs do not fit */
+    struct tree_key looked; /* jobs up to here were looked at */
+};
+
+struct job {
+    uint64_t id;
+    uint32_t uid, urgency;
+    double t_submit;
+    double duration; /* SCHED_HORIZON: no limit */
+    bool no_limit;
+    struct shape *shape;
+    struct tree_node order; /* in sched->order, unless held */
+    struct tree_node among; /* in shape->jobs, unless held */
+    struct list_node link;
+    struct claim *reserved;
+    double estimate; /* expected start, of sched->estimated */
+    uint64_t estimated;
+    char *refused; /* what admit said, or NULL */
+};
+
+struct choice {
+    uint32_t node;
+    uint32_t slots;
+    double from; /* planning: first time at which the node would do */
+};
+
+struct candidate {
+    struct tree_key key;
+    struct shape *shape;
+};
+
+enum phase { PHASE_IDLE, PHASE_ORDER, PHASE_BACKFILL };
+
+struct sched {
+    struct map *map;
+    uint64_t epoch; /* inventory and state of nodes, from 1 */
+    uint64_t grown; /* from 1; up whenever something became free */
+    hmap_t *jobs;   /* id -> struct job: the queue */
+    hmap_t *held;   /* id -> struct claim: what runs */
+    hmap_t *shapes; /* hash -> struct shape */
+    struct list_node all_shapes, all_jobs;
+    size_t nshapes;
+    struct tree order;
+    struct tree ends, pool_ends; /* held claims by end */
+    struct claim **reserved;     /* by start */
+    size_t nreserved, reserved_room;
+    size_t nheld_back; /* jobs with urgency 0 */
+    bool enabled;
+    bool ready;        /* the inventory is known */
+    bool empty_shapes; /* some shape may have lost its last job during the pass */
+
+    const struct sched_policy *queue, *node;
+    void *queue_state, *node_state;
+    char *queue_arg, *node_arg;
+    bool no_priority, no_blocked, no_admit, no_score; /* failed: built-in */
+    struct list_node *sweep; /* next job whose priority is asked for again */
+    double next_sweep;
+    void (*log)(const char *text, void *arg);
+    void *log_arg;
+
+    enum phase phase;
+    bool dirty;
+    double now; /* of the pass */
+    uint64_t pass;
+    struct tree_key cursor;
+    bool cursor_set;
+    uint32_t pass_reserved;
+    size_t work, budget;
+    struct claim *later; /* given back meanwhile */
+    struct candidate *heap;
+    size_t nheap, heap_room;
+
+    struct choice *choice; /* room for all nodes, twice */
+    double *times;
+    uint64_t *bits;     /* of one node */
+    uint64_t change;    /* up with everything that can move an estimate */
+    uint64_t estimated; /* ->change when estimates were made */
+    double estimated_at;
+    struct sched_stats stats;
+};
+
+static inline struct job *job_of_order(struct tree_node *n)
+{
+    return n ? list_entry(n, struct job, order) : NULL;
+}
+
+static inline struct job *job_among(struct tree_node *n)
+{
+    return n ? list_entry(n, struct job, among) : NULL;
+}
+
+/* --- sched.c --- */
+
+void sched_say(sched_t *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Something has changed that a pass has to see. */
+void sched_touch(sched_t *s);
+/* What a policy is shown. */
+void job_view(const struct job *j, struct sched_plugin_job *v);
+/* Out of the queue, and forgotten. */
+void job_destroy(sched_t *s, struct job *j);
+double job_priority(sched_t *s, struct job *j, double now);
+void job_enqueue(sched_t *s, struct job *j, double now);
+void job_dequeue(sched_t *s, struct job *j);
+/* The claim becomes held. -1 with ENOMEM. */
+int sched_hold(sched_t *s, struct claim *c);
+void sched_release(sched_t *s, struct claim *c);
+/* Ask for priorities again; true when through. */
+bool sched_sweep(sched_t *s);
+
+/* --- sched_shape.c --- */
+
+/* The shape of a request, made if need be; NULL with ENOMEM. */
+struct shape *shape_get(sched_t *s, const struct rreq *req);
+/* One job less. */
+void shape_put(sched_t *s, struct shape *sh);
+void shape_destroy(sched_t *s, struct shape *sh);
+/* Bring what depends on the inventory up to date.  -1 with ENOMEM. */
+int shape_renew(sched_t *s, struct shape *sh);
+/* Could the node take part if it were empty?  (usable or not) */
+bool shape_node_could(const struct map *m, const struct shape *sh, uint32_t n);
+/* Nodes that are up and could take part if they were empty. */
+size_t shape_suited(const sched_t *s, const struct shape *sh);
+
+/* --- sched_select.c --- */
+
+/* What is free of a node over a time. */
+struct span {
+    double from, to;
+    double now;
+    bool future;             /* from > now: what ends until then is free */
+    bool alone;              /* look at no reservations */
+    size_t nreserved;        /* unless alone: at the first so many */
+    const struct claim *own; /* this reservation does not count */
+};
+struct avail {
+    uint32_t cores, gpus;
+    uint64_t memory;
+    bool empty;
+};
+/* `bits` may be NULL. */
+void node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avail *a,
+                uint64_t *bits);
+/* Slots of the shape in that: for a shape of whole nodes' counts 1 or 0. */
+uint32_t shape_slots(const sched_t *s, const struct shape *sh, uint32_t n, const struct avail *a);
+/* When a claim that is held will end. */
+static inline double claim_end(const struct claim *c, double now)
+{
+    return c->end > now + SCHED_OVERDUE ? c->end : now + SCHED_OVERDUE;
+}
+static inline bool span_overlaps(const struct span *sp, const struct claim *c)
+{
+    return c->start + SCHED_EPSILON < sp->to && c->end > sp->from + SCHED_EPSILON;
+}
+/* Nodes for a job from now on, into s->choice: how many, 0: does not fit. */
+size_t select_now(sched_t *s, const struct shape *sh, const struct job *j, const struct span *sp);
+/* Is there anything against it that needs no look at nodes? */
+bool select_hopeless(const sched_t *s, const struct shape *sh);
+/* Nodes (slots) that it could have now, reservations not counted. */
+uint64_t select_count(sched_t *s, const struct shape *sh);
+bool select_pools(const sched_t *s, const struct shape *sh, const struct span *sp);
+/* The claim to what was chosen.  NULL with ENOMEM. */
+struct claim *select_claim(sched_t *s, const struct job *j, size_t nchoice, const struct span *sp);
+
+/* --- sched_plan.c --- */
+
+/* Earliest time at which the job fits, with reservations but `own` as they are, if it is before
+ * `limit`; the nodes into s->choice.  Their number, or 0. */
+size_t plan_find(sched_t *s, const struct job *j, const struct claim *own, double limit,
+                 double *when);
+/* Give the job that.  -1 with ENOMEM. */
+int plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when);
+/* Take the job's reservation away. */
+void plan_cancel(sched_t *s, struct job *j);
+void plan_cancel_all(sched_t *s);
+/* Those of jobs behind this one. */
+void plan_cancel_behind(sched_t *s, const struct job *j);
+
+/* --- sched_pass.c --- */
+
+/* End the pass under way, through or not: all is as between passes. */
+void pass_end(sched_t *s);
+
+/* --- sched_builtin.c --- */
+
+/* What the built-in policy (EASY) answers. */
+enum sched_blocked builtin_blocked(uint32_t reserved);
+/* Does the policy let nobody past the first one that does not fit? */
+bool builtin_strict(const struct sched_policy *p);
+
+#endif

@@ -1,0 +1,69 @@
+/* Ordered tree (treap) of elements that embed their node: keyed by (a, b) ascending, with the number
+ * of elements and the smallest `weight` of every subtree, so that the n-th element, the place of an
+ * element, and the first one behind a key whose weight is small enough are all found in logarithmic
+ * time.  Balanced by a hash of b: the shape depends on the keys only, never on chance.
+ * Adding and removing never allocate.  Not thread-safe.
+ */
+#ifndef SCHED_TREE_H
+#define SCHED_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tree_node {
+    struct tree_node *left, *right;
+    double a; /* key */
+    uint64_t b;
+    double weight;
+    double least; /* weight of this subtree */
+    uint32_t size;
+    uint32_t level; /* heap order; 0: in no tree */
+};
+
+struct tree {
+    struct tree_node *root;
+};
+
+struct tree_key {
+    double a;
+    uint64_t b;
+};
+
+static inline struct tree_key tree_key(const struct tree_node *n)
+{
+    return (struct tree_key){n->a, n->b};
+}
+
+static inline bool tree_before(struct tree_key x, struct tree_key y)
+{
+    return x.a < y.a || (x.a == y.a && x.b < y.b);
+}
+
+static inline size_t tree_size(const struct tree *t)
+{
+    return t->root ? t->root->size : 0;
+}
+
+static inline bool tree_has(const struct tree_node *n)
+{
+    return n->level != 0;
+}
+
+/* The key (n->a, n->b) must not be in the tree yet; n is in no tree. */
+void tree_insert(struct tree *t, struct tree_node *n);
+/* n is in this tree, and its key is what it was. */
+void tree_remove(struct tree *t, struct tree_node *n);
+
+/* First element; the first one behind a key; element number i (from 0); NULL when there is none. */
+struct tree_node *tree_first(const struct tree *t);
+struct tree_node *tree_after(const struct tree *t, struct tree_key key);
+struct tree_node *tree_nth(const struct tree *t, size_t i);
+/* The first one behind a key with weight <= max. */
+struct tree_node *tree_after_light(const struct tree *t, struct tree_key key, double max);
+/* The first one with weight <= max. */
+struct tree_node *tree_first_light(const struct tree *t, double max);
+/* How many elements have a smaller key. */
+size_t tree_place(const struct tree *t, struct tree_key key);
+
+#endif

@@ -1,0 +1,278 @@
+/* sched_why.c - when a job is expected to start, and why it has not yet.
+ *
+ * A job with a reservation starts then at the latest.  For the others among the first DEPTH that wait
+ * reservations are made as if all had one, the times noted, and these taken back; so an estimate is
+ * what would happen if no job came in or ended early.  That is done when somebody asks, and not more
+ * than once a second.
+ *
+ * Failure: without memory there is no estimate, only a reason.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "sched_private.h"
+
+#define DEPTH 64
+#define EVERY 1. /* seconds */
+#define DAY 86400
+
+struct text {
+    char *at;
+    size_t left;
+};
+
+static void put(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void put(struct text *t, const char *fmt, ...)
+{
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(t->at, t->left, fmt, ap);
+    va_end(ap);
+    if (n > 0) {
+        size_t used = (size_t)n < t->left ? (size_t)n : t->left - 1;
+
+        t->at += used;
+        t->left -= used;
+    }
+}
+
+/* --- estimates --- */
+
+static void estimate_one(sched_t *s, struct job *j, double *floor)
+{
+    double when = s->now;
+    size_t n;
+
+    j->estimated = s->change;
+    j->estimate = -1.;
+    if (shape_renew(s, j->shape) < 0 || !j->shape->available)
+        return;
+    if (j->reserved && j->reserved->start > s->now)
+        when = j->reserved->start;
+    else if ((n = plan_find(s, j, j->reserved, SCHED_NEVER, &when)) == 0)
+        return;
+    else if (!j->reserved)
+        plan_reserve(s, j, n, when);
+    if (builtin_strict(s->queue) && when < *floor)
+        when = *floor;
+    *floor = when;
+    j->estimate = when;
+}
+
+static void estimates(sched_t *s, double now)
+{
+    struct job *made[DEPTH];
+    size_t nmade = 0;
+    double saved = s->now;
+    double floor = now;
+    struct tree_node *n = tree_first(&s->order);
+
+    if (s->estimated == s->change ||
+        (s->estimated != 0 && now >= s->estimated_at && now < s->estimated_at + EVERY))
+        return;
+    s->now = now;
+    for (size_t i = 0; n && i < DEPTH; i++, n = tree_after(&s->order, tree_key(n))) {
+        struct job *j = job_of_order(n);
+        bool had = j->reserved != NULL;
+
+        estimate_one(s, j, &floor);
+        if (!had && j->reserved)
+            made[nmade++] = j;
+    }
+    while (nmade > 0)
+        plan_cancel(s, made[--nmade]);
+    s->now = saved;
+    s->estimated = s->change;
+    s->estimated_at = now;
+}
+
+/* --- words --- */
+
+/* "4 nodes with 8 cores each", "16 slots of 2 cores", ... */
+static void put_need(struct text *t, const struct shape *sh)
+{
+    uint32_t count = sh->req.nnodes > 0 ? sh->req.nnodes : sh->nslots;
+    const char *sep = " ";
+
+    if (sh->req.nnodes > 0)
+        put(t, "%u %snode%s", count, sh->req.exclusive ? "whole " : "", count == 1 ? "" : "s");
+    else if (sh->gpus == 0 && sh->memory == 0 && !sh->req.exclusive) {
+        uint64_t cores = (uint64_t)count * sh->cores;
+
+        put(t, "%ju core%s", (uintmax_t)cores, cores == 1 ? "" : "s");
+        if (sh->cores > 1)
+            put(t, " by %u", sh->cores);
+        return;
+    } else
+        put(t, "%u slot%s", count, count == 1 ? "" : "s");
+    if (sh->cores > 0 && !(sh->req.exclusive && sh->req.cores <= 1)) {
+        put(t, "%swith %u core%s", sep, sh->cores, sh->cores == 1 ? "" : "s");
+        sep = ", ";
+    }
+    if (sh->gpus > 0) {
+        put(t, "%s%s%u gpu%s", sep, *sep == ' ' ? "with " : "", sh->gpus, sh->gpus == 1 ? "" : "s");
+        sep = ", ";
+    }
+    if (sh->memory > 0) {
+        put(t, "%s%s%ju MiB", sep, *sep == ' ' ? "with " : "", (uintmax_t)sh->memory);
+        sep = ", ";
+    }
+    if (*sep == ',' && count > 1)
+        put(t, " each");
+}
+
+static void put_time(struct text *t, double when, double now, int tz)
+{
+    time_t secs = (time_t)(when + tz);
+    time_t today = (time_t)(now + tz);
+    struct tm tm;
+
+    gmtime_r(&secs, &tm);
+    if (secs / DAY != today / DAY)
+        put(t, "%d-%02d-%02d ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
+    put(t, "%02d:%02d:%02d", tm.tm_hour, tm.tm_min, tm.tm_sec);
+}
+
+/* Who ends then? */
+static const struct claim *ends_at(const sched_t *s, double when)
+{
+    struct tree_node *n =
+        tree_after(&s->ends, (struct tree_key){when - 2. * SCHED_EPSILON, UINT64_MAX});
+    const struct claim *c = n ? list_entry(n, struct claim, by_end) : NULL;
+
+    return c && c->end <= when + 2. * SCHED_EPSILON ? c : NULL;
+}
+
+/* Somebody who runs longer than it may. */
+static const struct claim *overdue(const sched_t *s, double now)
+{
+    struct tree_node *n = tree_first(&s->ends);
+    const struct claim *c = n ? list_entry(n, struct claim, by_end) : NULL;
+
+    return c && c->end <= now ? c : NULL;
+}
+
+/* A pool of which not enough is free. */
+static bool put_pool(struct text *t, const sched_t *s, const struct shape *sh)
+{
+    for (size_t i = 0; i < sh->req.npools; i++) {
+        const struct pool *p = &s->map->pools[sh->pools[i]];
+        uint64_t free = p->total > p->used ? p->total - p->used : 0;
+
+        if (free < sh->req.pools[i].count) {
+            put(t, "waits for %ju of %s: %ju %s free", (uintmax_t)sh->req.pools[i].count, p->name,
+                (uintmax_t)free, free == 1 ? "is" : "are");
+            return true;
+        }
+    }
+    return false;
+}
+
+static void put_holder(struct text *t, const sched_t *s, double when, double now, int tz)
+{
+    const struct claim *c = when > 0. ? ends_at(s, when) : NULL;
+
+    if (c && c->end - now > SCHED_HORIZON / 2.)
+        put(t, "; job %ju holds the rest and has no time limit", (uintmax_t)c->id);
+    else if (c) {
+        put(t, "; job %ju holds the rest until ", (uintmax_t)c->id);
+        put_time(t, c->end, now, tz);
+    } else if ((c = overdue(s, now)))
+        put(t, "; job %ju should have ended", (uintmax_t)c->id);
+}
+
+static void put_reason(struct text *t, sched_t *s, struct job *j, double when, double now, int tz)
+{
+    struct shape *sh = j->shape;
+    uint64_t want = sh->req.nnodes > 0 ? sh->req.nnodes : sh->nslots;
+    size_t place = tree_place(&s->order, tree_key(&j->order));
+    struct job *first = job_of_order(tree_first(&s->order));
+    uint64_t have = select_count(s, sh);
+
+    if (!sh->req.nnodes && sh->gpus == 0 && sh->memory == 0 && !sh->req.exclusive) {
+        want *= sh->cores;
+        have *= sh->cores;
+    }
+    if (have < want) {
+        put(t, "waits for ");
+        put_need(t, sh);
+        put(t, ": %ju %s free", (uintmax_t)have, have == 1 ? "is" : "are");
+        put_holder(t, s, when, now, tz);
+    } else if (put_pool(t, s, sh))
+        put_holder(t, s, when, now, tz);
+    else if (place > 0 && builtin_strict(s->queue))
+        put(t, "waits behind job %ju: nobody passes it (fcfs)", (uintmax_t)first->id);
+    else if (s->nreserved > 0 && s->reserved[0]->job != j) {
+        put(t, "would delay job %ju, which is to start at ", (uintmax_t)s->reserved[0]->job->id);
+        put_time(t, s->reserved[0]->start > now ? s->reserved[0]->start : now, now, tz);
+    } else {
+        put(t, "is about to be looked at");
+        return;
+    }
+    if (place > 0)
+        put(t, "; %zu job%s before it", place, place == 1 ? " is" : "s are");
+}
+
+/* What keeps it from being looked at at all. */
+static bool put_obstacle(struct text *t, sched_t *s, const struct job *j)
+{
+    const struct shape *sh = j->shape;
+    errmsg_t err = {"it asks for more than there is"};
+
+    if (j->urgency == 0)
+        put(t, "is held");
+    else if (!s->ready)
+        put(t, "waits until the resources are known");
+    else if (!s->enabled)
+        put(t, "waits: no jobs are started at present");
+    else if (!sh->possible) {
+        resgraph_satisfiable(s->map->graph, &sh->req, &err);
+        put(t, "can never run: %s", err.text);
+    } else if (!sh->available) {
+        size_t up = shape_suited(s, sh);
+
+        put(t, "waits for ");
+        put_need(t, sh);
+        put(t, ": only %zu %s up, the others are down or drained", up,
+            sh->req.nnodes > 0 ? (up == 1 ? "such node is" : "such nodes are") : "are");
+    } else if (j->refused)
+        put(t, "is kept back by the policy %s: %s", s->queue->name, j->refused);
+    else
+        return false;
+    return true;
+}
+
+int sched_estimate(sched_t *s, uint64_t id, double now, int tz, double *t,
+                   char why[SCHED_REASON_MAX])
+{
+    struct job *j = hmap_get_u64(s->jobs, id);
+    struct text text = {why, SCHED_REASON_MAX};
+    double when = -1.;
+
+    if (!j) {
+        errno = ENOENT;
+        return -1;
+    }
+    *t = -1.;
+    why[0] = '\0';
+    if (s->ready && shape_renew(s, j->shape) < 0)
+        return -1;
+    if (put_obstacle(&text, s, j))
+        return 0;
+    estimates(s, now);
+    if (j->reserved)
+        when = j->reserved->start;
+    else if (j->estimated != 0 && j->estimated == s->estimated)
+        when = j->estimate;
+    put_reason(&text, s, j, when, now, tz);
+    if (when >= 0. && when < now + SCHED_HORIZON / 2.)
+        *t = when > now ? when : now;
+    return 0;
+}
