@@ -17,7 +17,8 @@
  *
  * Invariants:
  *  1. A name is in the directory at most once; to make one again it must have been removed.
- *  2. Creation is answered when the master serves, removal when it no longer does, for good.
+ *  2. Creation is answered when the master serves, also to those who come second (EEXIST); removal
+ *     when it no longer does, for good.
  *  3. Instances elsewhere pass on what they are asked, after finding out who asks.
  *
  * Failure: a master that cannot be reached is not opened (its error is the answer), and counts as
@@ -48,6 +49,7 @@ struct entry {
 struct asker {
     struct list_node node;
     flux_msg_t *req;
+    bool late; /* wanted to make what another was making: EEXIST, when it is there */
 };
 
 struct km_directory {
@@ -141,13 +143,14 @@ static struct entry *entry_new(struct km *k, const char *name, uint32_t owner, u
     return e;
 }
 
-static int asker_add(struct entry *e, const flux_msg_t *req)
+static int asker_add(struct entry *e, const flux_msg_t *req, bool late)
 {
     struct asker *a = calloc(1, sizeof(*a));
 
     if (!a)
         return -1;
     a->req = flux_msg_incref(req);
+    a->late = late;
     list_init(&a->node);
     list_append(&e->waiting, &a->node);
     return 0;
@@ -162,6 +165,9 @@ static void entry_answer(struct entry *e, int errnum, const char *error)
         struct asker *a = list_entry(n, struct asker, node);
         if (errnum)
             flux_respond_error(e->k->h, a->req, errnum, "%s", error);
+        else if (a->late)
+            flux_respond_error(e->k->h, a->req, EEXIST, "there is a namespace '%s' already",
+                               e->name);
         else
             flux_respond(e->k->h, a->req, "{}");
         asker_free(a);
@@ -252,6 +258,10 @@ static void create(struct km *k, const flux_msg_t *msg, const struct kvs_ns_crea
     if (e && e->state == CLOSING) {
         flux_respond_error(k->h, msg, EAGAIN, "namespace '%s' is being removed: try again",
                            in->namespace);
+    } else if (e && e->state == OPENING) {
+        /* Whoever is told that it is there may use it. */
+        if (asker_add(e, msg, true) < 0)
+            flux_respond_error(k->h, msg, ENOMEM, "rank 0 is out of memory for a namespace");
     } else if (e || strcmp(in->namespace, KVS_NS_PRIMARY) == 0) {
         flux_respond_error(k->h, msg, EEXIST, "there is a namespace '%s' already", in->namespace);
     } else if (in->rank >= flux_size(k->h)) {
@@ -264,7 +274,7 @@ static void create(struct km *k, const flux_msg_t *msg, const struct kvs_ns_crea
         flux_respond_error(k->h, msg, ENOSPC, "there are %d namespaces: remove one first",
                            ENTRIES_MAX);
     } else if (!(e = entry_new(k, in->namespace, in->owner, in->rank, ++k->dir->serial)) ||
-               asker_add(e, msg) < 0) {
+               asker_add(e, msg, false) < 0) {
         if (e)
             entry_free(e);
         flux_respond_error(k->h, msg, ENOMEM, "rank 0 is out of memory for a namespace");
@@ -362,7 +372,7 @@ static void remove_entry(struct km *k, const flux_msg_t *msg, const struct drop 
                            "namespace '%s' belongs to somebody else: only its owner and that of "
                            "the session may remove it",
                            e->name);
-    } else if (asker_add(e, msg) < 0) {
+    } else if (asker_add(e, msg, false) < 0) {
         flux_respond_error(k->h, msg, ENOMEM, "rank 0 is out of memory");
     } else if (e->state != CLOSING) {
         close_entry(e);
