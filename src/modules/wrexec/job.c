@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "layout.h"
+#include "names.h"
 #include "libutil/le.h"
 
 #define LOST_CODE (128 + SIGKILL)
@@ -280,6 +281,9 @@ void job_frame(struct job *j, const struct wire_frame *f)
     case WIRE_PMI_FENCE:
         job_fence(j, wire_u32(f->payload), f->payload + 4, f->len - 4);
         break;
+    case WIRE_PMI_NAME:
+        job_name(j, f->payload, f->len);
+        break;
     case WIRE_DONE:
         local_end(j, (const int32_t *)(const void *)f->payload, f->len / 4);
         break;
@@ -442,8 +446,10 @@ void job_free(struct job *j)
 
     if (!j)
         return;
-    if (j->ctx && hmap_get_u64(j->ctx->jobs, j->id) == j)
+    if (j->ctx && hmap_get_u64(j->ctx->jobs, j->id) == j) {
         hmap_take_u64(j->ctx->jobs, j->id);
+        names_job_over(j->ctx->names, j->id);
+    }
     list_remove(&j->over);
     while ((n = list_first(&j->pieces)))
         piece_free(list_entry(n, struct piece, node));

@@ -172,6 +172,9 @@ static void handle_frame(struct launcher *l, const struct wire_frame *f)
     case WIRE_PMI_DONE:
         job_pmi_done(j, f->payload, f->len);
         break;
+    case WIRE_PMI_NAMED:
+        job_pmi_named(j, f->payload, f->len);
+        break;
     default:
         break;
     }
@@ -268,7 +271,8 @@ static int launcher_init(struct launcher *l, int fd)
     l->out = buf_create(0);
     l->jobs = hmap_create_u64(job_destroy);
     l->pids = hmap_create_u64(NULL);
-    if (l->epfd < 0 || l->nullfd < 0 || !l->in || !l->out || !l->jobs || !l->pids)
+    l->servers = hmap_create_u64(NULL);
+    if (l->epfd < 0 || l->nullfd < 0 || !l->in || !l->out || !l->jobs || !l->pids || !l->servers)
         return -1;
     if (source_start(l, &l->control, fd, EPOLLIN, control_ready) < 0 ||
         source_start(l, &l->signals, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), EPOLLIN,
@@ -348,6 +352,7 @@ int main(int argc, char **argv)
     jobs_kill_all(&l);
     hmap_destroy(l.jobs);
     hmap_destroy(l.pids);
+    hmap_destroy(l.servers);
     buf_destroy(l.in);
     buf_destroy(l.out);
     backing_fini(&l);

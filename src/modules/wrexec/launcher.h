@@ -46,11 +46,12 @@ struct task {
 };
 
 /* state     of a job                                                      left when
+ * STARTING  its PMIx server starts (launcher_pmix.c)                      that is ready, or the job is killed
  * RUNNING   tasks run                                                     the last task was reaped
  * ENDING    what is left of it is being killed, pipes are being drained   neither remains
  * OVER      DONE was sent; freed at the end of the round
  */
-enum job_state { JOB_RUNNING, JOB_ENDING, JOB_OVER };
+enum job_state { JOB_STARTING, JOB_RUNNING, JOB_ENDING, JOB_OVER };
 
 struct job {
     struct launcher *l;
@@ -66,6 +67,7 @@ struct job {
     bool failed;    /* FAIL was sent */
     unsigned tries; /* to tell who a process without environment belongs to */
     struct pmi_server *pmi;
+    struct pmix *pmix;       /* with WIRE_F_MPI_PMIX: NULL until it was begun */
     uint32_t barriers;       /* handed over */
     char *dir;               /* backing directory of its MPI, when made */
     char mark[96];           /* NAME=value in the environment of all its processes */
@@ -80,8 +82,9 @@ struct launcher {
     struct source signals;
     buf_t *in;
     buf_t *out;
-    hmap_t *jobs; /* id -> struct job */
-    hmap_t *pids; /* pid -> struct task */
+    hmap_t *jobs;    /* id -> struct job */
+    hmap_t *pids;    /* pid -> struct task */
+    hmap_t *servers; /* pid -> struct pmix */
     struct list_node ending;
     bool stop;
     bool again;          /* look again in a moment */
@@ -112,6 +115,8 @@ void job_run(struct launcher *l, uint64_t id, const void *payload, size_t len);
 void job_signal(struct job *j, int signum);
 void job_kill(struct job *j);
 void job_destroy(void *arg);
+/* Start the tasks: at once, or when the job's PMIx server is ready. */
+void job_start(struct job *j);
 void jobs_reap(struct launcher *l);
 /* What is due once per round: ends of jobs. */
 void jobs_step(struct launcher *l);
@@ -131,6 +136,27 @@ void pmi_ready(struct source *s, uint32_t events);
 void job_pmi_done(struct job *j, const void *payload, size_t len);
 /* A task of the job ended: is that the end of its MPI? */
 void pmi_task_ended(struct task *t);
+void job_pmi_named(struct job *j, const void *payload, size_t len);
+/* PMI_process_mapping of the job, malloc'd; NULL with ENOMEM. */
+char *pmi_job_mapping(const struct job *j);
+
+/* launcher_pmix.c; every function may be called for a job without PMIx. */
+/* Start the server of a job: 1 when its tasks have to wait for job_start(), 0 when it needs none,
+ * -1 with a sentence. */
+int pmix_begin(struct job *j, errmsg_t *err);
+/* Environment that all tasks of the job get, and that of one task: copied as pointers to `vars`,
+ * which has room for pmix_env_max(); how many. */
+size_t pmix_env_max(const struct job *j);
+size_t pmix_env(struct job *j, char **vars);
+size_t pmix_task_env(struct job *j, const struct task *t, char **vars);
+void pmix_task_ended(struct task *t);
+/* The last task was reaped: end the server; is it gone? */
+void pmix_end(struct job *j);
+bool pmix_gone(const struct job *j);
+/* Is a child a server, and (it was reaped) was it? */
+bool pmix_is(const struct launcher *l, pid_t pid);
+bool pmix_reaped(struct launcher *l, pid_t pid, int status);
+void pmix_destroy(struct job *j);
 
 /* launcher_dir.c */
 /* Where the backing directory of a job will be (malloc'd); and make it. */

@@ -47,6 +47,7 @@ static const char *const dropped[] = {
     "OMPI_MCA_orte_tmpdir_base",
     "FLUX_LAUNCHER_*",
     "OMPI_MCA_btl_vader_backing_directory",
+    "OMPI_MCA_btl_sm_backing_directory",
     "HYDI_CONTROL_FD",
 };
 
@@ -56,6 +57,7 @@ struct env {
     char *owned[16];
     size_t nowned;
     char rank[40], local[40], pmirank[40]; /* change from task to task */
+    char **pmix;                           /* places that pmix_task_env() fills */
 };
 
 static bool is_dropped(const char *var)
@@ -105,13 +107,19 @@ static unsigned long job_level(void)
     return (s && getenv("FLUX_JOB_ID") ? strtoul(s, NULL, 10) : 0) + 1;
 }
 
+/* Does a socket for PMI-1 wait for each task? */
+static bool has_pmi(const struct job *j)
+{
+    return !(j->run.flags & (WIRE_F_EXEC | WIRE_F_MPI_NONE | WIRE_F_MPI_PMIX));
+}
+
 static int env_build(struct env *e, struct job *j, char *const *client)
 {
     struct launcher *l = j->l;
     char *dir = NULL;
     int rc = 0;
 
-    e->vars = calloc(j->run.envc + 24, sizeof(*e->vars));
+    e->vars = calloc(j->run.envc + 24 + pmix_env_max(j), sizeof(*e->vars));
     if (!e->vars)
         return -1;
     for (uint32_t i = 0; i < j->run.envc; i++)
@@ -131,16 +139,21 @@ static int env_build(struct env *e, struct job *j, char *const *client)
     rc |= env_add(e, "FLUX_JOB_NNODES=%u", j->run.nnodes);
     rc |= env_add(e, "FLUX_JOB_SIZE=%u", j->run.ntasks);
     rc |= env_add(e, "FLUX_NODE_ID=%u", j->run.node);
-    rc |= env_add(e, "PMI_SIZE=%u", j->run.ntasks);
-    rc |= env_add(e, "PMI_FD=%d", PMI_TASK_FD);
-    if (l->libpmi)
-        rc |= env_add(e, "FLUX_PMI_LIBRARY_PATH=%s", l->libpmi);
-    if (dir) {
+    if (dir && !(j->run.flags & WIRE_F_MPI_NONE)) {
         rc |= env_add(e, "OMPI_MCA_btl_vader_backing_directory=%s", dir);
+        rc |= env_add(e, "OMPI_MCA_btl_sm_backing_directory=%s", dir);
         rc |= env_add(e, "OMPI_MCA_orte_tmpdir_base=%s", dir);
     }
-    e->vars[e->n++] = e->pmirank;
     free(dir);
+    if (has_pmi(j)) {
+        rc |= env_add(e, "PMI_SIZE=%u", j->run.ntasks);
+        rc |= env_add(e, "PMI_FD=%d", PMI_TASK_FD);
+        if (l->libpmi)
+            rc |= env_add(e, "FLUX_PMI_LIBRARY_PATH=%s", l->libpmi);
+        e->vars[e->n++] = e->pmirank;
+    }
+    e->n += pmix_env(j, e->vars + e->n);
+    e->pmix = e->vars + e->n;
     return rc;
 }
 
@@ -289,7 +302,7 @@ static int task_start(struct start *st, struct task *t, errmsg_t *err)
         (fds[1].src = task_output(st, t, 1, err)) < 0 ||
         (fds[2].src = task_output(st, t, 2, err)) < 0)
         goto out;
-    if (!(j->run.flags & WIRE_F_EXEC)) {
+    if (has_pmi(j)) {
         nfds = 4;
         if ((fds[3].src = task_pmi(j, t, err)) < 0)
             goto out;
@@ -297,6 +310,7 @@ static int task_start(struct start *st, struct task *t, errmsg_t *err)
     snprintf(st->env.rank, sizeof(st->env.rank), "FLUX_TASK_RANK=%u", t->rank);
     snprintf(st->env.local, sizeof(st->env.local), "FLUX_TASK_LOCAL_ID=%u", t->rank - j->first);
     snprintf(st->env.pmirank, sizeof(st->env.pmirank), "PMI_RANK=%u", t->rank);
+    pmix_task_env(j, t, st->env.pmix);
     struct spawn_params sp = {
         .path = st->program,
         .argv = st->argv,
@@ -378,7 +392,7 @@ static const char *getvar(char *const *env, const char *name)
     return NULL;
 }
 
-static void job_start(struct job *j)
+void job_start(struct job *j)
 {
     struct start st = {.j = j};
     char **env = NULL, **block = split(j, &st, &env);
@@ -419,6 +433,7 @@ void job_run(struct launcher *l, uint64_t id, const void *payload, size_t len)
     static const int32_t refused = 126 << 8;
     struct job *j;
     errmsg_t err;
+    int waits;
 
     if (hmap_get_u64(l->jobs, id))
         return;
@@ -448,7 +463,14 @@ void job_run(struct launcher *l, uint64_t id, const void *payload, size_t len)
     }
     if (hmap_put_u64(l->jobs, id, j) < 0)
         goto fail;
-    job_start(j);
+    waits = pmix_begin(j, &err);
+    if (waits == 0) {
+        j->state = JOB_RUNNING;
+        job_start(j);
+    } else if (waits < 0) {
+        send_fail(j, 126, -1, 0, "%s", err.text);
+        job_kill(j);
+    }
     return;
 fail:
     if (j) {
@@ -476,6 +498,7 @@ void job_destroy(void *arg)
         buf_destroy(t->pmiout);
     }
     pmi_server_destroy(j->pmi);
+    pmix_destroy(j);
     backing_remove(j);
     list_remove(&j->ending);
     free(j->tasks);
@@ -494,6 +517,11 @@ void job_signal(struct job *j, int signum)
 
 void job_kill(struct job *j)
 {
+    if (j->state == JOB_STARTING) {
+        for (uint32_t i = 0; i < j->ntasks; i++)
+            j->tasks[i].status = SIGKILL;
+        job_ending(j);
+    }
     job_signal(j, SIGKILL);
 }
 
@@ -506,8 +534,10 @@ void jobs_reap(struct launcher *l)
         struct task *t = hmap_take_u64(l->pids, (uint64_t)pid);
         struct job *j;
 
-        if (!t)
+        if (!t) {
+            pmix_reaped(l, pid, status);
             continue;
+        }
         j = t->job;
         t->pid = 0;
         t->status = status;
@@ -515,6 +545,7 @@ void jobs_reap(struct launcher *l)
         /* The leader is gone, and its number free; the rest of its group is found as adopted. */
         stdin_close(t);
         pmi_task_ended(t);
+        pmix_task_ended(t);
         if (j->running == 0 && j->state == JOB_RUNNING)
             job_ending(j);
     }
@@ -543,7 +574,7 @@ static int hunt_one(pid_t pid, void *arg)
     struct hunt *h = arg;
     int mine;
 
-    if (hmap_get_u64(h->j->l->pids, (uint64_t)pid))
+    if (hmap_get_u64(h->j->l->pids, (uint64_t)pid) || pmix_is(h->j->l, pid))
         return 0;
     mine = h->alone || in_group(h->j, pid) ? 1 : proctree_has_env(pid, h->j->mark);
     if (mine < 0 && errno == EAGAIN && !proctree_dead(pid))
@@ -594,7 +625,10 @@ void jobs_step(struct launcher *l)
 
         /* Zombies are reaped first, so that a child found here is alive or will give a signal. */
         jobs_reap(l);
-        if (!leftovers(j) && job_drain(j))
+        if (leftovers(j) || !job_drain(j))
+            continue;
+        pmix_end(j);
+        if (pmix_gone(j))
             job_done(j);
     }
 }

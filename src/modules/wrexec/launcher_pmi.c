@@ -113,30 +113,75 @@ static void op_client_error(void *arg, size_t idx, const char *text)
     send_fail(j, 1, (int32_t)j->tasks[idx].rank, 1, "%s", text);
 }
 
+/* Names are for other jobs: rank 0 keeps them (names.c). */
+static int send_name(struct job *j, size_t idx, enum wire_name op, const char *service,
+                     const char *port)
+{
+    size_t a = strlen(service) + 1, b = strlen(port) + 1;
+    uint32_t fixed[2] = {(uint32_t)idx, op};
+    char text[2 * (WIRE_NAME_MAX + 1)];
+
+    if (a + b > sizeof(text))
+        return -1;
+    memcpy(text, service, a);
+    memcpy(text + a, port, b);
+    send_frame(j->l, WIRE_PMI_NAME, j->id, fixed, sizeof(fixed), text, a + b);
+    return 0;
+}
+
+static int op_publish(void *arg, size_t idx, const char *service, const char *port)
+{
+    return send_name(arg, idx, WIRE_NAME_PUBLISH, service, port);
+}
+
+static int op_lookup(void *arg, size_t idx, const char *service)
+{
+    return send_name(arg, idx, WIRE_NAME_LOOKUP, service, "");
+}
+
+static int op_unpublish(void *arg, size_t idx, const char *service)
+{
+    return send_name(arg, idx, WIRE_NAME_UNPUBLISH, service, "");
+}
+
 static const struct pmi_server_ops server_ops = {
     .send = op_send,
     .barrier = op_barrier,
     .abort = op_abort,
     .client_error = op_client_error,
+    .publish = op_publish,
+    .lookup = op_lookup,
+    .unpublish = op_unpublish,
 };
+
+char *pmi_job_mapping(const struct job *j)
+{
+    uint32_t *tasks = calloc(j->run.nnodes, sizeof(*tasks));
+    char *mapping;
+
+    if (!tasks)
+        return NULL;
+    for (uint32_t i = 0; i < j->run.nnodes; i++)
+        tasks[i] = layout_count(j->run.ntasks, j->run.nnodes, i);
+    mapping = pmi_mapping_format(j->run.nnodes, tasks, PMI_LAYOUT_BLOCK);
+    free(tasks);
+    return mapping;
+}
 
 static int server_start(struct job *j)
 {
     char name[64], *mapping = NULL;
     struct pmi_server_params p = {.kvsname = name, .size = j->run.ntasks, .nlocal = j->ntasks};
     uint32_t *ranks = calloc(j->ntasks, sizeof(*ranks));
-    uint32_t *tasks = calloc(j->run.nnodes, sizeof(*tasks));
     errmsg_t err;
 
-    if (!ranks || !tasks)
+    if (!ranks)
         goto out;
     for (uint32_t i = 0; i < j->ntasks; i++)
-        ranks[i] = j->first + i;
-    for (uint32_t i = 0; i < j->run.nnodes; i++)
-        tasks[i] = layout_count(j->run.ntasks, j->run.nnodes, i);
+        ranks[i] = j->tasks[i].rank;
     snprintf(name, sizeof(name), "job.%" PRIu64, j->id);
     p.ranks = ranks;
-    mapping = pmi_mapping_format(j->run.nnodes, tasks, PMI_LAYOUT_BLOCK);
+    mapping = pmi_job_mapping(j);
     if (!mapping)
         goto out;
     j->pmi = pmi_server_create(&server_ops, j, &p, &err);
@@ -148,7 +193,6 @@ static int server_start(struct job *j)
     backing_make(j);
 out:
     free(ranks);
-    free(tasks);
     free(mapping);
     return j->pmi ? 0 : -1;
 }
@@ -205,6 +249,19 @@ void job_pmi_done(struct job *j, const void *payload, size_t len)
     }
     snprintf(text, sizeof(text), "%.*s", rc ? (int)(len - 4) : 0, p + 4);
     pmi_server_barrier_done(j->pmi, rc, rc ? text : NULL);
+}
+
+void job_pmi_named(struct job *j, const void *payload, size_t len)
+{
+    const char *p = payload;
+    uint32_t task = wire_u32(p);
+    int rc = wire_i32(p + 4);
+    char text[WIRE_NAME_MAX + 1];
+
+    if (!j->pmi || task >= j->ntasks)
+        return;
+    snprintf(text, sizeof(text), "%.*s", (int)(len - 8), p + 8);
+    pmi_server_name_done(j->pmi, task, rc, rc ? NULL : text, rc ? text : NULL);
 }
 
 void pmi_task_ended(struct task *t)

@@ -35,11 +35,13 @@
 
 #include "libkvs/kvs.h"
 #include "libutil/buf.h"
+#include "names_proto.h"
 
+/* A barrier under way; or (job_name()) a request about a name. */
 struct fence {
     struct list_node node;
     struct job *job;
-    uint32_t num;
+    uint32_t num;        /* of the barrier; of the task that asks */
     flux_kvs_txn_t *txn; /* until the fence is entered */
     flux_future_t *f;
 };
@@ -197,4 +199,60 @@ void job_fence(struct job *j, uint32_t num, const void *blob, size_t len)
     fe->f = flux_kvs_namespace_create(j->ctx->h, ns, FLUX_KVS_OWNER_SELF, idset_first(j->ranks));
     if (!fe->f || flux_future_then(fe->f, -1., named_cb, fe) < 0)
         fence_failed(fe, "could not be entered", strerror(errno));
+}
+
+/* --- names --- */
+
+static void named(struct fence *fe, int rc, const char *text)
+{
+    struct job *j = fe->job;
+    int32_t fixed[2] = {(int32_t)fe->num, rc};
+    size_t len = strlen(text);
+
+    exec_send(j->ctx->exec, WIRE_PMI_NAMED, j->id, fixed, sizeof(fixed), text,
+              len < WIRE_NAME_MAX ? len : WIRE_NAME_MAX);
+    fence_free(fe);
+}
+
+static void name_cb(flux_future_t *f, void *arg)
+{
+    struct fence *fe = arg;
+    struct wrexec_named res = {0};
+    errmsg_t err;
+
+    if (flux_future_errnum(f))
+        named(fe, flux_future_errnum(f), flux_future_error(f));
+    else if (flux_rpc_get_struct(f, &wrexec_named_schema, &res, &err) < 0)
+        named(fe, 0, ""); /* nothing was asked for */
+    else if (strlen(res.port) > WIRE_NAME_MAX)
+        named(fe, EMSGSIZE, "the port is too long for PMI-1");
+    else
+        named(fe, 0, res.port);
+}
+
+void job_name(struct job *j, const void *payload, size_t len)
+{
+    static const char *const ops[] = {"publish", "lookup", "unpublish"};
+    const char *service = (const char *)payload + 8;
+    uint32_t op = wire_u32((const char *)payload + 4);
+    struct wrexec_name req = {.id = j->id, .service = service};
+    struct fence *fe = calloc(1, sizeof(*fe));
+
+    if (!fe || op < WIRE_NAME_PUBLISH || op > WIRE_NAME_UNPUBLISH ||
+        !wire_strings_ok(service, len - 8, 2)) {
+        free(fe);
+        job_fail(j, 1, "a name that a task publishes or looks up cannot be passed on");
+        return;
+    }
+    req.op = ops[op - WIRE_NAME_PUBLISH];
+    if (op == WIRE_NAME_PUBLISH)
+        req.port = service + strlen(service) + 1;
+    fe->job = j;
+    fe->num = wire_u32(payload);
+    list_append(&j->fences, &fe->node);
+    fe->f = flux_rpc_struct(j->ctx->h, "wrexec.name", &wrexec_name_schema, &req, 0, 0);
+    if (!fe->f)
+        named(fe, errno, errno == EINVAL ? "names need to be UTF-8" : "out of memory");
+    else if (flux_future_then(fe->f, -1., name_cb, fe) < 0)
+        named(fe, errno, "out of memory");
 }

@@ -27,6 +27,11 @@
  *               at a time
  *    DONE       i32 wait status for each local task: nothing of the job is left here
  *
+ * From flux-pmixd to the launcher, besides FAIL:
+ *    PMIX_READY   u32 common, u32 each, strings with their NULs: environment that all tasks get,
+ *                 then that of each local task in turn
+ *    PMIX_CLIENT  u32 rank, u32 1 (it is there) or 2 (it has finalized)
+ *
  * A record of output: u32 task, u32 stream (1 or 2), u32 length, all little-endian; then the bytes.
  *
  * Flow: the launcher sends no more bytes of OUTPUT payload than it was given credit for (it may
@@ -65,6 +70,8 @@ enum wire_type {
     WIRE_PMI_FENCE,
     WIRE_DONE,
     WIRE_PMI_NAME,
+    WIRE_PMIX_READY = 32,
+    WIRE_PMIX_CLIENT,
 };
 enum wire_name { WIRE_NAME_PUBLISH = 1, WIRE_NAME_LOOKUP, WIRE_NAME_UNPUBLISH };
 #define WIRE_NAME_MAX 1024 /* bytes of a service or a port */

@@ -26,6 +26,7 @@
 #include "libflux/proto_cancel.h"
 #include "libflux/proto_overlay.h"
 #include "libutil/le.h"
+#include "names.h"
 
 struct stats {
     uint64_t jobs;
@@ -141,6 +142,23 @@ static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     json_decref(owner);
 }
 
+static void name_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (ctx->names)
+        names_request(ctx->names, req);
+    else
+        flux_respond_error(h, req, ENOSYS, "names are kept at rank 0");
+}
+
+static bool job_runs(void *arg, uint64_t id)
+{
+    struct ctx *ctx = arg;
+
+    return hmap_get_u64(ctx->jobs, id) != NULL;
+}
+
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
@@ -160,6 +178,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "wrexec.ctl", ctl_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "wrexec.disconnect", disconnect_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.cancel", cancel_cb, 0},
+    {FLUX_MSG_REQUEST, "wrexec.name", name_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.stats", stats_cb, 0},
     {FLUX_MSG_EVENT, "overlay.", root_overlay_event, 0},
     FLUX_HANDLER_END,
@@ -254,6 +273,7 @@ static void wrexec_fini(flux_t *h, void *arg)
         job_free(j);
     }
     root_destroy(ctx->root);
+    names_destroy(ctx->names);
     hmap_destroy(ctx->jobs);
     flux_watcher_destroy(ctx->reaper);
     topology_destroy(ctx->topo);
@@ -274,7 +294,8 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
     ctx->reaper = flux_defer_create(flux_get_reactor(h), reaper_cb, ctx);
     ctx->exec = exec_create(h, &exec_callbacks, ctx);
     if (!ctx->jobs || !ctx->reaper || !ctx->exec ||
-        (ctx->rank == 0 && !(ctx->root = root_create(ctx))) ||
+        (ctx->rank == 0 &&
+         (!(ctx->root = root_create(ctx)) || !(ctx->names = names_create(h, job_runs, ctx)))) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
         ask(flux_rpc(h, "overlay.topology", NULL, ctx->rank, 0), topology_cb, ctx) < 0 ||
         ask(flux_attr_get_async(h, "uri"), uri_cb, ctx) < 0) {

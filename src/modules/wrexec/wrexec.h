@@ -25,8 +25,9 @@ struct ctx {
     uint32_t size;
     topology_t *topo; /* NULL until the broker has said it */
     exec_t *exec;
-    hmap_t *jobs;      /* id -> struct job */
-    struct root *root; /* at rank 0 */
+    hmap_t *jobs;        /* id -> struct job */
+    struct root *root;   /* at rank 0 */
+    struct names *names; /* at rank 0 */
     flux_watcher_t *reaper;
     struct list_node over; /* jobs to be freed by the reaper */
     uint64_t njobs;
@@ -100,6 +101,8 @@ void job_fence(struct job *j, uint32_t num, const void *blob, size_t len);
 /* The namespace of a job that has several nodes, once its tasks exchange something. */
 void job_namespace(uint64_t id, char name[JOB_NAMESPACE_MAX]);
 void job_fences_free(struct job *j);
+/* A task publishes, looks up or removes a name: a frame PMI_NAME. */
+void job_name(struct job *j, const void *payload, size_t len);
 
 /* root.c */
 struct root *root_create(struct ctx *ctx);

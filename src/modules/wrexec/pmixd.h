@@ -1,0 +1,131 @@
+/* flux-pmixd's own interfaces: see pmixd.c for the whole. */
+#ifndef WREXEC_PMIXD_H
+#define WREXEC_PMIXD_H
+
+#include <pmix.h>
+#include <pmix_server.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "libflux/flux.h"
+#include "libidset/idset.h"
+#include "libkvs/kvs.h"
+#include "libpmi/pmi_mapping.h"
+#include "libutil/buf.h"
+#include "libutil/errmsg.h"
+#include "libutil/hmap.h"
+#include "libutil/list.h"
+
+struct pmixd;
+
+/* Something that the library's thread wants done by the main one.  Calls are the first member of
+ * larger structures; `run` owns what it is given. */
+struct call {
+    struct list_node node;
+    void (*run)(struct pmixd *pd, struct call *c);
+};
+
+/* What waits until the job's namespace can be used. */
+struct waiting {
+    struct list_node node;
+    void (*go)(void *arg);
+    void *arg;
+};
+
+struct pmixd {
+    /* The job, as the launcher said it */
+    uint64_t id;
+    uint32_t node;
+    uint32_t nnodes;
+    uint32_t ntasks;
+    const char *mapping;
+    const char *dir; /* ours: made and removed here */
+    const char *uri;
+    const char *hosts; /* names of the nodes with commas between; NULL: made up */
+    struct pmi_mapping *map;
+    const uint32_t *local; /* ranks on this node */
+    size_t nlocal;
+    pmix_nspace_t nspace;
+    char ns[32]; /* the job's namespace in the store */
+
+    flux_reactor_t *r;
+    int fd; /* to the launcher */
+    bool failed;
+    flux_t *h; /* NULL until needed */
+
+    /* Calls from the library's thread */
+    pthread_mutex_t lock;
+    struct list_node calls;
+    int wake; /* eventfd */
+
+    /* pmixd_exchange.c */
+    hmap_t *seqs; /* name of a group of nodes -> how many exchanges it had */
+    bool ns_asked;
+    bool ns_ready;
+    flux_future_t *ns_made;
+    struct list_node waiting;
+    uint64_t contexts; /* group contexts given out by this node */
+
+    /* pmixd_modex.c */
+    struct waiting open_box;
+    flux_future_t *box;
+    hmap_t *modex; /* number -> what was asked for */
+    uint64_t modex_seq;
+};
+
+/* pmixd.c */
+/* From any thread. */
+void pmixd_post(struct pmixd *pd, struct call *c);
+/* The job cannot go on: its exit code, the rank it is about (-1: none), and why.  The first one
+ * counts. */
+void pmixd_fail(struct pmixd *pd, int code, int64_t rank, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Tell the launcher that a task has begun, or ended, its part. */
+enum { PMIXD_CONNECTED = 1, PMIXD_FINALIZED };
+void pmixd_tell_client(struct pmixd *pd, uint32_t rank, uint32_t what);
+/* The handle, connected at the first call.  NULL with errno and a sentence. */
+flux_t *pmixd_handle(struct pmixd *pd, errmsg_t *err);
+
+/* pmixd_job.c */
+/* Start the library, and tell it about the job.  -1 with a sentence. */
+int pmixd_job_start(struct pmixd *pd, pmix_server_module_t *module, errmsg_t *err);
+/* What the tasks need in their environment: strings with their NULs, first `*common` that all get,
+ * then `*each` for every local task in turn. */
+buf_t *pmixd_job_environment(struct pmixd *pd, uint32_t *common, uint32_t *each, errmsg_t *err);
+
+/* pmixd_server.c: what the library calls */
+pmix_server_module_t *pmixd_server_module(struct pmixd *pd);
+
+/* pmixd_exchange.c */
+/* All nodes of `nodes`, which has this one, give some bytes, and all get everybody's, put together
+ * in no order; `done` is called once, with `error` (a sentence) or without. */
+typedef void (*exchange_f)(void *arg, const char *error, const void *data, size_t len);
+void pmixd_exchange(struct pmixd *pd, const char *what, const idset_t *nodes, const void *data,
+                    size_t len, exchange_f done, void *arg);
+/* Nodes of these processes, ranks in *ranks when that is not NULL.  NULL with EINVAL when they are
+ * not all of this job. */
+idset_t *pmixd_nodes_of(struct pmixd *pd, const pmix_proc_t *procs, size_t n, idset_t **ranks);
+/* Make the namespace sure, then go on; `w` is the caller's until then. */
+void pmixd_when_ready(struct pmixd *pd, struct waiting *w);
+/* Commit and forget; a failure is the job's. */
+void pmixd_commit(struct pmixd *pd, flux_kvs_txn_t *txn, const char *what);
+
+/* pmixd_modex.c */
+/* Open the mailbox of this node, once the namespace is there. */
+void pmixd_modex_init(struct pmixd *pd);
+pmix_status_t pmixd_direct_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
+                                 pmix_modex_cbfunc_t cbfunc, void *cbdata);
+
+/* pmixd_names.c */
+pmix_status_t pmixd_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
+                            pmix_op_cbfunc_t cbfunc, void *cbdata);
+pmix_status_t pmixd_lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
+                           size_t ninfo, pmix_lookup_cbfunc_t cbfunc, void *cbdata);
+pmix_status_t pmixd_unpublish(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
+                              size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata);
+
+/* The one of this process: the library's callbacks carry no argument of ours. */
+struct pmixd *pmixd_self(void);
+
+#endif

@@ -1,0 +1,279 @@
+/* What the nodes of a group tell each other at once: a fence of the job's namespace.
+ *
+ * Keys in the namespace "job-ID", which the first to need it makes, at its own rank, and rank 0
+ * removes with the job (pmi.c has the same one for PMI-1):
+ *
+ *    x.NAME.NODE     what the node gave; NAME: digest of what the exchange is and of who takes
+ *                    part, and how many the same group had before
+ *
+ * NAME is also that of the fence.  Each node puts its own, enters the fence, and when that is over
+ * reads the directory x.NAME.  Who enters the next one of a group has read the last one, and the
+ * fence is over when all have entered: so what the first node of a group puts takes the directory
+ * before the last one along, and a job that exchanges for ever keeps two of each.
+ *
+ * state of an exchange   its future                 next
+ * waiting                (the namespace)            fencing
+ * fencing                the fence                  reading
+ * reading                the directory              over
+ *
+ * A group on this node alone gets back what it gave, without the store.
+ *
+ * Failure: `done` is called with a sentence.
+ */
+#include "config.h"
+#include "pmixd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_LEN 64
+
+struct exchange {
+    struct pmixd *pd;
+    struct waiting wait;
+    char name[NAME_MAX_LEN];
+    uint32_t nnodes;
+    flux_kvs_txn_t *txn;
+    flux_future_t *f;
+    exchange_f done;
+    void *arg;
+};
+
+/* --- the namespace --- */
+
+static void go_all(struct pmixd *pd)
+{
+    struct list_node *n;
+
+    while (pd->ns_ready && (n = list_first(&pd->waiting))) {
+        struct waiting *w = list_entry(n, struct waiting, node);
+
+        list_remove(n);
+        w->go(w->arg);
+    }
+}
+
+static void made_cb(flux_future_t *f, void *arg)
+{
+    struct pmixd *pd = arg;
+    errmsg_t err;
+
+    if (flux_rpc_get(f, &err) < 0 && errno != EEXIST) {
+        pmixd_fail(pd, 1, -1, "the PMIx server has no namespace: %s", err.text);
+        return;
+    }
+    pd->ns_ready = true;
+    go_all(pd);
+}
+
+void pmixd_when_ready(struct pmixd *pd, struct waiting *w)
+{
+    errmsg_t err = {"out of memory"};
+    flux_t *h;
+
+    list_append(&pd->waiting, &w->node);
+    if (pd->ns_ready) {
+        go_all(pd);
+        return;
+    }
+    if (pd->ns_asked)
+        return;
+    pd->ns_asked = true;
+    h = pmixd_handle(pd, &err);
+    pd->ns_made =
+        h ? flux_kvs_namespace_create(h, pd->ns, FLUX_KVS_OWNER_SELF, flux_rank(h)) : NULL;
+    if (!pd->ns_made || flux_future_then(pd->ns_made, -1., made_cb, pd) < 0)
+        pmixd_fail(pd, 1, -1, "the PMIx server has no namespace: %s", err.text);
+}
+
+static void committed_cb(flux_future_t *f, void *arg)
+{
+    struct pmixd *pd = arg;
+    errmsg_t err;
+
+    if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0)
+        pmixd_fail(pd, 1, -1, "the PMIx server cannot tell other nodes: %s", err.text);
+    flux_future_destroy(f);
+}
+
+void pmixd_commit(struct pmixd *pd, flux_kvs_txn_t *txn, const char *what)
+{
+    flux_t *h = pmixd_handle(pd, NULL);
+    flux_future_t *f = h && txn ? flux_kvs_commit(h, pd->ns, txn) : NULL;
+
+    if (f && flux_future_then(f, -1., committed_cb, pd) == 0)
+        return;
+    flux_future_destroy(f);
+    pmixd_fail(pd, 1, -1, "the PMIx server has no memory for %s", what);
+}
+
+/* --- who takes part --- */
+
+static int add_ranks(struct pmixd *pd, const pmix_proc_t *p, idset_t *ranks)
+{
+    if (!PMIX_CHECK_NSPACE(p->nspace, pd->nspace))
+        return -1;
+    if (p->rank == PMIX_RANK_WILDCARD)
+        return idset_range_set(ranks, 0, pd->ntasks - 1);
+    return p->rank < pd->ntasks ? idset_set(ranks, p->rank) : -1;
+}
+
+idset_t *pmixd_nodes_of(struct pmixd *pd, const pmix_proc_t *procs, size_t n, idset_t **out)
+{
+    idset_t *ranks = idset_create(), *nodes = idset_create();
+    bool bad = !ranks || !nodes || n == 0;
+
+    for (size_t i = 0; !bad && i < n; i++)
+        bad = add_ranks(pd, &procs[i], ranks) < 0;
+    for (uint32_t r = bad ? IDSET_NONE : idset_first(ranks); r != IDSET_NONE;
+         r = idset_next(ranks, r))
+        bad |= idset_set(nodes, (uint32_t)pmi_mapping_node(pd->map, r)) < 0;
+    if (bad || !out) {
+        idset_destroy(ranks);
+        ranks = NULL;
+    }
+    if (bad) {
+        idset_destroy(nodes);
+        nodes = NULL;
+        errno = EINVAL;
+    }
+    if (out)
+        *out = ranks;
+    return nodes;
+}
+
+/* --- an exchange --- */
+
+static void exchange_over(struct exchange *x, const char *error, const void *data, size_t len)
+{
+    x->done(x->arg, error, data, len);
+    list_remove(&x->wait.node);
+    flux_kvs_txn_destroy(x->txn);
+    flux_future_destroy(x->f);
+    free(x);
+}
+
+static void read_cb(flux_future_t *f, void *arg)
+{
+    struct exchange *x = arg;
+    struct flux_kvs_dirent e;
+    buf_t *all = buf_create(0);
+    size_t pos = 0;
+    errmsg_t err;
+    int rc = 0;
+
+    /* Nobody had anything to say: no directory. */
+    if (flux_future_errnum(f) != ENOENT) {
+        while ((rc = flux_kvs_readdir_next(f, &pos, &e, &err)) == 1)
+            if (!all || !e.data || buf_append(all, e.data, e.size) < 0) {
+                errmsg_set(&err, "out of memory");
+                rc = -1;
+                break;
+            }
+    }
+    if (rc == 0 && all)
+        exchange_over(x, NULL, buf_data(all), buf_len(all));
+    else
+        exchange_over(x, all ? err.text : "out of memory", NULL, 0);
+    buf_destroy(all);
+}
+
+static void fenced_cb(flux_future_t *f, void *arg)
+{
+    struct exchange *x = arg;
+    char dir[NAME_MAX_LEN + 2];
+    errmsg_t err;
+
+    if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0) {
+        exchange_over(x, err.text, NULL, 0);
+        return;
+    }
+    flux_future_destroy(f);
+    snprintf(dir, sizeof(dir), "x.%s", x->name);
+    x->f = flux_kvs_readdir(x->pd->h, x->pd->ns, dir, FLUX_KVS_VALUES, NULL);
+    if (!x->f || flux_future_then(x->f, -1., read_cb, x) < 0)
+        exchange_over(x, "out of memory", NULL, 0);
+}
+
+static void exchange_go(void *arg)
+{
+    struct exchange *x = arg;
+
+    x->f = flux_kvs_fence(x->pd->h, x->pd->ns, x->name, x->nnodes, x->txn);
+    if (!x->f || flux_future_then(x->f, -1., fenced_cb, x) < 0)
+        exchange_over(x, "out of memory", NULL, 0);
+}
+
+/* Two of FNV's 64-bit digests (Fowler, Noll, Vo), from different beginnings. */
+static void digest(const char *text, char out[33])
+{
+    uint64_t a = 0xcbf29ce484222325u, b = 0x6c62272e07bb0142u;
+
+    for (; *text; text++) {
+        a = (a ^ (uint8_t)*text) * 0x100000001b3u;
+        b = (b ^ (uint8_t) ~*text) * 0x100000001b3u;
+    }
+    snprintf(out, 33, "%016" PRIx64 "%016" PRIx64, a, b);
+}
+
+/* How many exchanges of this name there were; counts this one. */
+static int64_t take_number(struct pmixd *pd, const char *name)
+{
+    uintptr_t n = (uintptr_t)hmap_get(pd->seqs, name);
+
+    if (hmap_put(pd->seqs, name, (void *)(n + 1)) < 0)
+        return -1;
+    return (int64_t)n;
+}
+
+static int exchange_fill(struct exchange *x, const char *what, const idset_t *nodes,
+                         const void *data, size_t len, errmsg_t *err)
+{
+    char name[33], key[NAME_MAX_LEN + 24];
+    int64_t num;
+
+    digest(what, name);
+    num = take_number(x->pd, name);
+    if (num < 0 || !x->txn)
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    snprintf(x->name, sizeof(x->name), "%s-%" PRId64, name, num);
+    snprintf(key, sizeof(key), "x.%s.%u", x->name, x->pd->node);
+    if (len && flux_kvs_txn_put_raw(x->txn, key, data, len, err) < 0)
+        return -1;
+    snprintf(key, sizeof(key), "x.%s-%" PRId64, name, num - 2);
+    if (num >= 2 && idset_first(nodes) == x->pd->node &&
+        flux_kvs_txn_unlink(x->txn, key, FLUX_KVS_RECURSIVE, err) < 0)
+        return -1;
+    return 0;
+}
+
+void pmixd_exchange(struct pmixd *pd, const char *what, const idset_t *nodes, const void *data,
+                    size_t len, exchange_f done, void *arg)
+{
+    struct exchange *x;
+    errmsg_t err;
+
+    if (idset_count(nodes) == 1) {
+        done(arg, NULL, data, len);
+        return;
+    }
+    if (!(x = calloc(1, sizeof(*x)))) {
+        done(arg, "out of memory", NULL, 0);
+        return;
+    }
+    list_init(&x->wait.node);
+    x->pd = pd;
+    x->nnodes = (uint32_t)idset_count(nodes);
+    x->txn = flux_kvs_txn_create();
+    x->done = done;
+    x->arg = arg;
+    x->wait.go = exchange_go;
+    x->wait.arg = x;
+    if (exchange_fill(x, what, nodes, data, len, &err) < 0)
+        exchange_over(x, err.text, NULL, 0);
+    else
+        pmixd_when_ready(pd, &x->wait);
+}

@@ -1,0 +1,490 @@
+/* What the PMIx library calls, in its own thread: see pmixd.c, 1.
+ *
+ *   call                 who does it
+ *   client_connected     the launcher is told
+ *   client_finalized     the launcher is told, then the task is let go
+ *   abort                the launcher is told: the job fails
+ *   fence, (dis)connect  exchange of all nodes concerned
+ *   group                exchange; the first node of it gives the context id
+ *   job_control          signals to the whole job, by the job module
+ *   spawn                refused: jobs are submitted, not spawned
+ *
+ * A context id is NODE + NNODES * n, n from 1 on: no two groups of a job get the same, whichever
+ * nodes have tasks in them.
+ */
+#include "config.h"
+#include "pmixd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libjob/job_wire.h"
+#include "libutil/le.h"
+
+/* --- clients --- */
+
+struct client_call {
+    struct call call;
+    pmix_rank_t rank;
+    uint32_t what;
+    pmix_op_cbfunc_t cb;
+    void *cbdata;
+};
+
+static void client_run(struct pmixd *pd, struct call *call)
+{
+    struct client_call *c = (struct client_call *)(void *)call;
+
+    pmixd_tell_client(pd, c->rank, c->what);
+    if (c->cb)
+        c->cb(PMIX_SUCCESS, c->cbdata);
+    free(c);
+}
+
+static pmix_status_t client_post(const pmix_proc_t *proc, uint32_t what, pmix_op_cbfunc_t cb,
+                                 void *cbdata)
+{
+    struct client_call *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return PMIX_ERR_NOMEM;
+    *c = (struct client_call){{.run = client_run}, proc->rank, what, cb, cbdata};
+    pmixd_post(pmixd_self(), &c->call);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t client_connected(const pmix_proc_t *proc, void *object, pmix_info_t info[],
+                                      size_t ninfo, pmix_op_cbfunc_t cb, void *cbdata)
+{
+    return client_post(proc, PMIXD_CONNECTED, cb, cbdata);
+}
+
+static pmix_status_t client_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t cb,
+                                      void *cbdata)
+{
+    return client_post(proc, PMIXD_FINALIZED, cb, cbdata);
+}
+
+/* --- abort --- */
+
+struct abort_call {
+    struct call call;
+    pmix_rank_t rank;
+    int status;
+    char text[256];
+    pmix_op_cbfunc_t cb;
+    void *cbdata;
+};
+
+static void abort_run(struct pmixd *pd, struct call *call)
+{
+    struct abort_call *c = (struct abort_call *)(void *)call;
+    int code = c->status & 255;
+
+    pmixd_fail(pd, code ? code : 1, c->rank, "task %u aborted the job%s%s", c->rank,
+               c->text[0] ? ": " : "", c->text);
+    if (c->cb)
+        c->cb(PMIX_SUCCESS, c->cbdata);
+    free(c);
+}
+
+static pmix_status_t server_abort(const pmix_proc_t *proc, void *object, int status,
+                                  const char msg[], pmix_proc_t procs[], size_t nprocs,
+                                  pmix_op_cbfunc_t cb, void *cbdata)
+{
+    struct abort_call *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return PMIX_ERR_NOMEM;
+    c->call.run = abort_run;
+    c->rank = proc->rank;
+    c->status = status;
+    if (msg)
+        snprintf(c->text, sizeof(c->text), "%s", msg);
+    c->cb = cb;
+    c->cbdata = cbdata;
+    pmixd_post(pmixd_self(), &c->call);
+    return PMIX_SUCCESS;
+}
+
+/* --- fence, connect, groups --- */
+
+enum join { JOIN_FENCE, JOIN_CONNECT, JOIN_GROUP };
+
+struct join_call {
+    struct call call;
+    enum join kind;
+    const char *what;
+    char name[PMIX_MAX_KEYLEN + 16];
+    pmix_proc_t *procs;
+    size_t nprocs;
+    char *data; /* malloc'd */
+    size_t len;
+    bool context; /* the group wants an id */
+    pmix_modex_cbfunc_t modex;
+    pmix_op_cbfunc_t op;
+    pmix_info_cbfunc_t info;
+    void *cbdata;
+};
+
+static void join_free(struct join_call *c)
+{
+    free(c->procs);
+    free(c->data);
+    free(c);
+}
+
+static void release(void *arg)
+{
+    free(arg);
+}
+
+static void release_infos(void *arg)
+{
+    pmix_data_array_t *array = arg;
+
+    PMIX_DATA_ARRAY_DESTRUCT(array);
+    free(array);
+}
+
+/* Contributions to a group, each u64 context id (0: not the one who gives it), u32 length, bytes.
+ */
+#define GROUP_HEAD 12
+
+static int group_parse(const uint8_t *p, size_t left, uint64_t *context, buf_t *endpoints)
+{
+    while (left > 0) {
+        uint32_t len;
+
+        if (left < GROUP_HEAD || (len = le_get32(p + 8)) > left - GROUP_HEAD)
+            return -1;
+        if (le_get64(p))
+            *context = le_get64(p);
+        if (buf_append(endpoints, p + GROUP_HEAD, len) < 0)
+            return -1;
+        p += GROUP_HEAD + len;
+        left -= GROUP_HEAD + len;
+    }
+    return 0;
+}
+
+static void group_answer(struct join_call *c, const void *data, size_t len)
+{
+    buf_t *endpoints = buf_create(0);
+    pmix_data_array_t *array = calloc(1, sizeof(*array));
+    void *list = PMIx_Info_list_start();
+    pmix_byte_object_t bo;
+    uint64_t context = 0;
+    pmix_status_t rc;
+    size_t id;
+
+    if (!endpoints || !array || !list || group_parse(data, len, &context, endpoints) < 0)
+        goto fail;
+    id = context;
+    if (context)
+        PMIx_Info_list_add(list, PMIX_GROUP_CONTEXT_ID, &id, PMIX_SIZE);
+    if (buf_len(endpoints) > 0) {
+        bo.bytes = (char *)buf_data(endpoints);
+        bo.size = buf_len(endpoints);
+        PMIx_Info_list_add(list, PMIX_GROUP_ENDPT_DATA, &bo, PMIX_BYTE_OBJECT);
+    }
+    rc = PMIx_Info_list_convert(list, array);
+    if (rc == PMIX_ERR_EMPTY)
+        c->info(PMIX_SUCCESS, NULL, 0, c->cbdata, NULL, NULL);
+    else if (rc == PMIX_SUCCESS)
+        c->info(PMIX_SUCCESS, array->array, array->size, c->cbdata, release_infos, array);
+    else
+        goto fail;
+    if (rc == PMIX_ERR_EMPTY)
+        free(array);
+    PMIx_Info_list_release(list);
+    buf_destroy(endpoints);
+    return;
+fail:
+    c->info(PMIX_ERROR, NULL, 0, c->cbdata, NULL, NULL);
+    if (list)
+        PMIx_Info_list_release(list);
+    free(array);
+    buf_destroy(endpoints);
+}
+
+static void fence_answer(struct join_call *c, const void *data, size_t len)
+{
+    char *copy = malloc(len + 1);
+
+    if (!copy) {
+        c->modex(PMIX_ERR_NOMEM, NULL, 0, c->cbdata, NULL, NULL);
+        return;
+    }
+    if (len)
+        memcpy(copy, data, len);
+    c->modex(PMIX_SUCCESS, copy, len, c->cbdata, release, copy);
+}
+
+static void join_done(void *arg, const char *error, const void *data, size_t len)
+{
+    struct join_call *c = arg;
+
+    if (error)
+        pmixd_fail(pmixd_self(), 1, -1, "a PMIx %s failed: %s", c->what, error);
+    if (c->kind == JOIN_CONNECT)
+        c->op(error ? PMIX_ERROR : PMIX_SUCCESS, c->cbdata);
+    else if (error && c->kind == JOIN_FENCE)
+        c->modex(PMIX_ERROR, NULL, 0, c->cbdata, NULL, NULL);
+    else if (error)
+        c->info(PMIX_ERROR, NULL, 0, c->cbdata, NULL, NULL);
+    else if (c->kind == JOIN_FENCE)
+        fence_answer(c, data, len);
+    else
+        group_answer(c, data, len);
+    join_free(c);
+}
+
+/* The head of this node's contribution: the first node of the group gives the id. */
+static void group_head(struct pmixd *pd, struct join_call *c, const idset_t *nodes)
+{
+    uint64_t id = 0;
+
+    if (c->context && idset_first(nodes) == pd->node)
+        id = pd->node + (uint64_t)pd->nnodes * ++pd->contexts;
+    le_put64(c->data, id);
+    le_put32(c->data + 8, (uint32_t)(c->len - GROUP_HEAD));
+}
+
+static void join_run(struct pmixd *pd, struct call *call)
+{
+    struct join_call *c = (struct join_call *)(void *)call;
+    idset_t *ranks = NULL, *nodes = pmixd_nodes_of(pd, c->procs, c->nprocs, &ranks);
+    char *text = ranks ? idset_format(ranks, 0) : NULL;
+    char *full = NULL;
+
+    if (!nodes || !text || !idset_test(nodes, pd->node)) {
+        join_done(c, "it has processes that are not of this job", NULL, 0);
+    } else if (asprintf(&full, "%s %s %s", c->what, c->name, text) < 0) {
+        join_done(c, "out of memory", NULL, 0);
+    } else {
+        if (c->kind == JOIN_GROUP)
+            group_head(pd, c, nodes);
+        pmixd_exchange(pd, full, nodes, c->data, c->len, join_done, c);
+        free(full);
+    }
+    free(text);
+    idset_destroy(ranks);
+    idset_destroy(nodes);
+}
+
+static struct join_call *join_create(enum join kind, const char *what, const pmix_proc_t procs[],
+                                     size_t nprocs)
+{
+    struct join_call *c = calloc(1, sizeof(*c));
+
+    if (!c || !(c->procs = calloc(nprocs ? nprocs : 1, sizeof(*procs)))) {
+        free(c);
+        return NULL;
+    }
+    c->call.run = join_run;
+    c->kind = kind;
+    c->what = what;
+    c->nprocs = nprocs;
+    memcpy(c->procs, procs, nprocs * sizeof(*procs));
+    return c;
+}
+
+static pmix_status_t server_fence(const pmix_proc_t procs[], size_t nprocs,
+                                  const pmix_info_t info[], size_t ninfo, char *data, size_t ndata,
+                                  pmix_modex_cbfunc_t cb, void *cbdata)
+{
+    struct join_call *c = join_create(JOIN_FENCE, "fence", procs, nprocs);
+
+    if (!c)
+        return PMIX_ERR_NOMEM;
+    c->data = data; /* ours now */
+    c->len = ndata;
+    c->modex = cb;
+    c->cbdata = cbdata;
+    pmixd_post(pmixd_self(), &c->call);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t connect_post(const char *what, const pmix_proc_t procs[], size_t nprocs,
+                                  pmix_op_cbfunc_t cb, void *cbdata)
+{
+    struct join_call *c;
+
+    for (size_t i = 0; i < nprocs; i++)
+        if (!PMIX_CHECK_NSPACE(procs[i].nspace, pmixd_self()->nspace))
+            return PMIX_ERR_NOT_SUPPORTED;
+    if (!(c = join_create(JOIN_CONNECT, what, procs, nprocs)))
+        return PMIX_ERR_NOMEM;
+    c->op = cb;
+    c->cbdata = cbdata;
+    pmixd_post(pmixd_self(), &c->call);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t server_connect(const pmix_proc_t procs[], size_t nprocs,
+                                    const pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cb,
+                                    void *cbdata)
+{
+    return connect_post("connect", procs, nprocs, cb, cbdata);
+}
+
+static pmix_status_t server_disconnect(const pmix_proc_t procs[], size_t nprocs,
+                                       const pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cb,
+                                       void *cbdata)
+{
+    return connect_post("disconnect", procs, nprocs, cb, cbdata);
+}
+
+static pmix_status_t server_group(pmix_group_operation_t op, char grp[], const pmix_proc_t procs[],
+                                  size_t nprocs, const pmix_info_t directives[], size_t ndirs,
+                                  pmix_info_cbfunc_t cb, void *cbdata)
+{
+    struct join_call *c;
+    const pmix_byte_object_t *bo = NULL;
+
+    if (op != PMIX_GROUP_CONSTRUCT && op != PMIX_GROUP_DESTRUCT)
+        return PMIX_ERR_NOT_SUPPORTED;
+    c = join_create(JOIN_GROUP, op == PMIX_GROUP_CONSTRUCT ? "group" : "ungroup", procs, nprocs);
+    if (!c)
+        return PMIX_ERR_NOMEM;
+    for (size_t i = 0; i < ndirs; i++) {
+        if (PMIX_CHECK_KEY(&directives[i], PMIX_GROUP_ASSIGN_CONTEXT_ID))
+            c->context = PMIX_INFO_TRUE(&directives[i]);
+        else if (PMIX_CHECK_KEY(&directives[i], PMIX_GROUP_ENDPT_DATA) &&
+                 directives[i].value.type == PMIX_BYTE_OBJECT)
+            bo = &directives[i].value.data.bo;
+    }
+    c->len = GROUP_HEAD + (bo ? bo->size : 0);
+    if (!(c->data = calloc(1, c->len))) {
+        join_free(c);
+        return PMIX_ERR_NOMEM;
+    }
+    if (bo && bo->size)
+        memcpy(c->data + GROUP_HEAD, bo->bytes, bo->size);
+    snprintf(c->name, sizeof(c->name), "%s", grp ? grp : "");
+    c->info = cb;
+    c->cbdata = cbdata;
+    pmixd_post(pmixd_self(), &c->call);
+    return PMIX_SUCCESS;
+}
+
+/* --- job control --- */
+
+struct control_call {
+    struct call call;
+    int signum;
+    pmix_info_cbfunc_t cb;
+    void *cbdata;
+    flux_future_t *f;
+};
+
+static void control_cb(flux_future_t *f, void *arg)
+{
+    struct control_call *c = arg;
+
+    c->cb(flux_future_errnum(f) ? PMIX_ERROR : PMIX_SUCCESS, NULL, 0, c->cbdata, NULL, NULL);
+    flux_future_destroy(f);
+    free(c);
+}
+
+static void control_run(struct pmixd *pd, struct call *call)
+{
+    struct control_call *c = (struct control_call *)(void *)call;
+    char ids[32];
+    struct job_kill kill = {ids, c->signum};
+    flux_t *h = pmixd_handle(pd, NULL);
+
+    snprintf(ids, sizeof(ids), "%" PRIu64, pd->id);
+    c->f = h ? flux_rpc_struct(h, "job.kill", &job_kill_schema, &kill, 0, 0) : NULL;
+    if (c->f && flux_future_then(c->f, -1., control_cb, c) == 0)
+        return;
+    c->cb(PMIX_ERR_UNREACH, NULL, 0, c->cbdata, NULL, NULL);
+    flux_future_destroy(c->f);
+    free(c);
+}
+
+static pmix_status_t server_job_control(const pmix_proc_t *requestor, const pmix_proc_t targets[],
+                                        size_t ntargets, const pmix_info_t directives[],
+                                        size_t ndirs, pmix_info_cbfunc_t cb, void *cbdata)
+{
+    struct control_call *c;
+    int signum = 0;
+
+    for (size_t i = 0; i < ntargets; i++)
+        if (!PMIX_CHECK_NSPACE(targets[i].nspace, pmixd_self()->nspace) ||
+            targets[i].rank != PMIX_RANK_WILDCARD)
+            return PMIX_ERR_NOT_SUPPORTED;
+    for (size_t i = 0; i < ndirs; i++) {
+        if (PMIX_CHECK_KEY(&directives[i], PMIX_JOB_CTRL_KILL))
+            signum = SIGKILL;
+        else if (PMIX_CHECK_KEY(&directives[i], PMIX_JOB_CTRL_TERMINATE))
+            signum = SIGTERM;
+        else if (PMIX_CHECK_KEY(&directives[i], PMIX_JOB_CTRL_SIGNAL) &&
+                 directives[i].value.type == PMIX_INT)
+            signum = directives[i].value.data.integer;
+    }
+    if (signum <= 0 || signum > SIGRTMAX || !cb)
+        return PMIX_ERR_NOT_SUPPORTED;
+    if (!(c = calloc(1, sizeof(*c))))
+        return PMIX_ERR_NOMEM;
+    *c = (struct control_call){{.run = control_run}, signum, cb, cbdata, NULL};
+    pmixd_post(pmixd_self(), &c->call);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t server_spawn(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
+                                  const pmix_app_t apps[], size_t napps, pmix_spawn_cbfunc_t cb,
+                                  void *cbdata)
+{
+    return PMIX_ERR_NOT_SUPPORTED;
+}
+
+/* Events of a task's own node are delivered by the library; others do not get them. */
+static pmix_status_t server_notify(pmix_status_t code, const pmix_proc_t *source,
+                                   pmix_data_range_t range, pmix_info_t info[], size_t ninfo,
+                                   pmix_op_cbfunc_t cb, void *cbdata)
+{
+    return range == PMIX_RANGE_LOCAL || range == PMIX_RANGE_PROC_LOCAL ? PMIX_OPERATION_SUCCEEDED
+                                                                       : PMIX_ERR_NOT_SUPPORTED;
+}
+
+static pmix_status_t server_register_events(pmix_status_t *codes, size_t ncodes,
+                                            const pmix_info_t info[], size_t ninfo,
+                                            pmix_op_cbfunc_t cb, void *cbdata)
+{
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t server_deregister_events(pmix_status_t *codes, size_t ncodes,
+                                              pmix_op_cbfunc_t cb, void *cbdata)
+{
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+pmix_server_module_t *pmixd_server_module(struct pmixd *pd)
+{
+    static pmix_server_module_t module = {
+        .client_connected2 = client_connected,
+        .client_finalized = client_finalized,
+        .abort = server_abort,
+        .fence_nb = server_fence,
+        .direct_modex = pmixd_direct_modex,
+        .publish = pmixd_publish,
+        .lookup = pmixd_lookup,
+        .unpublish = pmixd_unpublish,
+        .spawn = server_spawn,
+        .connect = server_connect,
+        .disconnect = server_disconnect,
+        .register_events = server_register_events,
+        .deregister_events = server_deregister_events,
+        .notify_event = server_notify,
+        .job_control = server_job_control,
+        .group = server_group,
+    };
+
+    return &module;
+}
