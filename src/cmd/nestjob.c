@@ -8,23 +8,17 @@
 #include "config.h"
 #include "nestjob.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+
+#include "libflux/paths.h"
 
 char *nestjob_self(struct cmd *c)
 {
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    char *self = NULL;
+    errmsg_t err;
+    char *self = flux_path_exec("flux", &err);
 
-    if (n > 0) {
-        path[n] = '\0';
-        self = strdup(path);
-    }
     if (!self)
-        cmd_error(c, "cannot find this program: %s", strerror(errno));
+        cmd_error(c, "%s", err.text);
     return self;
 }
 

@@ -19,7 +19,7 @@
 /* Make the job's command: one broker a node, `program` (up to its NULL) in the session.
  * `start`: options for flux start; may be NULL.  -1 after a sentence. */
 int nestjob_command(struct cmd *c, jobopts_t *jo, const strvec_t *start, char *const *program);
-/* The file of this program: the brokers' hosts have the same.  To be freed; NULL after a sentence. */
+/* The file of `flux`: the brokers' hosts have the same.  To be freed; NULL after a sentence. */
 char *nestjob_self(struct cmd *c);
 
 #endif

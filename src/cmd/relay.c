@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "libflux/future.h"
+#include "libflux/paths.h"
 #include "libutil/buf.h"
 #include "libutil/fdutil.h"
 #include "libutil/le.h"
@@ -57,7 +58,7 @@ struct server {
     flux_reactor_t *r;
     const char *path; /* at the far end */
     char ranks[16];
-    char self[4096]; /* this program */
+    char *flux; /* the command's file, here and there */
     int listenfd;
     flux_watcher_t *accept;
     struct list_node conns;
@@ -258,7 +259,7 @@ static int run_far_end(struct conn *c)
         .exec = true, .ranks = c->s->ranks, .input = "first", .window = WINDOW};
     const char *fixed[WIRE_STRINGS] = {[WIRE_S_CWD] = "/"};
     char option[200];
-    char *argv[] = {c->s->self, (char *)"proxy", option, NULL};
+    char *argv[] = {c->s->flux, (char *)"proxy", option, NULL};
     struct jobreq req = {0};
     char *json = flux_schema_encode(&wrexec_run_schema, &run);
     void *payload = NULL;
@@ -418,11 +419,8 @@ relay_t *relay_start(const char *uri, uint32_t rank, const char *path, errmsg_t 
         return NULL;
     }
     r->ctl = -1;
-    if (readlink("/proc/self/exe", s.self, sizeof(s.self) - 1) < 0) {
-        errmsg_fail(err, errno, "cannot find this program: %s", strerror(errno));
-        goto error;
-    }
-    if (!(r->dir = dir_create_runtime("flux-relay", err)) ||
+    if (!(s.flux = flux_path_exec("flux", err)) ||
+        !(r->dir = dir_create_runtime("flux-relay", err)) ||
         (s.listenfd = listen_at(r->dir, r->uri, sizeof(r->uri), err)) < 0)
         goto error;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0 || (r->pid = fork()) < 0) {
@@ -435,10 +433,13 @@ relay_t *relay_start(const char *uri, uint32_t rank, const char *path, errmsg_t 
     close(sv[1]);
     s.listenfd = sv[1] = -1;
     r->ctl = sv[0];
+    free(s.flux);
+    s.flux = NULL;
     if (wait_up(r, err) == 0)
         return r;
     sv[0] = -1;
 error:
+    free(s.flux);
     if (s.listenfd >= 0)
         close(s.listenfd);
     for (int i = 0; i < 2; i++)

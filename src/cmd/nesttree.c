@@ -1,0 +1,233 @@
+/* nesttree.c - look into sessions, from the top down.
+ *
+ * One session at a time: a connection, its jobs in pages, and those of them that are sessions after
+ * that, with the connection open as long as one of them may need a relay through it.
+ *
+ * Failure: what cannot be reached within ANSWER_TIMEOUT is told as the error of its node.
+ */
+#include "config.h"
+#include "nesttree.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/attr.h"
+#include "libjob/job.h"
+#include "libutil/strutil.h"
+#include "nestlink.h"
+
+#define ANSWER_TIMEOUT 10.
+#define DEPTH_MAX 64
+
+static void clear(struct nestnode *n)
+{
+    for (size_t i = 0; i < n->nkids; i++)
+        clear(&n->kids[i]);
+    free(n->kids);
+    free(n->name);
+    free(n->state);
+    free(n->address);
+    free(n->error);
+}
+
+void nesttree_destroy(struct nestnode *n)
+{
+    if (n) {
+        int saved = errno;
+        clear(n);
+        free(n);
+        errno = saved;
+    }
+}
+
+static char *copy(const char *s)
+{
+    return s ? strdup(s) : NULL;
+}
+
+static int add_job(struct nestnode *n, size_t *room, const struct job_info *info)
+{
+    struct nestnode *kid;
+    bool lives = info->state && (job_state_parse(info->state) == JOB_STATE_RUN ||
+                                 job_state_parse(info->state) == JOB_STATE_CLEANUP);
+
+    if (n->nkids == *room) {
+        size_t more = *room ? 2 * *room : 16;
+        struct nestnode *kids = realloc(n->kids, more * sizeof(*kids));
+
+        if (!kids)
+            return -1;
+        n->kids = kids;
+        *room = more;
+    }
+    kid = &n->kids[n->nkids];
+    *kid = (struct nestnode){
+        .id = info->id,
+        .name = copy(info->name ? info->name : "?"),
+        .state = copy(info->result  ? info->result
+                      : info->state ? info->state
+                                    : "?"),
+        .address = lives ? copy(info->uri) : NULL,
+        .nnodes = info->nnodes,
+        .ntasks = info->ntasks,
+        .ncores = info->ncores,
+        .t_run = info->t_run,
+    };
+    n->nkids++;
+    return kid->name && kid->state ? 0 : -1;
+}
+
+static int take_page(struct nestnode *n, size_t *room, const json_t *jobs, bool sessions,
+                     errmsg_t *err)
+{
+    for (size_t i = 0; i < json_array_size(jobs); i++) {
+        struct job_info info = {0};
+
+        if (flux_job_list_at(jobs, i, &info, err) < 0)
+            return -1;
+        if (sessions && !info.uri)
+            continue;
+        if (add_job(n, room, &info) < 0)
+            return errmsg_fail(err, ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct nestnode *x = a, *y = b;
+
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int load_jobs(struct nestnode *n, flux_t *h, const struct nesttree_params *p, errmsg_t *err)
+{
+    struct job_list query;
+    flux_future_t *f;
+    size_t room = 0;
+    const json_t *jobs;
+    int rc = -1;
+
+    flux_job_list_init(&query);
+    query.states = JOB_STATES_RUNNING | (p->pending ? JOB_STATES_PENDING : 0) |
+                   (p->ended ? JOB_STATE_BIT(JOB_STATE_INACTIVE) : 0);
+    if (!(f = flux_job_list(h, &query)))
+        return errmsg_fail(err, errno, "cannot ask for jobs: %s", strerror(errno));
+    for (;;) {
+        if (flux_future_wait(f, ANSWER_TIMEOUT) < 0) {
+            errmsg_fail(err, errno,
+                        errno == ETIMEDOUT ? "it does not answer" : "the connection was lost");
+            break;
+        }
+        if (flux_future_errnum(f) == ENODATA) {
+            rc = 0;
+            break;
+        }
+        if (flux_job_list_get(f, &jobs, err) < 0 || take_page(n, &room, jobs, p->sessions, err) < 0)
+            break;
+        if (flux_future_next(f) < 0) {
+            rc = 0;
+            break;
+        }
+    }
+    flux_future_destroy(f);
+    if (n->nkids > 1)
+        qsort(n->kids, n->nkids, sizeof(*n->kids), by_id);
+    return rc;
+}
+
+static int look_into(struct nestnode *n, flux_t *h, const char *uri,
+                     const struct nesttree_params *p, unsigned depth, errmsg_t *err);
+
+static void descend(struct nestnode *kid, const char *uri, const struct nesttree_params *p,
+                    unsigned depth)
+{
+    errmsg_t err;
+    nestlink_t *l = nestlink_open(uri, kid->address, p->relay, NULL, &err);
+
+    if (!l || look_into(kid, nestlink_handle(l), nestlink_uri(l), p, depth, &err) < 0)
+        kid->error = strdup(err.text);
+    nestlink_close(l);
+}
+
+static int look_into(struct nestnode *n, flux_t *h, const char *uri,
+                     const struct nesttree_params *p, unsigned depth, errmsg_t *err)
+{
+    char *level = flux_attr_get(h, "instance-level", NULL);
+
+    n->size = flux_size(h);
+    if (level)
+        str2u32(level, &n->level);
+    free(level);
+    if (load_jobs(n, h, p, err) < 0)
+        return -1;
+    for (size_t i = 0; i < n->nkids; i++) {
+        if (n->kids[i].address && (p->depth == 0 || depth < p->depth) && depth < DEPTH_MAX)
+            descend(&n->kids[i], uri, p, depth + 1);
+    }
+    return 0;
+}
+
+struct nestnode *nesttree_load(flux_t *h, const char *uri, const struct nesttree_params *p,
+                               errmsg_t *err)
+{
+    struct nestnode *n = calloc(1, sizeof(*n));
+
+    if (!n)
+        errmsg_fail(err, ENOMEM, "out of memory");
+    else if (look_into(n, h, uri, p, 1, err) < 0) {
+        nesttree_destroy(n);
+        n = NULL;
+    }
+    return n;
+}
+
+/* --- JSON --- */
+
+static int put(json_t *o, const char *key, json_t *val)
+{
+    return json_object_set_new(o, key, val);
+}
+
+static int put_text(json_t *o, const char *key, const char *s)
+{
+    return s ? put(o, key, json_string(s)) : 0;
+}
+
+static int put_number(json_t *o, const char *key, uint64_t n)
+{
+    return n ? put(o, key, json_integer((json_int_t)n)) : 0;
+}
+
+json_t *nesttree_json(const struct nestnode *n)
+{
+    json_t *o = json_object();
+    json_t *kids = NULL;
+
+    if (!o || put_number(o, "id", n->id) < 0 || put_text(o, "name", n->name) < 0 ||
+        put_text(o, "state", n->state) < 0 || put_number(o, "nodes", n->nnodes) < 0 ||
+        put_number(o, "tasks", n->ntasks) < 0 || put_number(o, "cores", n->ncores) < 0 ||
+        put_text(o, "uri", n->address) < 0 || put_text(o, "error", n->error) < 0 ||
+        put_number(o, "size", n->size) < 0)
+        goto error;
+    if (n->size == 0)
+        return o;
+    if (put(o, "level", json_integer(n->level)) < 0 || !(kids = json_array()))
+        goto error;
+    for (size_t i = 0; i < n->nkids; i++) {
+        if (json_array_append_new(kids, nesttree_json(&n->kids[i])) < 0)
+            goto error;
+    }
+    if (put(o, "jobs", kids) < 0) {
+        kids = NULL;
+        goto error;
+    }
+    return o;
+error:
+    json_decref(kids);
+    json_decref(o);
+    errno = ENOMEM;
+    return NULL;
+}
