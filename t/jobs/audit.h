@@ -1,0 +1,61 @@
+/* Proof, from what a session left on record, that its jobs were treated as they should be.
+ *
+ *    audit_inventory(a, text, len, &err);      once
+ *    audit_job(a, &job);                       for each job there is
+ *    audit_expect(a, id, result, code);        for each job whose end is known
+ *    n = audit_run(a, flags, tell, arg);       a sentence for each violation
+ *
+ * What is proved:
+ *  - each log is well-formed, and its events are legal by the table of libjob: so exactly one submit,
+ *    at most one alloc, start, finish and free, exactly one end, everything given back before it;
+ *  - no event is older than the one before it;
+ *  - a job that is expected is there, and ended as expected;
+ *  - a job with resources has an R, which has what the jobspec asks for, within the inventory;
+ *  - between alloc and free no core, gpu, memory or amount of a pool belongs to two jobs;
+ *  - no job was given resources before its dependencies and its begin time allowed it.
+ *
+ * Pure; one thread per object.
+ */
+#ifndef JOBS_AUDIT_H
+#define JOBS_AUDIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libjob/jobstate.h"
+#include "libutil/errmsg.h"
+
+typedef struct audit audit_t;
+
+audit_t *audit_create(void);    /* NULL with ENOMEM */
+void audit_destroy(audit_t *a); /* NULL-safe, keeps errno */
+
+/* What there is (KVS resource.inventory).  -1 with the errno of resgraph_parse() and a sentence. */
+int audit_inventory(audit_t *a, const char *text, size_t len, errmsg_t *err);
+
+struct audit_job {
+    uint64_t id;
+    const char *log; /* NULL: there is none, which is a violation; so for the others */
+    size_t log_len;
+    const char *R;
+    size_t R_len;
+    const char *jobspec;
+    size_t jobspec_len;
+};
+/* Everything is copied.  -1 with ENOMEM, or EEXIST (twice the same id). */
+int audit_job(audit_t *a, const struct audit_job *job);
+
+/* The job is to be there and to have ended like this.  JOB_RESULT_NONE, -1: in any way. */
+int audit_expect(audit_t *a, uint64_t id, enum job_result result, int code);
+
+enum { AUDIT_ACTIVE_OK = 1 /* jobs that have not ended are no violation */ };
+/* Number of violations, or -1 with ENOMEM.  Once. */
+int audit_run(audit_t *a, int flags, void (*tell)(const char *sentence, void *arg), void *arg);
+
+/* How many jobs; how many of them had resources; the most that had some at a time. */
+size_t audit_njobs(const audit_t *a);
+size_t audit_nallocs(const audit_t *a);
+size_t audit_peak(const audit_t *a);
+
+#endif

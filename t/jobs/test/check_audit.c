@@ -1,0 +1,288 @@
+/* check_audit.c - each kind of violation, planted, is named; a sound record has none. */
+#include "config.h"
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/audit.h"
+
+static const char inventory[] =
+    "{\"nodes\":[{\"ranks\":\"0-1\",\"hosts\":\"node[0-1]\",\"cores\":\"0-3\",\"gpus\":\"0\","
+    "\"memory\":1000}],\"pools\":[{\"name\":\"power\",\"count\":100}],\"emulated\":false}";
+
+#define R(rank, cores, more)                                                        \
+    "{\"version\":1,\"execution\":{\"R_lite\":[{\"rank\":\"" rank                   \
+    "\",\"children\":{\"core\":\"" cores "\"" more "}}],\"nodelist\":[\"node[" rank \
+    "]\"],\"starttime\":0,\"expiration\":0}}"
+
+#define SPEC(resources, system)                                                            \
+    "{\"version\":1,\"resources\":[" resources                                             \
+    "],\"tasks\":[{\"command\":[\"true\"],\"slot\":\"task\",\"count\":{\"per_slot\":1}}]," \
+    "\"attributes\":{\"system\":{\"duration\":0" system "}}}"
+#define SLOT(n, core, more)            \
+    "{\"type\":\"slot\",\"count\":" #n \
+    ",\"label\":\"task\",\"with\":[{\"type\":\"core\",\"count\":" #core "}" more "]}"
+#define NODES(n, slot) "{\"type\":\"node\",\"count\":" #n ",\"with\":[" slot "]}"
+
+#define ONE SPEC(SLOT(1, 1, ""), "")
+#define AFTER(scheme, id) \
+    SPEC(SLOT(1, 1, ""), ",\"dependencies\":[{\"scheme\":\"" scheme "\",\"value\":\"" id "\"}]")
+
+/* A log in short: a letter for each event (see `letters`), with its time behind it. */
+struct rec {
+    const char *log;
+    const char *R;
+    const char *spec;
+};
+
+#define GOOD "s1d1p1a2r2f3l3v3c3"
+
+static const struct {
+    struct rec jobs[3]; /* ids 1, 2, 3 */
+    int flags;
+    const char *told[3]; /* begin of each sentence */
+} cases[] = {
+    /* sound */
+    {{{GOOD, R("0", "0", ""), ONE}}, 0, {NULL}},
+    {{{GOOD, R("0", "0", ""), ONE}, {"s1d1p1a3r3F4v4c4", R("0", "0", ""), ONE}}, 0, {NULL}},
+    {{{GOOD, R("0", "0", ""), ONE}, {GOOD, R("0", "1", ""), ONE}, {GOOD, R("1", "0", ""), ONE}},
+     0,
+     {NULL}},
+    {{{"s1C2c2", NULL, ONE}}, 0, {NULL}},
+    {{{"s1d1p1a2", R("0", "0", ""), ONE}}, AUDIT_ACTIVE_OK, {NULL}},
+    {{{GOOD, R("0", "0", ""), ONE},
+      {"s1+1-3d3p3a3r3f4v4c4", R("0", "0", ""), AFTER("afterok", "1")}},
+     0,
+     {NULL}},
+    /* logs */
+    {{{NULL, NULL, ONE}}, 0, {"job 1: has no event log"}},
+    {{{"", NULL, ONE}}, 0, {"job 1: its log has no event 'submit'"}},
+    {{{"s1s1", NULL, ONE}}, 0, {"job 1: line 2: a second event 'submit'"}},
+    {{{"s1d1p1a2r2r2f3v3c3", R("0", "0", ""), ONE}}, 0, {"job 1: line 6: a second event 'start'"}},
+    {{{"s1d1p1a2r2f3v3c3c3", R("0", "0", ""), ONE}}, 0, {"job 1: line 9: a second event 'clean'"}},
+    {{{"s1d1p1a2r2f3c3", R("0", "0", ""), ONE}},
+     0,
+     {"job 1: line 7: event 'clean' without 'free' before"}},
+    {{{"s1r2", NULL, ONE}}, 0, {"job 1: line 2: event 'start' in state DEPEND"}},
+    {{{"s1d1p1a3r2f3v3c3", R("0", "0", ""), ONE}},
+     0,
+     {"job 1: line 5: event 'start' is older than the one before it"}},
+    {{{"s1d1p1a2r2f3v3", R("0", "0", ""), ONE}},
+     0,
+     {"job 1: has not ended: it is in state CLEANUP"}},
+    {{{"s1?1", NULL, ONE}}, 0, {"job 1: line 2: "}},
+    /* resources */
+    {{{GOOD, NULL, ONE}}, 0, {"job 1: was given resources and has no R"}},
+    {{{GOOD, "{}", ONE}}, 0, {"job 1: its R is bad: "}},
+    {{{GOOD, R("0", "4", ""), ONE}}, 0, {"job 1: was given resources that are not in the inv"}},
+    {{{GOOD, R("2", "0", ""), ONE}}, 0, {"job 1: was given resources that are not in the inv"}},
+    {{{GOOD, R("0", "0", ""), SPEC(SLOT(2, 2, ""), "")}}, 0, {"job 1: asks for 4 cores and got 1"}},
+    {{{GOOD, R("0", "0-3", ""), SPEC(NODES(2, SLOT(1, 1, "")), "")}},
+     0,
+     {"job 1: asks for 2 nodes and got 1"}},
+    {{{GOOD, R("0", "0", ""), SPEC(SLOT(1, 1, ",{\"type\":\"gpu\",\"count\":1}"), "")}},
+     0,
+     {"job 1: asks for 1 gpus and got 0"}},
+    {{{GOOD, R("0", "0", ""), SPEC(SLOT(1, 1, "") ",{\"type\":\"power\",\"count\":7}", "")}},
+     0,
+     {"job 1: asks for 7 of pool power and got 0"}},
+    {{{GOOD, R("0", "0", ""), NULL}}, 0, {"job 1: has no jobspec"}},
+    {{{GOOD, R("0", "0", ""), "{}"}}, 0, {"job 1: its jobspec is bad: version: is missing"}},
+    /* two jobs, one thing */
+    {{{GOOD, R("0", "0-2", ""), ONE}, {"s1d1p1a2.5r3f3v4c4", R("0", "2-3", ""), ONE}},
+     0,
+     {"job 2: was given core 2 of node 0, which job 1 had"}},
+    {{{GOOD, R("0", "0", ",\"gpu\":\"0\""), ONE}, {GOOD, R("0", "1", ",\"gpu\":\"0\""), ONE}},
+     0,
+     {"job 2: was given gpu 0 of node 0, which job 1 had"}},
+    {{{"s1d1p1a2", R("0", "0", ""), ONE}, {"s1d1p1a9r9f9v9.5c10", R("0", "0", ""), ONE}},
+     AUDIT_ACTIVE_OK,
+     {"job 2: was given core 0 of node 0, which job 1 had"}},
+    {{{GOOD, R("0", "0", ",\"memory\":600"), ONE}, {GOOD, R("0", "1", ",\"memory\":600"), ONE}},
+     0,
+     {"job 2: was given 600 of memory of node 0, of which 1200 of 1000 are given then"}},
+    {{{GOOD,
+       "{\"version\":1,\"execution\":{\"R_lite\":[{\"rank\":\"0\",\"children\":{\"core\":\"0\"}}],"
+       "\"nodelist\":[\"node0\"],\"starttime\":0,\"expiration\":0},\"pools\":{\"power\":60}}",
+       SPEC(SLOT(1, 1, "") ",{\"type\":\"power\",\"count\":60}", "")},
+      {GOOD,
+       "{\"version\":1,\"execution\":{\"R_lite\":[{\"rank\":\"1\",\"children\":{\"core\":\"0\"}}],"
+       "\"nodelist\":[\"node1\"],\"starttime\":0,\"expiration\":0},\"pools\":{\"power\":60}}",
+       SPEC(SLOT(1, 1, "") ",{\"type\":\"power\",\"count\":60}", "")}},
+     0,
+     {"job 2: was given 60 of pool power, of which 120 of 100 are given then"}},
+    /* order */
+    {{{GOOD, R("0", "0", ""), ONE}, {GOOD, R("0", "1", ""), AFTER("afterany", "1")}},
+     0,
+     {"job 2: was given resources, though job 1 of afterany:1 had not ended"}},
+    {{{"s1d1p1a2r2F3v3c3", R("0", "0", ""), ONE},
+      {"s1d3p3a4r4f4v5c5", R("0", "1", ""), AFTER("afterok", "1")}},
+     0,
+     {"job 2: was given resources, though job 1 of afterok:1 did not succeed"}},
+    {{{GOOD, R("0", "0", ""), ONE},
+      {"s1d3p3a4r4f4v5c5", R("0", "1", ""), AFTER("afternotok", "1")}},
+     0,
+     {"job 2: was given resources, though job 1 of afternotok:1 succeeded"}},
+    {{{"s1d1p1a4r4f5v5c5", R("0", "0", ""), ONE}, {GOOD, R("0", "1", ""), AFTER("after", "1")}},
+     0,
+     {"job 2: was given resources, though job 1 of after:1 had not started"}},
+    {{{GOOD, R("0", "0", ""), SPEC(SLOT(1, 1, ""), ",\"begin-time\":100")}},
+     0,
+     {"job 1: was given resources before its begin time"}},
+};
+
+static const struct {
+    char letter;
+    const char *event;
+} letters[] = {
+    {'s', "submit\",\"context\":{\"userid\":1,\"urgency\":16,\"flags\":0}"},
+    {'+', "dependency-add\",\"context\":{\"description\":\"x\"}"},
+    {'-', "dependency-remove\",\"context\":{\"description\":\"x\"}"},
+    {'d', "depend\""},
+    {'p', "priority\",\"context\":{\"priority\":16}"},
+    {'a', "alloc\""},
+    {'r', "start\""},
+    {'f', "finish\",\"context\":{\"status\":0}"},
+    {'F', "finish\",\"context\":{\"status\":768}"},
+    {'l', "release\""},
+    {'v', "free\""},
+    {'c', "clean\""},
+    {'C', "exception\",\"context\":{\"type\":\"cancel\",\"severity\":0}"},
+    {'?', "start\",\"bogus\":{}"},
+};
+
+static size_t write_log(const char *shorthand, char *buf, size_t size)
+{
+    size_t n = 0;
+
+    for (const char *p = shorthand; *p;) {
+        char *end;
+        char letter = *p;
+        double t = strtod(p + 1, &end);
+
+        p = end;
+        for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++)
+            if (letters[i].letter == letter)
+                n += (size_t)snprintf(buf + n, size - n, "{\"timestamp\":%g,\"name\":\"%s}\n", t,
+                                      letters[i].event);
+    }
+    return n;
+}
+
+struct heard {
+    char text[8][512];
+    int n;
+};
+
+static void hear(const char *sentence, void *arg)
+{
+    struct heard *h = arg;
+
+    ck_assert_msg(h->n < 8, "%s", sentence);
+    snprintf(h->text[h->n++], sizeof(h->text[0]), "%s", sentence);
+}
+
+static audit_t *make(const struct rec *jobs, size_t n)
+{
+    audit_t *a = audit_create();
+    errmsg_t err = {""};
+    char log[8192];
+
+    ck_assert_msg(audit_inventory(a, inventory, sizeof(inventory) - 1, &err) == 0, "%s", err.text);
+    for (size_t i = 0; i < n && (jobs[i].log || jobs[i].spec); i++) {
+        struct audit_job job = {.id = i + 1, .log = jobs[i].log ? log : NULL};
+
+        job.log_len = jobs[i].log ? write_log(jobs[i].log, log, sizeof(log)) : 0;
+        job.R = jobs[i].R;
+        job.R_len = job.R ? strlen(job.R) : 0;
+        job.jobspec = jobs[i].spec;
+        job.jobspec_len = job.jobspec ? strlen(job.jobspec) : 0;
+        ck_assert_int_eq(audit_job(a, &job), 0);
+    }
+    return a;
+}
+
+START_TEST(planted)
+{
+    struct heard h = {.n = 0};
+    audit_t *a = make(cases[_i].jobs, 3);
+    int want = 0;
+
+    while (want < 3 && cases[_i].told[want])
+        want++;
+    /* A log that is cut short is told once; that such a job did not end is not told again. */
+    ck_assert_msg(audit_run(a, cases[_i].flags, hear, &h) == want, "case %d: %d of %d: %s", _i, h.n,
+                  want, h.text[0]);
+    for (int i = 0; i < want; i++)
+        ck_assert_msg(!strncmp(h.text[i], cases[_i].told[i], strlen(cases[_i].told[i])),
+                      "wanted %s: %s", cases[_i].told[i], h.text[i]);
+    audit_destroy(a);
+}
+END_TEST
+
+START_TEST(expected)
+{
+    static const struct rec jobs[] = {{GOOD, R("0", "0", ""), ONE},
+                                      {"s1d1p1a4r4F5v5c5", R("0", "0", ""), ONE},
+                                      {"s1C2c2", NULL, ONE}};
+    static const struct {
+        uint64_t id;
+        enum job_result result;
+        int code;
+        const char *told;
+    } wants[] = {
+        {1, JOB_RESULT_COMPLETED, 0, NULL},
+        {1, JOB_RESULT_NONE, -1, NULL},
+        {2, JOB_RESULT_FAILED, 3, NULL},
+        {3, JOB_RESULT_CANCELED, -1, NULL},
+        {1, JOB_RESULT_FAILED, -1, "job 1: ended as 'completed', expected was 'failed'"},
+        {2, JOB_RESULT_NONE, 4, "job 2: ended with exit code 3, expected was 4"},
+        {4, JOB_RESULT_NONE, -1, "job 4: was accepted, and is not there"},
+    };
+
+    for (size_t i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
+        struct heard h = {.n = 0};
+        audit_t *a = make(jobs, 3);
+
+        ck_assert_int_eq(audit_expect(a, wants[i].id, wants[i].result, wants[i].code), 0);
+        ck_assert_int_eq(audit_run(a, 0, hear, &h), wants[i].told ? 1 : 0);
+        if (wants[i].told)
+            ck_assert_str_eq(h.text[0], wants[i].told);
+        ck_assert_uint_eq(audit_njobs(a), 3);
+        ck_assert_uint_eq(audit_nallocs(a), 2);
+        ck_assert_uint_eq(audit_peak(a), 1);
+        audit_destroy(a);
+    }
+}
+END_TEST
+
+START_TEST(twice)
+{
+    audit_t *a = audit_create();
+    struct audit_job job = {.id = 1};
+
+    ck_assert_int_eq(audit_job(a, &job), 0);
+    ck_assert_int_eq(audit_job(a, &job), -1);
+    audit_destroy(a);
+    audit_destroy(NULL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("audit");
+    TCase *tc = tcase_create("all");
+    SRunner *sr;
+    int failed;
+
+    tcase_add_loop_test(tc, planted, 0, sizeof(cases) / sizeof(cases[0]));
+    tcase_add_test(tc, expected);
+    tcase_add_test(tc, twice);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}
