@@ -1,0 +1,252 @@
+/* control.c - what is done to jobs from outside: job.cancel, job.raise, job.kill, job.urgency,
+ * job.memo.
+ *
+ * The first four take a set of ids, do it to each job, and are answered when that is on record:
+ * {"count":n,"errors":[[id,errno,"sentence"]...]}.  job.cancel without response and with a match tag
+ * is what libflux sends when a client drops a stream (job.wait, job.list, job.watch): a service of
+ * any name gets that under NAME.cancel.
+ *
+ * Invariant: nothing is done to a job of somebody else, but by the owner of the session.
+ *
+ * Failure: what cannot be done to one job does not touch the others; at most ERRORS_MAX are told.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/proto_cancel.h"
+#include "libjob/job_wire.h"
+
+#define ERRORS_MAX 10000
+
+struct action {
+    struct jm *jm;
+    uint32_t uid;
+    const char *type, *note;
+    int severity;
+    int signum;
+    int urgency;
+};
+
+typedef int (*action_f)(struct jm_job *j, const struct action *a, errmsg_t *err);
+
+static int no_job(struct jm *jm, uint32_t id, errmsg_t *err)
+{
+    if (jm_ended_find(jm, id))
+        return errmsg_fail(err, EINVAL, "job %u has ended already", id);
+    return errmsg_fail(err, ENOENT, "there is no job %u (any more)", id);
+}
+
+static int act_on(struct jm *jm, const flux_msg_t *req, uint32_t id, action_f fn,
+                  const struct action *a, errmsg_t *err)
+{
+    struct jm_job *j = jm_job_find(jm, id);
+
+    if (!j)
+        return no_job(jm, id, err);
+    if (!jm_may(req, j->st.userid))
+        return errmsg_fail(err, EPERM, "job %u is somebody else's", id);
+    if (j->st.state == JOB_STATE_INACTIVE)
+        return errmsg_fail(err, EINVAL, "job %u has ended already", id);
+    return fn(j, a, err);
+}
+
+/* Do it to all that are named, and answer. */
+static void act(struct jm *jm, const flux_msg_t *req, const char *text, action_f fn,
+                struct action *a)
+{
+    idset_t *ids = jm_request_ids(jm, req, text);
+    struct job_acted acted = {0};
+    size_t nerrors = 0;
+    errmsg_t err;
+
+    if (!ids)
+        return;
+    a->jm = jm;
+    a->uid = flux_msg_userid(req);
+    for (uint32_t id = idset_first(ids); id != IDSET_NONE; id = idset_next(ids, id)) {
+        if (act_on(jm, req, id, fn, a, &err) == 0)
+            acted.count++;
+        else if (nerrors++ < ERRORS_MAX)
+            job_error_add(&acted.errors, id, errno, err.text);
+    }
+    idset_destroy(ids);
+    if (acted.count > 0)
+        jm_store_answer(jm, req, flux_schema_encode(&job_acted_schema, &acted));
+    else
+        flux_respond_struct(jm->h, req, &job_acted_schema, &acted);
+    json_decref(acted.errors);
+    jm_kick(jm);
+}
+
+/* --- cancel, raise --- */
+
+static int do_raise(struct jm_job *j, const struct action *a, errmsg_t *err)
+{
+    if (a->severity > JOB_SEVERITY_FATAL && strbuf_len(j->log) > j->log_max)
+        return errmsg_fail(err, EFBIG, "the log of job %" PRIu64 " is full", j->id);
+    jm_exception(j, a->type, a->severity, a->note, a->uid, true);
+    return 0;
+}
+
+void jm_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct jm *jm = arg;
+    struct job_cancel in = {0};
+    struct action a = {.type = "cancel", .severity = JOB_SEVERITY_FATAL};
+    json_t *owner;
+
+    if (flux_msg_has_flag(req, FLUX_MSGF_NORESPONSE)) {
+        const char *json = flux_msg_json(req);
+        struct cancel c;
+
+        owner = json ? flux_schema_decode(&cancel_schema, json, strlen(json), &c, NULL) : NULL;
+        if (owner) {
+            json_decref(owner);
+            km_senders_cancel(jm->senders, req, c.matchtag);
+            return;
+        }
+    }
+    if (jm_hold(jm, req, jm_cancel_cb) ||
+        flux_request_decode(h, req, &job_cancel_schema, &in, &owner) < 0)
+        return;
+    a.note = in.note;
+    act(jm, req, in.ids, do_raise, &a);
+    json_decref(owner);
+}
+
+static bool is_word(const char *s)
+{
+    return s[0] && strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
+                       strlen(s);
+}
+
+void jm_raise_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct jm *jm = arg;
+    struct job_raise in = {0};
+    struct action a = {0};
+    json_t *owner;
+
+    if (jm_hold(jm, req, jm_raise_cb) ||
+        flux_request_decode(h, req, &job_raise_schema, &in, &owner) < 0)
+        return;
+    a.type = in.type;
+    a.note = in.note;
+    a.severity = in.severity;
+    if (!is_word(in.type))
+        flux_respond_error(h, req, EINVAL,
+                           "type: '%.64s' is no word of letters, digits, '-' and '_'", in.type);
+    else if (in.severity < 0 || in.severity > JOB_SEVERITY_MAX)
+        flux_respond_error(h, req, EINVAL, "severity: %d is not between 0 and %d", in.severity,
+                           JOB_SEVERITY_MAX);
+    else
+        act(jm, req, in.ids, do_raise, &a);
+    json_decref(owner);
+}
+
+/* --- kill --- */
+
+static int do_kill(struct jm_job *j, const struct action *a, errmsg_t *err)
+{
+    if (!j->launched)
+        return errmsg_fail(err, EINVAL, "job %" PRIu64 " is not running", j->id);
+    jm_exec_kill(j->jm, j->id, a->signum);
+    return 0;
+}
+
+void jm_kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct jm *jm = arg;
+    struct job_kill in = {0};
+    struct action a = {0};
+    json_t *owner;
+
+    if (jm_hold(jm, req, jm_kill_cb) ||
+        flux_request_decode(h, req, &job_kill_schema, &in, &owner) < 0)
+        return;
+    a.signum = in.signum;
+    if (in.signum <= 0 || in.signum >= JM_SIGNALS)
+        flux_respond_error(h, req, EINVAL, "%d is no signal", in.signum);
+    else
+        act(jm, req, in.ids, do_kill, &a);
+    json_decref(owner);
+}
+
+/* --- urgency --- */
+
+static int do_urgency(struct jm_job *j, const struct action *a, errmsg_t *err)
+{
+    struct job_event ev = {.event = JOB_EV_URGENCY, .urgency = a->urgency, .userid = a->uid};
+
+    if (j->st.state > JOB_STATE_SCHED)
+        return errmsg_fail(err, EINVAL, "job %" PRIu64 " has resources already", j->id);
+    if (j->st.urgency == a->urgency)
+        return 0;
+    if (strbuf_len(j->log) > j->log_max)
+        return errmsg_fail(err, EFBIG, "the log of job %" PRIu64 " is full", j->id);
+    jm_event(j, &ev);
+    if (j->st.state == JOB_STATE_SCHED) {
+        struct job_event pr = {.event = JOB_EV_PRIORITY, .priority = a->urgency};
+
+        jm_event(j, &pr);
+        jm_sched_urgency(j);
+    }
+    jm_advance(j);
+    return 0;
+}
+
+void jm_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct jm *jm = arg;
+    struct job_urgency in = {0};
+    struct action a = {0};
+    json_t *owner;
+
+    if (jm_hold(jm, req, jm_urgency_cb) ||
+        flux_request_decode(h, req, &job_urgency_schema, &in, &owner) < 0)
+        return;
+    a.urgency = (int)in.urgency;
+    if (in.urgency > JOB_URGENCY_MAX)
+        flux_respond_error(h, req, EINVAL, "urgency: %u is above %d", in.urgency, JOB_URGENCY_MAX);
+    else
+        act(jm, req, in.ids, do_urgency, &a);
+    json_decref(owner);
+}
+
+/* --- memo --- */
+
+void jm_memo_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct jm *jm = arg;
+    struct job_memo in = {0};
+    struct jm_job *j;
+    json_t *owner;
+    char *uri;
+
+    if (jm_hold(jm, req, jm_memo_cb) ||
+        flux_request_decode(h, req, &job_memo_schema, &in, &owner) < 0)
+        return;
+    j = jm_job_find(jm, in.id);
+    if (!j || !jm_active(j))
+        flux_respond_error(h, req, ENOENT, "no job %" PRIu64 " is running", in.id);
+    else if (!jm_may(req, j->st.userid))
+        flux_respond_error(h, req, EPERM, "job %" PRIu64 " is somebody else's", in.id);
+    else if (strlen(in.uri) > 4096)
+        flux_respond_error(h, req, EINVAL, "uri: longer than 4096 bytes");
+    else if (!(uri = strdup(in.uri)))
+        flux_respond_error(h, req, ENOMEM, "the job module is out of memory");
+    else {
+        free(j->uri);
+        j->uri = uri;
+        j->put_uri = true;
+        jm_store_dirty(j);
+        jm_store_answer(jm, req, strdup("{}"));
+    }
+    json_decref(owner);
+}

@@ -1,0 +1,386 @@
+/* depend.c - jobs that wait for other jobs, or for a time.
+ *
+ * Each job has a list of those that wait for it, so that the start or end of a job costs as much as
+ * there are jobs that wait for just that one.
+ *
+ *    scheme      met when the other job                        can never be met when
+ *    after       has started, or has ended without             -
+ *    afterany    has ended                                     -
+ *    afterok     has ended with success (result "completed")   it ended otherwise
+ *    afternotok  has ended otherwise                           it ended with success
+ *
+ * In the log: dependency-add and dependency-remove {"description":"afterok:12"}, and for the begin
+ * time "begin-time:SECONDS".  What was met when the job came has no event.
+ *
+ * Invariants:
+ *  1. A struct jm_dep is in both lists, that of its job and that of its target, or does not exist.
+ *  2. j->ndeps = its struct jm_deps, and one more while its begin time is waited for.
+ *
+ * Failure: a job whose dependency is on a job that is not known is refused; one whose dependency can
+ * never be met any more gets an exception "dependency", and ends.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/strutil.h"
+#include "libutil/strvec.h"
+
+enum met { MET, WAIT, NEVER };
+
+static enum met by_end(enum job_dep_scheme scheme, bool success)
+{
+    switch (scheme) {
+    case JOB_DEP_AFTER:
+    case JOB_DEP_AFTERANY:
+        return MET;
+    case JOB_DEP_AFTEROK:
+        return success ? MET : NEVER;
+    case JOB_DEP_AFTERNOTOK:
+        return success ? NEVER : MET;
+    }
+    return NEVER;
+}
+
+static enum met look(struct jm *jm, const struct jobspec_dep *dep, struct jm_job **target,
+                     bool *known)
+{
+    struct jm_ended *e;
+
+    *known = true;
+    if ((*target = jm_job_find(jm, dep->id))) {
+        const struct jobstate *st = &(*target)->st;
+
+        if (st->state == JOB_STATE_INACTIVE)
+            return by_end(dep->scheme, jobstate_result(st) == JOB_RESULT_COMPLETED);
+        if (dep->scheme == JOB_DEP_AFTER && (st->seen & (1u << JOB_EV_START)))
+            return MET;
+        return WAIT;
+    }
+    if ((e = jm_ended_find(jm, dep->id)))
+        return by_end(dep->scheme, e->result == JOB_RESULT_COMPLETED);
+    *known = false;
+    return NEVER;
+}
+
+int jm_depend_check(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
+{
+    const struct jobspec_dep *deps;
+    size_t n;
+
+    if (spec->ndeps == 0)
+        return 0;
+    if (jm_spec_parse(jm, spec, err) < 0)
+        return -1;
+    deps = jobspec_dependencies(spec->js, &n);
+    for (size_t i = 0; i < n; i++) {
+        struct jm_job *target;
+        bool known;
+
+        if (look(jm, &deps[i], &target, &known) != NEVER)
+            continue;
+        if (!known)
+            return errmsg_fail(err, ENOENT,
+                               "it depends on job %" PRIu64 ", which there is not (any more)",
+                               deps[i].id);
+        return errmsg_fail(err, EINVAL,
+                           "its dependency %s:%" PRIu64 " can never be met: job %" PRIu64
+                           " has ended %s",
+                           job_dep_name(deps[i].scheme), deps[i].id, deps[i].id,
+                           deps[i].scheme == JOB_DEP_AFTEROK ? "without success" : "with success");
+    }
+    return 0;
+}
+
+static void describe(const struct jm_dep *d, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s:%" PRIu64, job_dep_name(d->scheme), d->target);
+}
+
+static void say(struct jm_job *j, enum job_event_type type, const char *text)
+{
+    struct job_event ev = {.event = type, .description = text};
+
+    jm_event(j, &ev);
+}
+
+static void begin_text(const struct jm_job *j, char *buf, size_t size)
+{
+    snprintf(buf, size, "begin-time:%.15g", j->spec->begin);
+}
+
+static int add_deps(struct jm_job *j)
+{
+    struct jm *jm = j->jm;
+    const struct jobspec_dep *deps;
+    char text[64];
+    errmsg_t err;
+    size_t n;
+
+    if (jm_spec_parse(jm, j->spec, &err) < 0)
+        return -1;
+    deps = jobspec_dependencies(j->spec->js, &n);
+    for (size_t i = 0; i < n; i++) {
+        struct jm_job *target;
+        struct jm_dep *d;
+        bool known;
+
+        if (look(jm, &deps[i], &target, &known) != WAIT)
+            continue;
+        if (!(d = calloc(1, sizeof(*d))))
+            return -1;
+        d->job = j;
+        d->scheme = deps[i].scheme;
+        d->target = deps[i].id;
+        list_init(&d->by_job);
+        list_init(&d->by_target);
+        list_append(&j->deps, &d->by_job);
+        list_append(&target->wanted_by, &d->by_target);
+        j->ndeps++;
+        describe(d, text, sizeof(text));
+        say(j, JOB_EV_DEP_ADD, text);
+    }
+    return 0;
+}
+
+int jm_depend_add(struct jm_job *j)
+{
+    char text[64];
+
+    if (j->spec->ndeps > 0 && add_deps(j) < 0)
+        return -1;
+    if (j->spec->begin > flux_reactor_now(j->jm->r)) {
+        if (jm_timer_set(j, JM_TIMER_BEGIN, j->spec->begin) < 0)
+            return -1;
+        j->begins = true;
+        j->ndeps++;
+        begin_text(j, text, sizeof(text));
+        say(j, JOB_EV_DEP_ADD, text);
+    }
+    return 0;
+}
+
+static void dep_free(struct jm_dep *d)
+{
+    list_remove(&d->by_job);
+    list_remove(&d->by_target);
+    d->job->ndeps--;
+    free(d);
+}
+
+void jm_depend_drop(struct jm_job *j)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&j->deps)))
+        dep_free(list_entry(n, struct jm_dep, by_job));
+    if (j->st.state == JOB_STATE_DEPEND)
+        list_remove(&j->feed); /* of those that never can */
+    j->begins = false;
+    j->ndeps = 0;
+}
+
+static void met(struct jm_dep *d)
+{
+    struct jm_job *j = d->job;
+    char text[64];
+
+    describe(d, text, sizeof(text));
+    dep_free(d);
+    say(j, JOB_EV_DEP_REMOVE, text);
+    jm_advance(j);
+}
+
+/* It is ended in the next pass, not here: a chain of ten thousand jobs that all wait for the one
+ * before would be as many calls deep. */
+static void never(struct jm_dep *d)
+{
+    struct jm_job *j = d->job;
+    char text[64], note[160];
+
+    describe(d, text, sizeof(text));
+    snprintf(note, sizeof(note), "its dependency %s can never be met: job %" PRIu64 " has ended %s",
+             text, d->target, d->scheme == JOB_DEP_AFTEROK ? "without success" : "with success");
+    dep_free(d);
+    j->ndeps++; /* so that it does not go on meanwhile */
+    if (!list_empty(&j->feed))
+        return;
+    free(j->except_note);
+    j->except_note = strdup(note);
+    list_append(&j->jm->doomed, &j->feed);
+    jm_kick(j->jm);
+}
+
+void jm_depend_flush(struct jm *jm)
+{
+    struct list_node all, *n;
+
+    list_init(&all);
+    while ((n = list_first(&jm->doomed))) {
+        list_remove(n);
+        list_append(&all, n);
+    }
+    while ((n = list_first(&all))) {
+        struct jm_job *j = list_entry(n, struct jm_job, feed);
+        char *note = j->except_note;
+
+        list_remove(n);
+        j->except_note = NULL;
+        jm_exception(j, "dependency", JOB_SEVERITY_FATAL, note, j->st.userid, false);
+        free(note);
+    }
+}
+
+void jm_depend_started(struct jm_job *j)
+{
+    LIST_FOREACH_SAFE(it, tmp, &j->wanted_by)
+    {
+        struct jm_dep *d = list_entry(it, struct jm_dep, by_target);
+
+        if (d->scheme == JOB_DEP_AFTER)
+            met(d);
+    }
+}
+
+/* The end of a job can end others, which others wait for: each takes itself out of this list. */
+void jm_depend_ended(struct jm_job *j)
+{
+    bool success =
+        j->st.state == JOB_STATE_INACTIVE && jobstate_result(&j->st) == JOB_RESULT_COMPLETED;
+    struct list_node *n;
+
+    while ((n = list_first(&j->wanted_by))) {
+        struct jm_dep *d = list_entry(n, struct jm_dep, by_target);
+
+        if (by_end(d->scheme, success) == MET)
+            met(d);
+        else
+            never(d);
+    }
+}
+
+void jm_depend_begin(struct jm_job *j)
+{
+    char text[64];
+
+    if (!j->begins)
+        return;
+    j->begins = false;
+    j->ndeps--;
+    begin_text(j, text, sizeof(text));
+    say(j, JOB_EV_DEP_REMOVE, text);
+    jm_advance(j);
+}
+
+char *jm_depend_text(const struct jm_job *j)
+{
+    strbuf_t *sb;
+    char text[64];
+
+    if (j->ndeps == 0)
+        return NULL;
+    sb = strbuf_create(0);
+    LIST_FOREACH(it, &j->deps)
+    {
+        describe(list_entry(it, struct jm_dep, by_job), text, sizeof(text));
+        strbuf_addf(sb, "%s%s", sb && strbuf_len(sb) ? "," : "", text);
+    }
+    if (j->begins) {
+        begin_text(j, text, sizeof(text));
+        strbuf_addf(sb, "%s%s", sb && strbuf_len(sb) ? "," : "", text);
+    }
+    return sb ? strbuf_take(sb) : NULL;
+}
+
+/* --- after a restart --- */
+
+/* Dependencies that were added and not removed, by the log. */
+static strvec_t *outstanding(const struct jm_job *j)
+{
+    strvec_t *v = strvec_create();
+    struct job_event ev;
+    struct job_log log;
+
+    job_log_init(&log, strbuf_str(j->log), strbuf_len(j->log));
+    while (v && job_log_next(&log, &ev, NULL) == 1) {
+        if (ev.event == JOB_EV_DEP_ADD) {
+            strvec_add(v, ev.description);
+        } else if (ev.event == JOB_EV_DEP_REMOVE) {
+            for (size_t i = 0; i < strvec_count(v); i++) {
+                if (strcmp(strvec_at(v, i), ev.description) == 0) {
+                    strvec_remove(v, i);
+                    break;
+                }
+            }
+        }
+    }
+    job_log_done(&log);
+    return v;
+}
+
+static bool parse(const char *text, struct jobspec_dep *dep)
+{
+    const char *colon = strchr(text, ':');
+    char scheme[32];
+    int n;
+
+    if (!colon || (size_t)(colon - text) >= sizeof(scheme) || str2u64(colon + 1, &dep->id) < 0)
+        return false;
+    memcpy(scheme, text, (size_t)(colon - text));
+    scheme[colon - text] = '\0';
+    if ((n = job_dep_parse(scheme)) < 0)
+        return false;
+    dep->scheme = (enum job_dep_scheme)n;
+    return true;
+}
+
+static void restore_one(struct jm_job *j, const char *text)
+{
+    struct jm *jm = j->jm;
+    struct jobspec_dep dep;
+    struct jm_job *target;
+    struct jm_dep *d;
+    bool known;
+    enum met m;
+
+    if (!parse(text, &dep)) {
+        if (j->spec->begin > flux_reactor_now(jm->r) &&
+            jm_timer_set(j, JM_TIMER_BEGIN, j->spec->begin) == 0) {
+            j->begins = true;
+            j->ndeps++;
+            return;
+        }
+        say(j, JOB_EV_DEP_REMOVE, text);
+        return;
+    }
+    m = look(jm, &dep, &target, &known);
+    if (m == MET || !(d = calloc(1, sizeof(*d)))) {
+        say(j, JOB_EV_DEP_REMOVE, text);
+        return;
+    }
+    d->job = j;
+    d->scheme = dep.scheme;
+    d->target = dep.id;
+    list_init(&d->by_job);
+    list_init(&d->by_target);
+    list_append(&j->deps, &d->by_job);
+    j->ndeps++;
+    if (m == WAIT)
+        list_append(&target->wanted_by, &d->by_target);
+    else
+        never(d);
+}
+
+void jm_depend_restore(struct jm_job *j)
+{
+    strvec_t *v = outstanding(j);
+
+    for (size_t i = 0; i < strvec_count(v); i++)
+        restore_one(j, strvec_at(v, i));
+    strvec_destroy(v);
+}

@@ -1,0 +1,325 @@
+/* exec.c - the link to wrexec, which runs jobs.
+ *
+ * One stream, wrexec.jobs, tells what ended and what went wrong; wrexec.launch and wrexec.kill carry
+ * what is to be started and signalled, all that waits in one message (wrexec/proto.h).
+ *
+ *    a job to be launched           when
+ *    "start" is logged              wrexec is there
+ *    it is sent to wrexec           at once; in a session with a statedir when "start" is on record
+ *
+ * Who begins a stream is told first what runs: what this module believes to run and is not in there
+ * has not survived (the session or wrexec was restarted) and is recorded as dead; what runs and is
+ * not known here is killed.
+ *
+ * Invariants:
+ *  1. A job is sent to wrexec at most once, and only after its event "start"; none after a restart
+ *     whose log has that event.
+ *  2. Signals for a job go out after its launch.
+ *
+ * Failure: without wrexec jobs wait; it is asked again every AGAIN seconds.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../wrexec/proto.h"
+
+#define AGAIN 0.25
+
+static void attach(struct jm *jm);
+
+static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    attach(arg);
+}
+
+int jm_exec_init(struct jm *jm)
+{
+    struct jm_exec *x = &jm->exec;
+
+    list_init(&x->launch);
+    x->again = flux_timer_create(jm->r, again_cb, jm);
+    return x->again ? 0 : -1;
+}
+
+void jm_exec_fini(struct jm *jm)
+{
+    struct jm_exec *x = &jm->exec;
+
+    flux_future_destroy(x->f);
+    flux_watcher_destroy(x->again);
+    for (int i = 0; i < JM_SIGNALS; i++)
+        jm_ids_clear(&x->kill[i]);
+}
+
+/* --- starting --- */
+
+void jm_exec_launch(struct jm_job *j)
+{
+    j->launching = true;
+    list_append(&j->jm->exec.launch, &j->launch);
+    jm_kick(j->jm);
+}
+
+void jm_exec_recorded(struct jm_job *j)
+{
+    if (!(j->st.seen & (1u << JOB_EV_START)))
+        return;
+    j->start_recorded = true;
+    if (list_empty(&j->launch))
+        list_append(&j->jm->exec.launch, &j->launch);
+}
+
+void jm_exec_forget(struct jm_job *j)
+{
+    j->launching = false;
+    list_remove(&j->launch);
+}
+
+static void send_launches(struct jm *jm, launchbuf_t *buf)
+{
+    size_t len;
+    void *data;
+
+    if (launchbuf_count(buf) == 0)
+        return;
+    jm->exec.launches += launchbuf_count(buf);
+    if ((data = launchbuf_take(buf, &len)))
+        flux_future_destroy(
+            flux_rpc_raw(jm->h, "wrexec.launch", data, len, FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE));
+    free(data);
+}
+
+static void launched(struct jm_job *j)
+{
+    j->launching = false;
+    j->launched = true;
+    if (j->spec->req.duration > 0)
+        jm_timer_set(j, JM_TIMER_LIMIT, flux_reactor_now(j->jm->r) + j->spec->req.duration);
+}
+
+static void launch_one(struct jm_job *j, launchbuf_t *buf)
+{
+    struct jm *jm = j->jm;
+    errmsg_t err = {"out of memory"};
+    int rc = jm_launch_add(j, buf, &err);
+
+    if (rc < 0 && errno == EMSGSIZE && launchbuf_count(buf) > 0) {
+        send_launches(jm, buf);
+        rc = jm_launch_add(j, buf, &err);
+    }
+    if (rc < 0)
+        jm_exception(j, "exec", JOB_SEVERITY_FATAL, err.text, j->st.userid, false);
+    else
+        launched(j);
+}
+
+static void flush_launches(struct jm *jm)
+{
+    struct jm_exec *x = &jm->exec;
+    launchbuf_t *buf = NULL;
+    struct list_node *n;
+
+    while ((n = list_first(&x->launch))) {
+        struct jm_job *j = list_entry(n, struct jm_job, launch);
+
+        if (!buf && !(buf = launchbuf_create()))
+            break;
+        list_remove(n);
+        if (!(j->st.seen & (1u << JOB_EV_START))) {
+            jm_event_plain(j, JOB_EV_START);
+            jm_depend_started(j);
+        }
+        /* With a statedir it comes back when that is on record. */
+        if (!jm->durable || j->start_recorded)
+            launch_one(j, buf);
+    }
+    if (buf)
+        send_launches(jm, buf);
+    launchbuf_destroy(buf);
+}
+
+/* --- signals --- */
+
+void jm_exec_kill(struct jm *jm, uint64_t id, int signum)
+{
+    struct jm_exec *x = &jm->exec;
+
+    if (signum <= 0 || signum >= JM_SIGNALS || jm_ids_add(&x->kill[signum], id) < 0)
+        return;
+    x->killing = true;
+    jm_kick(jm);
+}
+
+static void flush_kills(struct jm *jm)
+{
+    struct jm_exec *x = &jm->exec;
+
+    for (int sig = 1; x->killing && sig < JM_SIGNALS; sig++) {
+        struct jm_ids *v = &x->kill[sig];
+        strbuf_t *sb;
+        char *json;
+
+        if (v->n == 0)
+            continue;
+        sb = strbuf_create(0);
+        strbuf_add(sb, "{\"ids\":[");
+        for (size_t i = 0; i < v->n; i++)
+            strbuf_addf(sb, "%s%llu", i ? "," : "", (unsigned long long)v->ids[i]);
+        strbuf_addf(sb, "],\"signum\":%d}", sig);
+        if (!sb || !(json = strbuf_take(sb)))
+            return; /* is tried again in the next pass */
+        flux_future_destroy(
+            flux_rpc(jm->h, "wrexec.kill", json, FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE));
+        free(json);
+        jm_ids_clear(v);
+    }
+    x->killing = false;
+}
+
+void jm_exec_flush(struct jm *jm)
+{
+    if (!jm->exec.attached)
+        return;
+    flush_launches(jm);
+    flush_kills(jm);
+}
+
+/* --- what it tells --- */
+
+/* The status, as of wait(2), that stands for the whole: one of the tasks with the exit code that
+ * wrexec has found, else one made from that code. */
+static int worst_status(const struct wrexec_ended *e)
+{
+    for (size_t i = 0; i < json_array_size(e->status); i++) {
+        const json_t *s = json_array_get(json_array_get(e->status, i), 0);
+        int status = (int)json_integer_value(s);
+
+        if (json_is_integer(s) && job_status_code(status) == e->code)
+            return status;
+    }
+    if (e->code > 128 && e->code < 128 + JM_SIGNALS)
+        return e->code - 128;
+    return (e->code & 0xff) << 8;
+}
+
+static void take_ended(struct jm *jm, const json_t *entry)
+{
+    struct wrexec_ended e = {0};
+    struct jm_job *j;
+    errmsg_t err;
+
+    if (flux_schema_decode_json(&wrexec_ended_schema, entry, &e, &err) < 0) {
+        flux_log(jm->h, LOG_ERR, "the end of a job cannot be read: %s", err.text);
+        return;
+    }
+    if (!(j = jm_job_find(jm, e.id)))
+        return;
+    jm->exec.ended++;
+    j->unsure = false;
+    j->outputlost = e.outputlost;
+    if (e.outputlost) {
+        char note[96];
+
+        snprintf(note, sizeof(note), "%llu bytes of output were lost",
+                 (unsigned long long)e.outputlost);
+        jm_exception(j, "output", JOB_SEVERITY_MAX, note, j->st.userid, false);
+    }
+    jm_finished(j, worst_status(&e), e.text);
+}
+
+static void take_raise(struct jm *jm, const json_t *entry)
+{
+    struct wrexec_raise r = {0};
+    struct jm_job *j;
+    errmsg_t err;
+
+    if (flux_schema_decode_json(&wrexec_raise_schema, entry, &r, &err) == 0 &&
+        (j = jm_job_find(jm, r.id)) && r.severity >= 0 && r.severity <= JOB_SEVERITY_MAX)
+        jm_exception(j, r.type, r.severity, r.note, j->st.userid, false);
+}
+
+/* What runs now is known: what should and does not is dead. */
+static void settle(struct jm *jm, const json_t *running)
+{
+    for (size_t i = 0; i < json_array_size(running); i++) {
+        uint64_t id = (uint64_t)json_integer_value(json_array_get(running, i));
+        struct jm_job *j = jm_job_find(jm, id);
+
+        if (j && j->launched)
+            j->unsure = false;
+        else
+            jm_exec_kill(jm, id, SIGKILL);
+    }
+    LIST_FOREACH_SAFE(it, tmp, &jm->jobs)
+    {
+        struct jm_job *j = list_entry(it, struct jm_job, node);
+
+        if (!j->unsure)
+            continue;
+        j->unsure = false;
+        jm_exception(j, "lost", JOB_SEVERITY_FATAL,
+                     j->from_store ? "the session was restarted" : "wrexec was restarted",
+                     j->st.userid, false);
+        jm_finished(j, SIGKILL, NULL);
+    }
+}
+
+static void lost(struct jm *jm, const char *why)
+{
+    struct jm_exec *x = &jm->exec;
+
+    if (x->attached)
+        flux_log(jm->h, LOG_WARNING, "no wrexec: %s", why);
+    x->attached = false;
+    flux_future_destroy(x->f);
+    x->f = NULL;
+    flux_timer_start(x->again, AGAIN, 0.);
+}
+
+static void jobs_cb(flux_future_t *f, void *arg)
+{
+    struct jm *jm = arg;
+    struct wrexec_jobs m = {0};
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &wrexec_jobs_schema, &m, &err) < 0) {
+        lost(jm, err.text);
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(m.raise); i++)
+        take_raise(jm, json_array_get(m.raise, i));
+    for (size_t i = 0; i < json_array_size(m.ended); i++)
+        take_ended(jm, json_array_get(m.ended, i));
+    if (!jm->exec.attached) {
+        settle(jm, m.running);
+        jm->exec.attached = true;
+    }
+    flux_future_next(f);
+    jm_kick(jm);
+}
+
+static void attach(struct jm *jm)
+{
+    struct jm_exec *x = &jm->exec;
+
+    LIST_FOREACH(it, &jm->jobs)
+    {
+        struct jm_job *j = list_entry(it, struct jm_job, node);
+
+        j->unsure = j->launched;
+    }
+    x->f = flux_rpc(jm->h, "wrexec.jobs", "{}", FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
+    if (!x->f || flux_future_then(x->f, -1., jobs_cb, jm) < 0)
+        lost(jm, "out of memory");
+}
+
+void jm_exec_start(struct jm *jm)
+{
+    attach(jm);
+}

@@ -1,0 +1,503 @@
+/* job.c - the job service, at rank 0: from a submission to the record of an end.
+ *
+ * The requests, and what they are answered with, are in libjob/job_wire.h and submit.h; what is said
+ * to the scheduler in libsched/sched_wire.h, to wrexec in wrexec/proto.h; what is kept in the store
+ * in store.c and doc/jobs.rst.
+ *
+ *    submit.c     reads requests          states.c  events and what they lead to
+ *    table.c      jobs in memory          store.c   jobs in the key-value store
+ *    depend.c     waiting for jobs        time.c    waiting for a time
+ *    sched.c      link to sched           exec.c, launch.c  link to wrexec
+ *    wait.c, watch.c, list.c, queue.c, control.c, purge.c   other requests
+ *    load.c       after a restart         resources.c       what could run at all
+ *
+ * All that comes in while the reactor looks at what is ready only changes jobs and puts them into
+ * lists; then one pass does for all of them at once what is to be done: tell the scheduler, launch,
+ * commit.  So under load messages and transactions have many jobs each, and an idle module is not
+ * slower for it.  Nothing looks at all jobs, but lists that ask for them and links that begin anew.
+ *
+ * Attributes (or arguments NAME=VALUE without "job."):
+ *    job.grace        seconds between SIGTERM and SIGKILL (5s)
+ *    job.max-queued   jobs that may wait (1000000)
+ *    job.purge-age    ended jobs are forgotten after so long (never)
+ *    job.purge-count  so many ended jobs are kept (100000)
+ *    statedir         is one there, nothing starts that is not on record
+ *
+ * Invariants:
+ *  1. Requests that come before jobs were read back wait, at most HELD_MAX.
+ *  2. Every accepted job reaches INACTIVE: each event that is waited for comes from a peer that is
+ *     asked again, or says that it has forgotten, when it was lost.
+ *
+ * Failure: see the files.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/attr.h"
+#include "libflux/proto_attr.h"
+#include "libflux/proto_overlay.h"
+#include "libutil/duration.h"
+#include "libutil/strutil.h"
+
+#define HELD_MAX 65536
+#define GRACE_DEFAULT 5.
+#define MAX_QUEUED 1000000
+#define PURGE_COUNT 100000
+#define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
+
+/* --- helpers of all --- */
+
+void jm_kick(struct jm *jm)
+{
+    flux_watcher_start(jm->pass);
+}
+
+bool jm_may(const flux_msg_t *req, uint32_t uid)
+{
+    return (flux_msg_rolemask(req) & (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER)) ||
+           flux_msg_userid(req) == uid;
+}
+
+void jm_add_string(strbuf_t *sb, const char *s)
+{
+    json_t *str = s ? json_string(s) : json_null();
+    char *text = json_dumps(str, JSON_ENCODE_ANY);
+
+    strbuf_add(sb, text ? text : "\"\"");
+    free(text);
+    json_decref(str);
+}
+
+idset_t *jm_request_ids(struct jm *jm, const flux_msg_t *req, const char *text)
+{
+    errmsg_t err;
+    idset_t *ids = idset_parse(text, &err);
+
+    if (!ids) {
+        flux_respond_error(jm->h, req, errno, "ids: %s", err.text);
+    } else if (idset_count(ids) > JM_IDS_MAX) {
+        flux_respond_error(jm->h, req, E2BIG, "ids: %zu are too many, at most %u", idset_count(ids),
+                           JM_IDS_MAX);
+        idset_destroy(ids);
+        ids = NULL;
+    }
+    return ids;
+}
+
+int jm_ids_add(struct jm_ids *v, uint64_t id)
+{
+    if (v->n == v->cap) {
+        size_t cap = v->cap ? v->cap * 2 : 32;
+        uint64_t *ids = realloc(v->ids, cap * sizeof(*ids));
+
+        if (!ids) {
+            errno = ENOMEM;
+            return -1;
+        }
+        v->ids = ids;
+        v->cap = cap;
+    }
+    v->ids[v->n++] = id;
+    return 0;
+}
+
+void jm_ids_clear(struct jm_ids *v)
+{
+    free(v->ids);
+    v->ids = NULL;
+    v->n = v->cap = 0;
+}
+
+/* --- requests that came too early --- */
+
+struct held {
+    struct list_node node;
+    flux_msg_t *req;
+    flux_handler_f cb;
+};
+
+bool jm_hold(struct jm *jm, const flux_msg_t *req, flux_handler_f cb)
+{
+    struct held *hd;
+
+    if (jm->ready)
+        return false;
+    if (jm->nheld >= HELD_MAX || !(hd = calloc(1, sizeof(*hd)))) {
+        flux_respond_error(jm->h, req, EAGAIN,
+                           "jobs are still being read back, and too many requests wait: try again");
+        return true;
+    }
+    hd->req = flux_msg_incref(req);
+    hd->cb = cb;
+    list_append(&jm->held, &hd->node);
+    jm->nheld++;
+    return true;
+}
+
+static struct held *unhold(struct jm *jm)
+{
+    struct list_node *n = list_first(&jm->held);
+
+    if (!n)
+        return NULL;
+    list_remove(n);
+    jm->nheld--;
+    return list_entry(n, struct held, node);
+}
+
+static void held_free(struct held *hd)
+{
+    flux_msg_destroy(hd->req);
+    free(hd);
+}
+
+void jm_hold_over(struct jm *jm)
+{
+    struct held *hd;
+
+    while ((hd = unhold(jm))) {
+        hd->cb(jm->h, hd->req, jm);
+        held_free(hd);
+    }
+}
+
+/* --- the pass --- */
+
+static void pass_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct jm *jm = arg;
+
+    jm->now = flux_reactor_now(r);
+    if (!jm->load_begun && jm_resources_known(jm) && !jm->attrs_f) {
+        jm->load_begun = true;
+        if (jm_load_start(jm) < 0) {
+            flux_module_fail(jm->h, ENOMEM, "the job module is out of memory");
+            flux_reactor_stop(jm->r, -1);
+        }
+    }
+    if (!jm->ready)
+        return;
+    jm_submit_pass(jm);
+    jm_depend_flush(jm);
+    jm_sched_flush(jm);
+    jm_exec_flush(jm);
+    jm_store_flush(jm);
+    jm_wait_flush(jm);
+    jm_list_pass(jm);
+    jm_time_flush(jm);
+}
+
+/* --- other requests --- */
+
+static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct jm *jm = arg;
+
+    km_senders_disconnect(jm->senders, req);
+    jm_kick(jm);
+}
+
+/* The news of a client's end may come by a way that is broken now. */
+static void down_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct jm *jm = arg;
+    const char *json = flux_msg_json(msg);
+    struct overlay_down d;
+    json_t *owner =
+        json ? flux_schema_decode(&overlay_down_schema, json, strlen(json), &d, NULL) : NULL;
+    idset_t *ranks = owner ? idset_parse(d.ranks, NULL) : NULL;
+
+    if (ranks)
+        km_senders_lost(jm->senders, ranks);
+    idset_destroy(ranks);
+    json_decref(owner);
+    jm_kick(jm);
+}
+
+struct stats {
+    uint64_t submitted, refused, purged, active, inactive, specs, parsed, envs, commits, failed,
+        launches, ended, allocs, returned, denied, feeds, held, timers;
+    bool ready, durable, sched, wrexec;
+    uint32_t senders, watchers, feeding;
+};
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_BOOL(struct stats, ready, 0),    FLUX_FIELD_BOOL(struct stats, durable, 0),
+    FLUX_FIELD_BOOL(struct stats, sched, 0),    FLUX_FIELD_BOOL(struct stats, wrexec, 0),
+    FLUX_FIELD_U64(struct stats, submitted, 0), FLUX_FIELD_U64(struct stats, refused, 0),
+    FLUX_FIELD_U64(struct stats, purged, 0),    FLUX_FIELD_U64(struct stats, active, 0),
+    FLUX_FIELD_U64(struct stats, inactive, 0),  FLUX_FIELD_U64(struct stats, specs, 0),
+    FLUX_FIELD_U64(struct stats, parsed, 0),    FLUX_FIELD_U64(struct stats, envs, 0),
+    FLUX_FIELD_U64(struct stats, commits, 0),   FLUX_FIELD_U64(struct stats, failed, 0),
+    FLUX_FIELD_U64(struct stats, launches, 0),  FLUX_FIELD_U64(struct stats, ended, 0),
+    FLUX_FIELD_U64(struct stats, allocs, 0),    FLUX_FIELD_U64(struct stats, returned, 0),
+    FLUX_FIELD_U64(struct stats, denied, 0),    FLUX_FIELD_U64(struct stats, feeds, 0),
+    FLUX_FIELD_U64(struct stats, held, 0),      FLUX_FIELD_U64(struct stats, timers, 0),
+    FLUX_FIELD_U32(struct stats, senders, 0),   FLUX_FIELD_U32(struct stats, watchers, 0),
+    FLUX_FIELD_U32(struct stats, feeding, 0),   FLUX_FIELD_END,
+};
+static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
+
+static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct jm *jm = arg;
+    struct stats st = {.submitted = jm->nsubmitted,
+                       .refused = jm->nrefused,
+                       .purged = jm->npurged,
+                       .active = hmap_count(jm->active),
+                       .inactive = hmap_count(jm->ended),
+                       .specs = hmap_count(jm->specs),
+                       .parsed = jm->nparsed,
+                       .envs = hmap_count(jm->envs),
+                       .commits = jm->store.commits,
+                       .failed = jm->store.failed,
+                       .launches = jm->exec.launches,
+                       .ended = jm->exec.ended,
+                       .allocs = jm->sched.allocs,
+                       .returned = jm->sched.returned,
+                       .denied = jm->sched.denied,
+                       .feeds = jm->sched.feeds,
+                       .held = jm->nheld,
+                       .timers = jm->timers.n,
+                       .ready = jm->ready,
+                       .durable = jm->durable,
+                       .sched = jm->sched.generation != 0,
+                       .wrexec = jm->exec.attached,
+                       .senders = (uint32_t)km_senders_count(jm->senders),
+                       .watchers = (uint32_t)jm->nwatchers,
+                       .feeding = jm->sched.inflight};
+
+    flux_respond_struct(h, req, &stats_schema, &st);
+}
+
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_REQUEST, "job.submit", jm_submit_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.list", jm_list_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.wait", jm_wait_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.watch", jm_watch_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.cancel", jm_cancel_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.raise", jm_raise_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.kill", jm_kill_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.urgency", jm_urgency_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.queue", jm_queue_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.purge", jm_purge_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.memo", jm_memo_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.stats", stats_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.disconnect", disconnect_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
+    FLUX_HANDLER_END,
+};
+
+/* --- settings --- */
+
+static int set_grace(struct jm *jm, const char *text, errmsg_t *err)
+{
+    return duration_parse(text, &jm->grace, err);
+}
+
+static int set_age(struct jm *jm, const char *text, errmsg_t *err)
+{
+    if (strcmp(text, "never") == 0) {
+        jm->purge_age = 0;
+        return 0;
+    }
+    if (duration_parse(text, &jm->purge_age, err) < 0)
+        return -1;
+    if (!isfinite(jm->purge_age))
+        jm->purge_age = 0;
+    return 0;
+}
+
+static int set_number(uint64_t *to, const char *text, errmsg_t *err)
+{
+    if (str2u64(text, to) < 0)
+        return errmsg_fail(err, EINVAL, "'%s' is no number", text);
+    return 0;
+}
+
+static int set_count(struct jm *jm, const char *text, errmsg_t *err)
+{
+    return set_number(&jm->purge_count, text, err);
+}
+
+static int set_queued(struct jm *jm, const char *text, errmsg_t *err)
+{
+    return set_number(&jm->max_queued, text, err);
+}
+
+static int set_statedir(struct jm *jm, const char *text, errmsg_t *err)
+{
+    jm->durable = text[0] != '\0';
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*set)(struct jm *jm, const char *text, errmsg_t *err);
+} settings[] = {
+    {"job.grace", set_grace},       {"job.purge-age", set_age}, {"job.purge-count", set_count},
+    {"job.max-queued", set_queued}, {"statedir", set_statedir},
+};
+#define NSETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+static void attrs_cb(flux_future_t *f, void *arg)
+{
+    struct jm *jm = arg;
+    struct attr_all all = {0};
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &attr_all_schema, &all, &err) == 0) {
+        for (size_t i = 0; i < NSETTINGS; i++) {
+            const char *text = json_string_value(json_object_get(all.attrs, settings[i].name));
+
+            if (text && settings[i].set(jm, text, &err) < 0)
+                flux_log(jm->h, LOG_ERR, "attribute %s: %s", settings[i].name, err.text);
+        }
+    }
+    flux_future_destroy(jm->attrs_f);
+    jm->attrs_f = NULL;
+    jm_kick(jm);
+}
+
+static int take_args(struct jm *jm, int argc, char **argv, errmsg_t *err)
+{
+    for (int a = 0; a < argc; a++) {
+        const char *eq = strchr(argv[a], '=');
+        size_t i;
+
+        for (i = 0; i < NSETTINGS; i++) {
+            const char *name = settings[i].name + strlen("job.");
+
+            if (eq && str_starts(settings[i].name, "job.") &&
+                strlen(name) == (size_t)(eq - argv[a]) && strncmp(name, argv[a], strlen(name)) == 0)
+                break;
+        }
+        if (i == NSETTINGS)
+            return errmsg_fail(err, EINVAL,
+                               "the job module takes grace, purge-age, purge-count and "
+                               "max-queued, as NAME=VALUE, not '%s'",
+                               argv[a]);
+        if (settings[i].set(jm, eq + 1, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- life --- */
+
+static void job_fini(flux_t *h, void *arg)
+{
+    struct jm *jm = arg;
+    struct held *hd;
+    int saved = errno;
+
+    /* The store gets what it has not got; nobody waits for the answer. */
+    jm_store_last(jm);
+    flux_handlers_remove(jm->handlers);
+    flux_future_destroy(jm->attrs_f);
+    flux_future_destroy(jm->subscribed);
+    while ((hd = unhold(jm)))
+        held_free(hd);
+    jm_load_fini(jm);
+    jm_list_fini(jm);
+    jm_wait_fini(jm);
+    jm_watch_fini(jm);
+    jm_queue_fini(jm);
+    jm_submit_fini(jm);
+    jm_table_fini(jm);
+    jm_store_fini(jm);
+    jm_sched_fini(jm);
+    jm_exec_fini(jm);
+    jm_time_fini(jm);
+    jm_resources_fini(jm);
+    flux_watcher_destroy(jm->pass);
+    km_senders_destroy(jm->senders);
+    free(jm);
+    errno = saved;
+}
+
+static int job_may_stop(flux_t *h, void *arg, errmsg_t *err)
+{
+    struct jm *jm = arg;
+
+    if (jm->store.f || !list_empty(&jm->submissions) || !list_empty(&jm->store.dirty))
+        return errmsg_fail(err, EAGAIN,
+                           "jobs are just being put on record: try again (or use --force)");
+    return 0;
+}
+
+static struct jm *create(flux_t *h)
+{
+    struct jm *jm = calloc(1, sizeof(*jm));
+
+    if (!jm)
+        return NULL;
+    jm->h = h;
+    jm->r = flux_get_reactor(h);
+    jm->next_id = 1;
+    jm->grace = GRACE_DEFAULT;
+    jm->max_queued = MAX_QUEUED;
+    jm->purge_count = PURGE_COUNT;
+    list_init(&jm->held);
+    list_init(&jm->jobs);
+    list_init(&jm->ended_list);
+    list_init(&jm->parsed);
+    list_init(&jm->doomed);
+    list_init(&jm->submissions);
+    list_init(&jm->watchers);
+    list_init(&jm->waiters);
+    list_init(&jm->drains);
+    list_init(&jm->listings);
+    list_init(&jm->store.dirty);
+    list_init(&jm->store.sent);
+    list_init(&jm->store.answers);
+    list_init(&jm->store.answers_sent);
+    if (!(jm->active = hmap_create_u64(NULL)) || !(jm->ended = hmap_create_u64(NULL)) ||
+        !(jm->specs = hmap_create_u64(NULL)) || !(jm->envs = hmap_create_u64(NULL)) ||
+        !(jm->env_sources = hmap_create_u64(NULL)) || !(jm->senders = km_senders_create()) ||
+        !(jm->pass = flux_defer_create(jm->r, pass_cb, jm)) || jm_time_init(jm) < 0 ||
+        jm_store_init(jm) < 0 || jm_sched_init(jm) < 0 || jm_exec_init(jm) < 0) {
+        job_fini(h, jm);
+        return NULL;
+    }
+    return jm;
+}
+
+static void subscribed_cb(flux_future_t *f, void *arg)
+{
+    struct jm *jm = arg;
+
+    flux_future_destroy(jm->subscribed);
+    jm->subscribed = NULL;
+}
+
+static int job_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
+{
+    struct jm *jm;
+
+    if (flux_rank(h) != 0)
+        return errmsg_fail(err, EINVAL, "the job module belongs to rank 0, not to rank %u",
+                           flux_rank(h));
+    if (!(jm = create(h)))
+        return errmsg_fail(err, ENOMEM, "the job module is out of memory");
+    if (take_args(jm, argc, argv, err) < 0) {
+        job_fini(h, jm);
+        return -1;
+    }
+    if (!(jm->handlers = flux_handlers_add(h, handlers, jm)) ||
+        !(jm->subscribed = flux_event_subscribe(h, "overlay.down")) ||
+        flux_future_then(jm->subscribed, -1., subscribed_cb, jm) < 0 ||
+        !(jm->attrs_f = flux_rpc(h, "attr.list", NULL, FLUX_NODEID_ANY, 0)) ||
+        flux_future_then(jm->attrs_f, -1., attrs_cb, jm) < 0 || jm_resources_start(jm) < 0) {
+        job_fini(h, jm);
+        return errmsg_fail(err, ENOMEM, "the job module is out of memory");
+    }
+    *arg = jm;
+    return 0;
+}
+
+FLUX_MODULE_THAT_MAY_REFUSE(job, job_init, job_fini, job_may_stop);

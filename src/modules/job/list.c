@@ -1,0 +1,405 @@
+/* list.c - job.list: what there is, page by page.
+ *
+ * The ids of the jobs that are asked for are gathered when the request comes; each pass of the
+ * reactor makes one page of each request from what the jobs are then.  So a long list costs eight
+ * bytes a job, and delays nobody by more than a page.  Order: queued ones by urgency and id, then
+ * those that run, by id, then ended ones, newest first; of these no more are looked at than are
+ * asked for.  Why jobs wait and when they are expected to start is asked of the scheduler first, when
+ * that is wanted.
+ *
+ * Invariant: at most LISTINGS_MAX requests are under way.
+ *
+ * Failure: a job that was purged between two pages is left out.  Without a scheduler lists have no
+ * reasons and estimates.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libjob/job_wire.h"
+#include "libsched/sched_wire.h"
+
+#define PAGE 1000
+#define LISTINGS_MAX 256
+
+struct listing {
+    struct km_claim claim;
+    struct list_node node;
+    struct jm *jm;
+    flux_msg_t *req;
+    flux_future_t *why; /* sched.why */
+    struct job_list q;
+    char *name;
+    idset_t *ids;
+    struct jm_ids found;
+    size_t next;
+};
+
+static void listing_free(struct listing *l)
+{
+    km_claim_drop(l->jm->senders, &l->claim);
+    list_remove(&l->node);
+    l->jm->nlistings--;
+    flux_future_destroy(l->why);
+    flux_msg_destroy(l->req);
+    free(l->name);
+    idset_destroy(l->ids);
+    jm_ids_clear(&l->found);
+    free(l);
+}
+
+static void gone(struct km_claim *c, bool cancelled)
+{
+    struct listing *l = list_entry(c, struct listing, claim);
+
+    if (cancelled)
+        flux_respond_error(l->jm->h, l->req, ENODATA, "cancelled");
+    listing_free(l);
+}
+
+/* --- a job in a page --- */
+
+static json_t *of_active(struct jm_job *j)
+{
+    const struct jobstate *st = &j->st;
+    struct job_info info = {.id = j->id,
+                            .uid = st->userid,
+                            .urgency = st->urgency,
+                            .priority = st->priority,
+                            .state = job_state_name(st->state),
+                            .name = j->spec->name,
+                            .nnodes = j->r ? (uint32_t)rset_nnodes(j->r) : j->spec->nnodes,
+                            .ntasks = j->spec->ntasks,
+                            .ncores = j->r ? (uint32_t)rset_ncores(j->r) : j->spec->ncores,
+                            .duration = j->spec->req.duration,
+                            .t_submit = st->t_submit,
+                            .t_depend = st->t_depend,
+                            .t_run = st->t_run,
+                            .t_cleanup = st->t_cleanup,
+                            .t_inactive = st->t_inactive,
+                            .t_estimate = j->estimate,
+                            .expiration = j->expiration,
+                            .exception = j->except_type,
+                            .note = j->except_type ? j->except_note : NULL,
+                            .uri = j->uri};
+    idset_t *set = j->r ? rset_ranks(j->r) : NULL;
+    char *ranks = set ? idset_format(set, 0) : NULL;
+    char *hosts = j->r ? rset_hosts(j->r) : NULL;
+    char *depends = jm_depend_text(j);
+    json_t *obj;
+
+    info.ranks = ranks;
+    info.nodelist = hosts;
+    info.dependency = depends;
+    if (st->state < JOB_STATE_RUN)
+        info.why = depends                           ? "waits for its dependencies"
+                   : st->urgency == JOB_URGENCY_HOLD ? "held"
+                   : j->jm->queue.stopped && !j->why ? "the queue is stopped"
+                                                     : j->why;
+    if (st->state == JOB_STATE_INACTIVE) {
+        info.result = job_result_name(jobstate_result(st));
+        info.code = jobstate_code(st);
+    }
+    obj = flux_schema_encode_json(&job_info_schema, &info);
+    idset_destroy(set);
+    free(ranks);
+    free(hosts);
+    free(depends);
+    return obj;
+}
+
+static const char *or_null(const char *s)
+{
+    return s[0] ? s : NULL;
+}
+
+static json_t *of_ended(const struct jm_ended *e)
+{
+    struct job_info info = {.id = e->id,
+                            .uid = e->uid,
+                            .urgency = e->urgency,
+                            .priority = e->urgency,
+                            .state = job_state_name(JOB_STATE_INACTIVE),
+                            .name = jm_ended_text(e, JM_TEXT_NAME),
+                            .nnodes = e->nnodes,
+                            .ntasks = e->ntasks,
+                            .ncores = e->ncores,
+                            .duration = e->duration,
+                            .t_submit = e->t_submit,
+                            .t_depend = e->t_depend,
+                            .t_run = e->t_run,
+                            .t_cleanup = e->t_cleanup,
+                            .t_inactive = e->t_inactive,
+                            .ranks = or_null(jm_ended_text(e, JM_TEXT_RANKS)),
+                            .nodelist = or_null(jm_ended_text(e, JM_TEXT_HOSTS)),
+                            .result = job_result_name(e->result),
+                            .code = e->code,
+                            .exception = or_null(jm_ended_text(e, JM_TEXT_TYPE)),
+                            .note = or_null(jm_ended_text(e, JM_TEXT_NOTE)),
+                            .uri = or_null(jm_ended_text(e, JM_TEXT_URI))};
+
+    return flux_schema_encode_json(&job_info_schema, &info);
+}
+
+/* --- which jobs --- */
+
+static bool wanted_active(const struct listing *l, const struct jm_job *j)
+{
+    return (l->q.states & JOB_STATE_BIT(j->st.state)) &&
+           (!l->ids || idset_test(l->ids, (uint32_t)j->id)) &&
+           (l->q.user < 0 || (uint32_t)l->q.user == j->st.userid) &&
+           (!l->name || strcmp(l->name, j->spec->name) == 0);
+}
+
+static bool wanted_ended(const struct listing *l, const struct jm_ended *e)
+{
+    return (!l->ids || idset_test(l->ids, (uint32_t)e->id)) && e->t_inactive >= l->q.since &&
+           (l->q.user < 0 || (uint32_t)l->q.user == e->uid) &&
+           (!l->name || strcmp(l->name, jm_ended_text(e, JM_TEXT_NAME)) == 0);
+}
+
+struct order {
+    uint64_t id;
+    int rank;
+};
+
+static int by_order(const void *a, const void *b)
+{
+    const struct order *x = a, *y = b;
+
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int gather_active(struct listing *l)
+{
+    struct jm *jm = l->jm;
+    size_t max = hmap_count(jm->active), n = 0;
+    struct order *all;
+    int rc = 0;
+
+    if (max == 0)
+        return 0;
+    if (!(all = malloc(max * sizeof(*all))))
+        return -1;
+    LIST_FOREACH(it, &jm->jobs)
+    {
+        const struct jm_job *j = list_entry(it, struct jm_job, node);
+
+        if (!wanted_active(l, j))
+            continue;
+        all[n].id = j->id;
+        all[n].rank = j->st.state < JOB_STATE_RUN ? JOB_URGENCY_MAX - j->st.urgency
+                                                  : JOB_URGENCY_MAX + (int)j->st.state;
+        n++;
+    }
+    qsort(all, n, sizeof(*all), by_order);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = jm_ids_add(&l->found, all[i].id);
+    free(all);
+    return rc;
+}
+
+static int gather_ended(struct listing *l)
+{
+    struct jm *jm = l->jm;
+    size_t first = l->found.n;
+
+    if (!(l->q.states & JOB_STATE_BIT(JOB_STATE_INACTIVE)))
+        return 0;
+    if (l->ids && idset_count(l->ids) < hmap_count(jm->ended) / 4) {
+        for (uint32_t id = idset_last(l->ids); id != IDSET_NONE; id = idset_prev(l->ids, id)) {
+            struct jm_ended *e = jm_ended_find(jm, id);
+
+            if (e && wanted_ended(l, e) && jm_ids_add(&l->found, id) < 0)
+                return -1;
+        }
+        return 0;
+    }
+    for (struct list_node *n = jm->ended_list.prev; n != &jm->ended_list; n = n->prev) {
+        struct jm_ended *e = list_entry(n, struct jm_ended, node);
+
+        if ((l->q.max && l->found.n - first >= l->q.max) || e->t_inactive < l->q.since)
+            break;
+        if (wanted_ended(l, e) && jm_ids_add(&l->found, e->id) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- pages --- */
+
+static void send_page(struct listing *l)
+{
+    struct jm *jm = l->jm;
+    json_t *jobs = json_array();
+    struct job_page page = {jobs};
+    char *json;
+    size_t n = 0;
+
+    for (; jobs && n < PAGE && l->next < l->found.n; l->next++) {
+        struct jm_job *j = jm_job_find(jm, l->found.ids[l->next]);
+        struct jm_ended *e = j ? NULL : jm_ended_find(jm, l->found.ids[l->next]);
+
+        if (j)
+            json_array_append_new(jobs, of_active(j));
+        else if (e)
+            json_array_append_new(jobs, of_ended(e));
+        n += j || e;
+    }
+    if (n && (json = flux_schema_encode(&job_page_schema, &page))) {
+        flux_respond_more(jm->h, l->req, json);
+        free(json);
+    }
+    json_decref(jobs);
+}
+
+void jm_list_pass(struct jm *jm)
+{
+    LIST_FOREACH_SAFE(it, tmp, &jm->listings)
+    {
+        struct listing *l = list_entry(it, struct listing, node);
+
+        if (l->why)
+            continue;
+        send_page(l);
+        if (l->next >= l->found.n) {
+            flux_respond_error(jm->h, l->req, ENODATA, "that is all");
+            listing_free(l);
+        } else {
+            jm_kick(jm);
+        }
+    }
+}
+
+/* --- reasons --- */
+
+static void why_cb(flux_future_t *f, void *arg)
+{
+    struct listing *l = arg;
+    struct jm *jm = l->jm;
+    struct sched_reasons r = {0};
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &sched_reasons_schema, &r, &err) == 0) {
+        for (size_t i = 0; i < json_array_size(r.why); i++) {
+            struct jm_job *j;
+            const char *reason;
+            uint64_t id;
+            double t;
+
+            if (sched_estimate_decode(json_array_get(r.why, i), &id, &t, &reason, &err) < 0 ||
+                !(j = jm_job_find(jm, id)))
+                continue;
+            free(j->why);
+            j->why = strdup(reason);
+            j->estimate = t > 0 ? t : 0;
+        }
+    }
+    flux_future_destroy(l->why);
+    l->why = NULL;
+    jm_kick(jm);
+}
+
+static void ask_why(struct listing *l)
+{
+    struct jm *jm = l->jm;
+    strbuf_t *sb;
+    char *json;
+    size_t n = 0;
+
+    if (!l->q.estimates || !jm->sched.generation)
+        return;
+    sb = strbuf_create(0);
+    strbuf_add(sb, "{\"ids\":[");
+    for (size_t i = 0; i < l->found.n && n < SCHED_WHY_MAX; i++) {
+        const struct jm_job *j = jm_job_find(jm, l->found.ids[i]);
+
+        if (j && j->fed)
+            strbuf_addf(sb, "%s%llu", n++ ? "," : "", (unsigned long long)j->id);
+    }
+    strbuf_add(sb, "]}");
+    json = sb ? strbuf_take(sb) : NULL;
+    if (n && json && (l->why = flux_rpc(jm->h, "sched.why", json, FLUX_NODEID_ANY, 0)) &&
+        flux_future_then(l->why, 5., why_cb, l) < 0) {
+        flux_future_destroy(l->why);
+        l->why = NULL;
+    }
+    free(json);
+}
+
+/* --- the request --- */
+
+static int begin(struct listing *l, errmsg_t *err)
+{
+    if (l->q.states == 0)
+        l->q.states = l->ids ? JOB_STATES_ALL : JOB_STATES_ACTIVE;
+    if (gather_active(l) < 0 || gather_ended(l) < 0)
+        return errmsg_fail(err, ENOMEM, "the job module is out of memory");
+    return 0;
+}
+
+static void start(struct jm *jm, const flux_msg_t *req, const struct job_list *q)
+{
+    struct listing *l = calloc(1, sizeof(*l));
+    errmsg_t err;
+
+    if (!l) {
+        flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
+        return;
+    }
+    l->jm = jm;
+    l->q = *q;
+    l->req = flux_msg_incref(req);
+    list_init(&l->node);
+    list_append(&jm->listings, &l->node);
+    jm->nlistings++;
+    if (q->ids && !(l->ids = jm_request_ids(jm, req, q->ids))) {
+        listing_free(l);
+        return;
+    }
+    if ((q->name && !(l->name = strdup(q->name))) ||
+        km_claim(jm->senders, &l->claim, req, gone) < 0) {
+        flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
+        listing_free(l);
+        return;
+    }
+    if (begin(l, &err) < 0) {
+        flux_respond_error(jm->h, req, errno, "%s", err.text);
+        listing_free(l);
+        return;
+    }
+    ask_why(l);
+    jm_kick(jm);
+}
+
+void jm_list_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct jm *jm = arg;
+    struct job_list q = {.user = -1};
+    json_t *owner;
+
+    if (jm_hold(jm, req, jm_list_cb) ||
+        flux_request_decode(h, req, &job_list_schema, &q, &owner) < 0)
+        return;
+    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
+        flux_respond_error(h, req, EPROTO, "job.list has to be a streaming request");
+    else if (jm->nlistings >= LISTINGS_MAX)
+        flux_respond_error(h, req, EAGAIN, "%d lists are being made already: try again",
+                           LISTINGS_MAX);
+    else
+        start(jm, req, &q);
+    json_decref(owner);
+}
+
+void jm_list_fini(struct jm *jm)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&jm->listings)))
+        listing_free(list_entry(n, struct listing, node));
+}

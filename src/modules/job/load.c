@@ -1,0 +1,451 @@
+/* load.c - after a restart: the jobs as the store has them.
+ *
+ * job-next and job-queue are read, then the directory "job" page by page, and of each job in it the
+ * log, the jobspec and R, WINDOW jobs at a time.  When all are there:
+ *
+ *    the log says       what is done
+ *    INACTIVE           a small record is kept
+ *    DEPEND..SCHED      it is queued again, with what is left of its dependencies
+ *    RUN, no start      it was given resources and never launched: what follows "alloc" is taken out
+ *                       of the log, and it is queued again
+ *    RUN, start         it is launched no more.  wrexec says whether it runs (this module was
+ *                       reloaded) or not (the session was restarted): then it is recorded as dead
+ *    CLEANUP            what is left to be said is said
+ *
+ * Jobs that were to end with their client (wreckrun) and do not run yet are cancelled.
+ *
+ * Invariants:
+ *  1. No request is looked at, and nothing is told to scheduler or wrexec, before all this is done.
+ *  2. A job whose log has "start" is never launched.
+ *
+ * Failure: a store that does not answer is asked again.  A job that cannot be read back is left as
+ * it is in the store, and named in the log of the session.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/strutil.h"
+
+#define WINDOW 128
+#define PAGE 1000
+#define AGAIN 0.25
+
+enum { LOG, SPEC, R, ENV, PARTS };
+static const char *const part_names[PARTS] = {"eventlog", "jobspec", "R", "env"};
+
+struct loading {
+    struct list_node node;
+    struct jm *jm;
+    uint64_t id;
+    flux_future_t *f[PARTS];
+    unsigned left;
+};
+
+enum step { NEXT_ID, QUEUE, NAMES, JOBS };
+
+struct jm_load {
+    enum step step;
+    flux_future_t *f;
+    flux_watcher_t *again;
+    struct jm_ids ids;
+    size_t next;
+    unsigned inflight;
+    struct list_node jobs; /* struct loading */
+    char after[256];
+    size_t nbad;
+};
+
+static void step(struct jm *jm);
+
+static void loading_free(struct loading *l)
+{
+    for (int i = 0; i < PARTS; i++)
+        flux_future_destroy(l->f[i]);
+    list_remove(&l->node);
+    free(l);
+}
+
+void jm_load_fini(struct jm *jm)
+{
+    struct jm_load *ld = jm->load;
+    struct list_node *n;
+
+    if (!ld)
+        return;
+    while ((n = list_first(&ld->jobs)))
+        loading_free(list_entry(n, struct loading, node));
+    flux_future_destroy(ld->f);
+    flux_watcher_destroy(ld->again);
+    jm_ids_clear(&ld->ids);
+    free(ld);
+    jm->load = NULL;
+}
+
+/* --- one job --- */
+
+/* What its log says; *alloc: where its line "alloc" begins. */
+static int read_log(struct jm_job *j, const char *text, size_t len, size_t *alloc, errmsg_t *err)
+{
+    struct job_event ev;
+    struct job_log log;
+    int rc;
+
+    *alloc = len;
+    job_log_init(&log, text, len);
+    for (size_t at = 0; (rc = job_log_next(&log, &ev, err)) == 1; at = log.pos) {
+        bool first =
+            ev.event == JOB_EV_EXCEPTION && ev.severity == JOB_SEVERITY_FATAL && !j->except_type;
+
+        if (jobstate_apply(&j->st, &ev, err) < 0) {
+            rc = -1;
+            break;
+        }
+        if (ev.event == JOB_EV_ALLOC)
+            *alloc = at;
+        if (first) {
+            j->except_type = strdup(ev.type);
+            j->except_note = ev.note && ev.note[0] ? strdup(ev.note) : NULL;
+        }
+    }
+    job_log_done(&log);
+    return rc;
+}
+
+static void replay(struct jm_job *j, const char *text, size_t len)
+{
+    size_t alloc;
+    errmsg_t err;
+
+    memset(&j->st, 0, sizeof(j->st));
+    read_log(j, text, len, &alloc, &err);
+}
+
+/* The value of a part: 0; 1 when it is not there; -1 with a sentence. */
+static int part(const struct loading *l, int which, const char **data, size_t *len, errmsg_t *err)
+{
+    if (flux_kvs_lookup_get(l->f[which], data, len, err) == 0)
+        return 0;
+    *data = NULL;
+    *len = 0;
+    return errno == ENOENT ? 1 : -1;
+}
+
+static struct jm_job *make(struct loading *l, errmsg_t *err)
+{
+    struct jm *jm = l->jm;
+    const char *text, *env;
+    size_t len, envlen, alloc;
+    struct jm_spec *spec;
+    struct jm_env *e;
+    struct jm_job *j;
+
+    if (part(l, SPEC, &text, &len, err) != 0 || part(l, ENV, &env, &envlen, err) < 0 ||
+        !(spec = jm_spec_get(jm, text, len, err)))
+        return NULL;
+    e = env ? jm_env_get(jm, env, envlen) : NULL;
+    if ((env && !e) || !(j = jm_job_create(jm, l->id, spec, e))) {
+        jm_spec_put(jm, spec);
+        jm_env_put(jm, e);
+        errmsg_fail(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    j->recorded = j->from_store = true;
+    jm->nstate[JOB_STATE_NEW]--;
+    if (part(l, LOG, &text, &len, err) != 0 || read_log(j, text, len, &alloc, err) < 0)
+        goto fail;
+    if (j->st.state == JOB_STATE_RUN && !(j->st.seen & (1u << JOB_EV_START))) {
+        len = alloc;
+        replay(j, text, len);
+        jm_store_dirty(j);
+    }
+    strbuf_addn(j->log, text, len);
+    if (j->st.seen & (1u << JOB_EV_ALLOC)) {
+        if (part(l, R, &text, &len, err) < 0 ||
+            (text && (!(j->r = rset_parse(text, len, err)) || !(j->r_json = strdup(text)))))
+            goto fail;
+    }
+    jm->nstate[j->st.state]++;
+    return j;
+fail:
+    jm->nstate[j->st.state]++;
+    jm_job_destroy(j);
+    return NULL;
+}
+
+static void keep(struct jm_job *j)
+{
+    struct jm *jm = j->jm;
+    struct jm_ended *e;
+
+    if (j->st.state != JOB_STATE_INACTIVE)
+        return;
+    if ((e = jm_ended_create(j)))
+        jm_ended_add(jm, e);
+    jm_job_destroy(j);
+}
+
+static void job_done(struct loading *l)
+{
+    struct jm *jm = l->jm;
+    struct jm_job *j;
+    errmsg_t err = {"its jobspec is missing"};
+
+    if ((j = make(l, &err))) {
+        keep(j);
+    } else {
+        jm->load->nbad++;
+        flux_log(jm->h, LOG_ERR, "job %" PRIu64 " cannot be read back: %s", l->id, err.text);
+    }
+    jm->load->inflight--;
+    loading_free(l);
+    step(jm);
+}
+
+static void part_cb(flux_future_t *f, void *arg)
+{
+    struct loading *l = arg;
+
+    if (--l->left == 0)
+        job_done(l);
+}
+
+static int load_job(struct jm *jm, uint64_t id)
+{
+    struct loading *l = calloc(1, sizeof(*l));
+    char key[64];
+
+    if (!l)
+        return -1;
+    l->jm = jm;
+    l->id = id;
+    list_init(&l->node);
+    for (int i = 0; i < PARTS; i++) {
+        snprintf(key, sizeof(key), "job.%" PRIu64 ".%s", id, part_names[i]);
+        if (!(l->f[i] = flux_kvs_lookup(jm->h, NULL, key, 0, NULL)) ||
+            flux_future_then(l->f[i], -1., part_cb, l) < 0) {
+            loading_free(l);
+            return -1;
+        }
+        l->left++;
+    }
+    list_append(&jm->load->jobs, &l->node);
+    jm->load->inflight++;
+    return 0;
+}
+
+/* --- all of them --- */
+
+static int by_id(const void *a, const void *b)
+{
+    const struct jm_job *x = *(struct jm_job *const *)a, *y = *(struct jm_job *const *)b;
+
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* They came in the order of the directory. */
+static void sort_jobs(struct jm *jm)
+{
+    size_t n = 0, max = hmap_count(jm->active);
+    struct jm_job **all = calloc(max + 1, sizeof(*all));
+
+    if (!all) {
+        flux_log(jm->h, LOG_ERR, "out of memory: jobs are not in their order");
+        return;
+    }
+    LIST_FOREACH_SAFE(it, tmp, &jm->jobs)
+    {
+        list_remove(it);
+        all[n++] = list_entry(it, struct jm_job, node);
+    }
+    qsort(all, n, sizeof(*all), by_id);
+    for (size_t i = 0; i < n; i++)
+        list_append(&jm->jobs, &all[i]->node);
+    free(all);
+}
+
+static void resume(struct jm_job *j)
+{
+    unsigned seen = j->st.seen;
+    bool started = seen & (1u << JOB_EV_START), finished = seen & (1u << JOB_EV_FINISH);
+
+    j->allocated = (seen & (1u << JOB_EV_ALLOC)) && !(seen & (1u << JOB_EV_FREE));
+    if (started && !finished) {
+        j->launched = true;
+        if (j->spec->req.duration > 0) {
+            j->expiration = j->st.t_start + j->spec->req.duration;
+            if (j->st.state == JOB_STATE_RUN)
+                jm_timer_set(j, JM_TIMER_LIMIT, j->expiration);
+        }
+        if (j->st.state == JOB_STATE_CLEANUP)
+            jm_timer_set(j, JM_TIMER_GRACE, flux_reactor_now(j->jm->r) + j->jm->grace);
+        return;
+    }
+    if (j->st.state == JOB_STATE_CLEANUP) {
+        jm_cleanup(j);
+        return;
+    }
+    if (j->st.flags & JOB_FLAG_CLIENT) {
+        jm_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", j->st.userid, false);
+        return;
+    }
+    j->fed = j->st.state == JOB_STATE_SCHED;
+    if (j->st.state == JOB_STATE_DEPEND)
+        jm_depend_restore(j);
+    jm_advance(j);
+}
+
+static void finish(struct jm *jm)
+{
+    size_t nbad = jm->load->nbad, n;
+
+    sort_jobs(jm);
+    n = hmap_count(jm->active);
+    if (n || hmap_count(jm->ended) || nbad)
+        flux_log(jm->h, LOG_INFO, "%zu jobs and %zu ended ones were read back, %zu could not be", n,
+                 hmap_count(jm->ended), nbad);
+    jm_load_fini(jm);
+    jm->ready = true;
+    jm->store.next_id = jm->next_id;
+    LIST_FOREACH_SAFE(it, tmp, &jm->jobs)
+    resume(list_entry(it, struct jm_job, node));
+    jm_purge_check(jm);
+    jm_sched_start(jm);
+    jm_exec_start(jm);
+    jm_hold_over(jm);
+    jm_kick(jm);
+}
+
+/* --- step by step --- */
+
+static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    step(arg);
+}
+
+static void later(struct jm *jm)
+{
+    flux_timer_start(jm->load->again, AGAIN, 0.);
+}
+
+static void take_names(struct jm *jm, flux_future_t *f)
+{
+    struct jm_load *ld = jm->load;
+    struct flux_kvs_dirent e;
+    size_t pos = 0;
+    errmsg_t err;
+    uint64_t id;
+
+    while (flux_kvs_readdir_next(f, &pos, &e, &err) == 1) {
+        snprintf(ld->after, sizeof(ld->after), "%s", e.name);
+        if (e.type != FLUX_KVS_DIR || str2u64(e.name, &id) < 0 || id == 0 || id > IDSET_MAX)
+            continue;
+        if (id >= jm->next_id)
+            jm->next_id = id + 1;
+        if (jm_ids_add(&ld->ids, id) < 0)
+            flux_log(jm->h, LOG_ERR, "out of memory: job %" PRIu64 " is not read back", id);
+    }
+    if (!flux_kvs_readdir_more(f))
+        ld->step = JOBS;
+}
+
+static void read_cb(flux_future_t *f, void *arg)
+{
+    struct jm *jm = arg;
+    struct jm_load *ld = jm->load;
+    int errnum = flux_future_errnum(f);
+    const char *data;
+    size_t len;
+    uint64_t id;
+
+    ld->f = NULL;
+    if (errnum && errnum != ENOENT) {
+        flux_future_destroy(f);
+        later(jm);
+        return;
+    }
+    switch (ld->step) {
+    case NEXT_ID:
+        if (!errnum && flux_kvs_lookup_get(f, &data, &len, NULL) == 0 && str2u64(data, &id) == 0 &&
+            id > jm->next_id)
+            jm->next_id = id;
+        ld->step = QUEUE;
+        break;
+    case QUEUE:
+        if (!errnum && flux_kvs_lookup_get(f, &data, &len, NULL) == 0)
+            jm_queue_decode(jm, data, len);
+        ld->step = NAMES;
+        break;
+    case NAMES:
+        if (errnum)
+            ld->step = JOBS;
+        else
+            take_names(jm, f);
+        break;
+    case JOBS:
+        break;
+    }
+    flux_future_destroy(f);
+    step(jm);
+}
+
+static flux_future_t *ask(struct jm *jm)
+{
+    struct jm_load *ld = jm->load;
+
+    switch (ld->step) {
+    case NEXT_ID:
+        return flux_kvs_lookup(jm->h, NULL, "job-next", 0, NULL);
+    case QUEUE:
+        return flux_kvs_lookup(jm->h, NULL, "job-queue", 0, NULL);
+    default:
+        return flux_kvs_readdir_page(jm->h, NULL, "job", 0, NULL, ld->after[0] ? ld->after : NULL,
+                                     PAGE);
+    }
+}
+
+static void step(struct jm *jm)
+{
+    struct jm_load *ld = jm->load;
+
+    if (ld->step == JOBS) {
+        while (ld->inflight < WINDOW && ld->next < ld->ids.n) {
+            if (load_job(jm, ld->ids.ids[ld->next]) < 0) {
+                later(jm);
+                return;
+            }
+            ld->next++;
+        }
+        if (ld->inflight == 0 && ld->next == ld->ids.n)
+            finish(jm);
+        return;
+    }
+    if (ld->f)
+        return;
+    if (!(ld->f = ask(jm)) || flux_future_then(ld->f, -1., read_cb, jm) < 0) {
+        flux_future_destroy(ld->f);
+        ld->f = NULL;
+        later(jm);
+    }
+}
+
+int jm_load_start(struct jm *jm)
+{
+    struct jm_load *ld = calloc(1, sizeof(*ld));
+
+    if (!ld)
+        return -1;
+    list_init(&ld->jobs);
+    jm->load = ld;
+    if (!(ld->again = flux_timer_create(jm->r, again_cb, jm))) {
+        jm_load_fini(jm);
+        return -1;
+    }
+    step(jm);
+    return 0;
+}

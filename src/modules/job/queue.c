@@ -1,0 +1,264 @@
+/* queue.c - job.queue: the valves of the queue, and who waits until it is empty.
+ *
+ *    op       what it does
+ *    status   nothing
+ *    stop     no job is given resources any more      start    ... again
+ *    disable  no job is accepted any more             enable   ... again
+ *    drain    disable, and answer when no job is left
+ *    idle     answer when no job is queued that could run, and none runs
+ *    end      the session goes down: nothing is accepted or started, what runs is cancelled, and
+ *             the answer comes when nothing runs; what is queued stays as it is (not on record)
+ *
+ * Whether it is stopped or disabled, and why, is kept under job-queue and survives a restart.
+ *
+ * Invariant: who waits is looked at only when a job ends and the count that it waits for is zero.
+ *
+ * Failure: a state that cannot be put on record is told, and holds nevertheless.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libjob/job_wire.h"
+
+struct drain {
+    struct km_claim claim;
+    struct list_node node;
+    struct jm *jm;
+    flux_msg_t *req;
+    unsigned states; /* these must be empty */
+};
+
+struct kept {
+    bool accepting;
+    bool scheduling;
+    const char *reason;
+};
+static const struct flux_field kept_fields[] = {
+    FLUX_FIELD_BOOL(struct kept, accepting, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct kept, scheduling, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct kept, reason, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema kept_schema = FLUX_SCHEMA(struct kept, kept_fields);
+
+char *jm_queue_encode(struct jm *jm)
+{
+    struct kept k = {!jm->queue.disabled, !jm->queue.stopped, jm->queue.reason};
+
+    return flux_schema_encode(&kept_schema, &k);
+}
+
+void jm_queue_decode(struct jm *jm, const char *json, size_t len)
+{
+    struct kept k = {0};
+    errmsg_t err;
+    json_t *owner = flux_schema_decode(&kept_schema, json, len, &k, &err);
+
+    if (!owner) {
+        flux_log(jm->h, LOG_ERR, "job-queue in the store cannot be read: %s", err.text);
+        return;
+    }
+    jm->queue.disabled = !k.accepting;
+    jm->queue.stopped = !k.scheduling;
+    jm->queue.reason = k.reason ? strdup(k.reason) : NULL;
+    json_decref(owner);
+}
+
+static char *status_text(struct jm *jm)
+{
+    struct job_queue_status st = {.accepting = !jm->queue.disabled && !jm->queue.ending,
+                                  .scheduling = !jm->queue.stopped && !jm->queue.ending,
+                                  .depend = jm->nstate[JOB_STATE_DEPEND],
+                                  .priority = jm->nstate[JOB_STATE_PRIORITY],
+                                  .sched = jm->nstate[JOB_STATE_SCHED],
+                                  .run = jm->nstate[JOB_STATE_RUN],
+                                  .cleanup = jm->nstate[JOB_STATE_CLEANUP],
+                                  .inactive = hmap_count(jm->ended),
+                                  .reason = jm->queue.reason};
+
+    return flux_schema_encode(&job_queue_status_schema, &st);
+}
+
+static void respond_status(struct jm *jm, const flux_msg_t *req)
+{
+    char *json = status_text(jm);
+
+    if (json)
+        flux_respond(jm->h, req, json);
+    else
+        flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
+    free(json);
+}
+
+/* --- who waits --- */
+
+static void drain_free(struct drain *d)
+{
+    km_claim_drop(d->jm->senders, &d->claim);
+    list_remove(&d->node);
+    flux_msg_destroy(d->req);
+    free(d);
+}
+
+static void gone(struct km_claim *c, bool cancelled)
+{
+    drain_free(list_entry(c, struct drain, claim));
+}
+
+static bool empty(const struct jm *jm, unsigned states)
+{
+    for (int s = 0; s < JOB_STATES; s++)
+        if ((states & JOB_STATE_BIT(s)) && jm->nstate[s] > 0)
+            return false;
+    return true;
+}
+
+void jm_queue_check(struct jm *jm)
+{
+    LIST_FOREACH_SAFE(it, tmp, &jm->drains)
+    {
+        struct drain *d = list_entry(it, struct drain, node);
+
+        if (!empty(jm, d->states))
+            continue;
+        respond_status(jm, d->req);
+        drain_free(d);
+    }
+}
+
+static void wait_empty(struct jm *jm, const flux_msg_t *req, unsigned states)
+{
+    struct drain *d = calloc(1, sizeof(*d));
+
+    if (!d) {
+        flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
+        return;
+    }
+    d->jm = jm;
+    d->states = states;
+    d->req = flux_msg_incref(req);
+    list_init(&d->node);
+    list_append(&jm->drains, &d->node);
+    if (km_claim(jm->senders, &d->claim, req, gone) < 0) {
+        flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
+        drain_free(d);
+        return;
+    }
+    jm_queue_check(jm);
+}
+
+void jm_queue_fini(struct jm *jm)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&jm->drains)))
+        drain_free(list_entry(n, struct drain, node));
+    free(jm->queue.reason);
+}
+
+/* --- operations --- */
+
+static void changed(struct jm *jm, const flux_msg_t *req, const char *reason)
+{
+    free(jm->queue.reason);
+    jm->queue.reason = reason && reason[0] ? strdup(reason) : NULL;
+    jm->store.put_queue = true;
+    jm_sched_enable(jm);
+    jm_store_answer(jm, req, status_text(jm));
+}
+
+static void op_status(struct jm *jm, const flux_msg_t *req, const char *reason)
+{
+    respond_status(jm, req);
+}
+
+static void op_stop(struct jm *jm, const flux_msg_t *req, const char *reason)
+{
+    jm->queue.stopped = true;
+    changed(jm, req, reason);
+}
+
+static void op_start(struct jm *jm, const flux_msg_t *req, const char *reason)
+{
+    jm->queue.stopped = false;
+    changed(jm, req, jm->queue.disabled ? jm->queue.reason : NULL);
+}
+
+static void op_disable(struct jm *jm, const flux_msg_t *req, const char *reason)
+{
+    jm->queue.disabled = true;
+    changed(jm, req, reason);
+}
+
+static void op_enable(struct jm *jm, const flux_msg_t *req, const char *reason)
+{
+    jm->queue.disabled = false;
+    changed(jm, req, jm->queue.stopped ? jm->queue.reason : NULL);
+}
+
+static void op_drain(struct jm *jm, const flux_msg_t *req, const char *reason)
+{
+    free(jm->queue.reason);
+    jm->queue.reason = strdup(reason && reason[0] ? reason : "the queue is being drained");
+    jm->queue.disabled = true;
+    jm->store.put_queue = true;
+    wait_empty(jm, req, JOB_STATES_ACTIVE);
+}
+
+static void op_idle(struct jm *jm, const flux_msg_t *req, const char *reason)
+{
+    wait_empty(jm, req, JOB_STATES_RUNNING | JOB_STATE_BIT(JOB_STATE_SCHED));
+}
+
+static void op_end(struct jm *jm, const flux_msg_t *req, const char *reason)
+{
+    jm->queue.ending = true;
+    jm_sched_enable(jm);
+    LIST_FOREACH_SAFE(it, tmp, &jm->jobs)
+    {
+        struct jm_job *j = list_entry(it, struct jm_job, node);
+
+        if (j->st.state == JOB_STATE_RUN)
+            jm_exception(j, "cancel", JOB_SEVERITY_FATAL, "the session ends", flux_msg_userid(req),
+                         true);
+    }
+    wait_empty(jm, req, JOB_STATES_RUNNING);
+}
+
+static const struct {
+    const char *name;
+    void (*fn)(struct jm *jm, const flux_msg_t *req, const char *reason);
+    bool anybody;
+} ops[] = {
+    {"status", op_status, true},    {"stop", op_stop, false},     {"start", op_start, false},
+    {"disable", op_disable, false}, {"enable", op_enable, false}, {"drain", op_drain, false},
+    {"idle", op_idle, true},        {"end", op_end, false},
+};
+
+void jm_queue_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct jm *jm = arg;
+    struct job_queue in = {0};
+    json_t *owner;
+    size_t i, n = sizeof(ops) / sizeof(ops[0]);
+
+    if (jm_hold(jm, req, jm_queue_cb) ||
+        flux_request_decode(h, req, &job_queue_schema, &in, &owner) < 0)
+        return;
+    for (i = 0; i < n && strcmp(ops[i].name, in.op) != 0; i++)
+        ;
+    if (i == n)
+        flux_respond_error(h, req, EINVAL,
+                           "op: '%s' is none of status, stop, start, disable, enable, drain, idle",
+                           in.op);
+    else if (!ops[i].anybody && !jm_may(req, FLUX_USERID_UNKNOWN))
+        flux_respond_error(h, req, EPERM, "only the owner of the session may %s the queue", in.op);
+    else
+        ops[i].fn(jm, req, in.reason);
+    json_decref(owner);
+    jm_kick(jm);
+}

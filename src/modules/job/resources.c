@@ -1,0 +1,116 @@
+/* resources.c - what there is, so that a job that can never run is refused when it is submitted.
+ *
+ * The inventory comes from resrc.watch and is asked (resgraph_satisfiable()) once for each jobspec in
+ * memory and inventory; of a thousand equal jobs the first pays.  Up, down and drained do not matter
+ * here: nodes come back.
+ *
+ * Invariant: spec->checked is the number of the inventory that the spec was found satisfiable by.
+ *
+ * Failure: submissions wait until the first inventory is there.  In a session without resrc nothing
+ * is refused on these grounds; the service is asked again every AGAIN seconds.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define AGAIN 0.25
+
+static void watch(struct jm *jm);
+
+struct update {
+    json_t *inventory;
+    const char *up;
+    const char *drained;
+    uint64_t version;
+};
+static const struct flux_field update_fields[] = {
+    FLUX_FIELD_OBJECT(struct update, inventory, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct update, up, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct update, drained, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U64(struct update, version, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema update_schema = FLUX_SCHEMA(struct update, update_fields);
+
+static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    watch(arg);
+}
+
+static void lost(struct jm *jm, int errnum)
+{
+    flux_future_destroy(jm->resrc_f);
+    jm->resrc_f = NULL;
+    /* While a session starts it comes a little later than this module. */
+    if (errnum == ENOSYS && ++jm->resrc_tries >= JM_RESRC_TRIES)
+        jm->resrc_absent = true;
+    flux_timer_start(jm->resrc_again, AGAIN, 0.);
+    jm_kick(jm);
+}
+
+static void watch_cb(flux_future_t *f, void *arg)
+{
+    struct jm *jm = arg;
+    struct update u = {0};
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &update_schema, &u, &err) < 0) {
+        if (errno != ENOSYS)
+            flux_log(jm->h, LOG_WARNING, "what resources there are is not told any more: %s",
+                     err.text);
+        lost(jm, errno);
+        return;
+    }
+    if (u.inventory) {
+        resgraph_t *g = resgraph_from_json(u.inventory, &err);
+
+        if (g) {
+            resgraph_destroy(jm->inventory);
+            jm->inventory = g;
+            jm->inventory_version++;
+        } else {
+            flux_log(jm->h, LOG_ERR, "the inventory cannot be read: %s", err.text);
+        }
+        jm_kick(jm);
+    }
+    flux_future_next(f);
+}
+
+static void watch(struct jm *jm)
+{
+    jm->resrc_f = flux_rpc(jm->h, "resrc.watch", "{}", FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
+    if (!jm->resrc_f || flux_future_then(jm->resrc_f, -1., watch_cb, jm) < 0)
+        lost(jm, ENOMEM);
+}
+
+int jm_resources_start(struct jm *jm)
+{
+    if (!(jm->resrc_again = flux_timer_create(jm->r, again_cb, jm)))
+        return -1;
+    watch(jm);
+    return 0;
+}
+
+void jm_resources_fini(struct jm *jm)
+{
+    flux_future_destroy(jm->resrc_f);
+    flux_watcher_destroy(jm->resrc_again);
+    resgraph_destroy(jm->inventory);
+}
+
+bool jm_resources_known(const struct jm *jm)
+{
+    return jm->inventory || jm->resrc_absent;
+}
+
+int jm_satisfiable(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
+{
+    if (!jm->inventory || spec->checked == jm->inventory_version)
+        return 0;
+    if (resgraph_satisfiable(jm->inventory, &spec->req, err) < 0)
+        return -1;
+    spec->checked = jm->inventory_version;
+    return 0;
+}

@@ -1,0 +1,397 @@
+/* sched.c - the link to the scheduler.
+ *
+ * One stream, sched.attach, brings allocations and refusals; sched.feed requests tell it what is
+ * queued, given back, changed and gone (libsched/sched_wire.h).  What there is to tell waits in
+ * lists and goes in the next pass, at most SCHED_FEED_ENTRIES at a time, SCHED_FEEDS_MAX unanswered:
+ * so a scheduler that is busy with a deep queue slows down its own food, and nobody's submission.
+ *
+ * When a stream begins, or says that it begins anew, the scheduler knows nothing: first all jobs that
+ * have resources are told as "running", then all in SCHED as "add", then it is enabled.
+ *
+ * Invariants:
+ *  1. j->fed: the scheduler has the job in its queue, or (j->feeding) is going to be told.
+ *  2. For each alloc taken exactly one free goes out: from jm_cleanup(), or at once when the job
+ *     cannot use it any more because messages have crossed.
+ *  3. Nothing about a generation goes out before all that runs was told to it.
+ *
+ * Failure: without a scheduler jobs wait; it is asked again every AGAIN seconds.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libsched/sched_wire.h"
+
+#define AGAIN 0.25
+
+static void attach(struct jm *jm);
+
+static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    attach(arg);
+}
+
+int jm_sched_init(struct jm *jm)
+{
+    struct jm_sched *s = &jm->sched;
+
+    list_init(&s->add);
+    list_init(&s->running);
+    s->again = flux_timer_create(jm->r, again_cb, jm);
+    return s->again ? 0 : -1;
+}
+
+void jm_sched_fini(struct jm *jm)
+{
+    struct jm_sched *s = &jm->sched;
+
+    flux_future_destroy(s->f);
+    flux_watcher_destroy(s->again);
+    jm_ids_clear(&s->free);
+    jm_ids_clear(&s->remove);
+    jm_ids_clear(&s->urgency);
+}
+
+/* --- what it is to be told --- */
+
+void jm_sched_add(struct jm_job *j)
+{
+    struct jm_sched *s = &j->jm->sched;
+
+    j->fed = true;
+    if (j->feeding || !s->generation)
+        return;
+    j->feeding = true;
+    list_append(&s->add, &j->feed);
+    jm_kick(j->jm);
+}
+
+static void push(struct jm *jm, struct jm_ids *v, uint64_t id)
+{
+    if (!jm->sched.generation)
+        return;
+    if (jm_ids_add(v, id) < 0)
+        flux_log(jm->h, LOG_ERR, "out of memory for the scheduler: it is wrong about job %llu",
+                 (unsigned long long)id);
+    jm_kick(jm);
+}
+
+void jm_sched_remove(struct jm_job *j)
+{
+    struct jm *jm = j->jm;
+
+    j->fed = false;
+    if (j->feeding) {
+        list_remove(&j->feed);
+        j->feeding = false;
+        return;
+    }
+    push(jm, &jm->sched.remove, j->id);
+}
+
+void jm_sched_urgency(struct jm_job *j)
+{
+    if (!j->feeding)
+        push(j->jm, &j->jm->sched.urgency, j->id);
+}
+
+void jm_sched_free(struct jm_job *j)
+{
+    struct jm *jm = j->jm;
+
+    j->allocated = false;
+    if (j->feeding) {
+        /* It is not known yet to the scheduler that this one runs. */
+        list_remove(&j->feed);
+        j->feeding = false;
+        return;
+    }
+    push(jm, &jm->sched.free, j->id);
+}
+
+void jm_sched_enable(struct jm *jm)
+{
+    jm->sched.enabled = !jm->queue.stopped && !jm->queue.ending;
+    jm_kick(jm);
+}
+
+/* --- telling --- */
+
+struct feed {
+    strbuf_t *sb;
+    size_t n;
+};
+
+static bool begin(struct feed *f, const char *name, bool *open)
+{
+    if (*open)
+        return strbuf_addc(f->sb, ',') == 0;
+    *open = true;
+    return strbuf_addf(f->sb, ",\"%s\":[", name) == 0;
+}
+
+static void end(struct feed *f, bool open)
+{
+    if (open)
+        strbuf_addc(f->sb, ']');
+}
+
+static void put_running(struct jm *jm, struct feed *f)
+{
+    struct list_node *n;
+    bool open = false;
+
+    while (f->n < SCHED_FEED_ENTRIES && (n = list_first(&jm->sched.running))) {
+        struct jm_job *j = list_entry(n, struct jm_job, feed);
+
+        list_remove(n);
+        j->feeding = false;
+        begin(f, "running", &open);
+        strbuf_addf(f->sb, "{\"id\":%llu,\"R\":%s,\"end\":%.6f}", (unsigned long long)j->id,
+                    j->r_json, j->expiration);
+        f->n++;
+    }
+    end(f, open);
+}
+
+static void put_add(struct jm *jm, struct feed *f)
+{
+    struct list_node *n;
+    bool open = false;
+
+    while (f->n < SCHED_FEED_ENTRIES && (n = list_first(&jm->sched.add))) {
+        struct jm_job *j = list_entry(n, struct jm_job, feed);
+
+        list_remove(n);
+        j->feeding = false;
+        begin(f, "add", &open);
+        strbuf_addf(f->sb, "{\"id\":%llu,\"urgency\":%d,\"t_submit\":%.6f,\"uid\":%u,\"req\":",
+                    (unsigned long long)j->id, j->st.urgency, j->st.t_submit, j->st.userid);
+        strbuf_add(f->sb, j->spec->req_json);
+        strbuf_addc(f->sb, '}');
+        f->n++;
+    }
+    end(f, open);
+}
+
+static void drop_first(struct jm_ids *v, size_t n)
+{
+    v->n -= n;
+    if (v->n)
+        memmove(v->ids, v->ids + n, v->n * sizeof(*v->ids));
+}
+
+static void put_ids(struct feed *f, const char *name, struct jm_ids *v)
+{
+    bool open = false;
+    size_t i;
+
+    for (i = 0; i < v->n && f->n < SCHED_FEED_ENTRIES; i++, f->n++) {
+        begin(f, name, &open);
+        strbuf_addf(f->sb, "%llu", (unsigned long long)v->ids[i]);
+    }
+    drop_first(v, i);
+    end(f, open);
+}
+
+static void put_urgencies(struct jm *jm, struct feed *f)
+{
+    struct jm_ids *v = &jm->sched.urgency;
+    bool open = false;
+    size_t i;
+
+    for (i = 0; i < v->n && f->n < SCHED_FEED_ENTRIES; i++) {
+        struct jm_job *j = jm_job_find(jm, v->ids[i]);
+
+        if (!j || !j->fed)
+            continue;
+        begin(f, "urgency", &open);
+        strbuf_addf(f->sb, "[%llu,%d]", (unsigned long long)j->id, j->st.urgency);
+        f->n++;
+    }
+    drop_first(v, i);
+    end(f, open);
+}
+
+static void lost(struct jm *jm, const char *why);
+
+static void fed_cb(flux_future_t *f, void *arg)
+{
+    struct jm *jm = arg;
+    errmsg_t err;
+
+    jm->sched.inflight--;
+    /* When it is gone its stream says so, too. */
+    if (flux_rpc_get(f, &err) < 0 && errno == EPROTO && jm->sched.generation)
+        lost(jm, err.text);
+    flux_future_destroy(f);
+    jm_kick(jm);
+}
+
+static void send_feed(struct jm *jm)
+{
+    struct jm_sched *s = &jm->sched;
+    struct feed f = {.sb = strbuf_create(0)};
+    flux_future_t *fut;
+    char *json;
+
+    strbuf_addf(f.sb, "{\"generation\":%llu", (unsigned long long)s->generation);
+    put_running(jm, &f);
+    put_ids(&f, "free", &s->free);
+    put_add(jm, &f);
+    put_urgencies(jm, &f);
+    put_ids(&f, "remove", &s->remove);
+    if (s->told != s->enabled && list_empty(&s->running)) {
+        strbuf_addf(f.sb, ",\"enabled\":%s", s->enabled ? "true" : "false");
+        s->told = s->enabled;
+    }
+    strbuf_addc(f.sb, '}');
+    json = f.sb ? strbuf_take(f.sb) : NULL;
+    fut = json ? flux_rpc(jm->h, "sched.feed", json, FLUX_NODEID_ANY, 0) : NULL;
+    free(json);
+    if (!fut || flux_future_then(fut, -1., fed_cb, jm) < 0) {
+        flux_future_destroy(fut);
+        lost(jm, "out of memory");
+        return;
+    }
+    s->inflight++;
+    s->feeds++;
+}
+
+void jm_sched_flush(struct jm *jm)
+{
+    struct jm_sched *s = &jm->sched;
+
+    while (s->generation && s->inflight < SCHED_FEEDS_MAX &&
+           (!list_empty(&s->running) || !list_empty(&s->add) || s->free.n || s->remove.n ||
+            s->urgency.n || s->told != s->enabled))
+        send_feed(jm);
+}
+
+/* --- what it tells --- */
+
+/* It knows nothing: all that it is to know goes into the lists. */
+static void start_over(struct jm *jm, uint64_t generation)
+{
+    struct jm_sched *s = &jm->sched;
+
+    s->free.n = s->remove.n = s->urgency.n = 0;
+    s->generation = generation;
+    s->told = false;
+    LIST_FOREACH(it, &jm->jobs)
+    {
+        struct jm_job *j = list_entry(it, struct jm_job, node);
+
+        if (j->feeding) {
+            list_remove(&j->feed);
+            j->feeding = false;
+        }
+        if (generation && (j->allocated || j->fed)) {
+            list_append(j->allocated ? &s->running : &s->add, &j->feed);
+            j->feeding = true;
+        }
+    }
+    jm_sched_enable(jm);
+}
+
+static void lost(struct jm *jm, const char *why)
+{
+    struct jm_sched *s = &jm->sched;
+
+    if (s->generation)
+        flux_log(jm->h, LOG_WARNING, "no scheduler: %s", why);
+    flux_future_destroy(s->f);
+    s->f = NULL;
+    start_over(jm, 0);
+    flux_timer_start(s->again, AGAIN, 0.);
+}
+
+static void give_back(struct jm *jm, uint64_t id)
+{
+    jm->sched.returned++;
+    push(jm, &jm->sched.free, id);
+}
+
+static void take_alloc(struct jm *jm, const json_t *entry)
+{
+    struct sched_wire_alloc a = {0};
+    struct jm_job *j;
+    rset_t *r;
+    char *text;
+    errmsg_t err;
+
+    if (flux_schema_decode_json(&sched_wire_alloc_schema, entry, &a, &err) < 0) {
+        flux_log(jm->h, LOG_ERR, "an allocation cannot be read: %s", err.text);
+        return;
+    }
+    j = jm_job_find(jm, a.id);
+    if (!j || j->st.state != JOB_STATE_SCHED || !j->fed || j->feeding) {
+        if (j && !j->feeding)
+            j->fed = false;
+        give_back(jm, a.id);
+        return;
+    }
+    if (!(r = rset_from_json(a.R, &err)) || !(text = json_dumps(a.R, JSON_COMPACT))) {
+        rset_destroy(r);
+        j->fed = false;
+        give_back(jm, a.id);
+        jm_exception(j, "alloc", JOB_SEVERITY_FATAL, r ? "out of memory" : err.text, j->st.userid,
+                     false);
+        return;
+    }
+    jm->sched.allocs++;
+    jm_allocated(j, r, text);
+}
+
+static void take_deny(struct jm *jm, const json_t *entry)
+{
+    struct sched_wire_deny d = {0};
+    struct jm_job *j;
+    errmsg_t err;
+
+    if (flux_schema_decode_json(&sched_wire_deny_schema, entry, &d, &err) < 0 ||
+        !(j = jm_job_find(jm, d.id)) || j->st.state != JOB_STATE_SCHED || !j->fed)
+        return;
+    j->fed = false;
+    jm->sched.denied++;
+    jm_exception(j, "alloc", JOB_SEVERITY_FATAL, d.note, j->st.userid, false);
+}
+
+static void attach_cb(flux_future_t *f, void *arg)
+{
+    struct jm *jm = arg;
+    struct sched_answer a = {0};
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &sched_answer_schema, &a, &err) < 0) {
+        lost(jm, err.text);
+        return;
+    }
+    if (a.attached)
+        start_over(jm, a.attached);
+    for (size_t i = 0; i < json_array_size(a.alloc); i++)
+        take_alloc(jm, json_array_get(a.alloc, i));
+    for (size_t i = 0; i < json_array_size(a.deny); i++)
+        take_deny(jm, json_array_get(a.deny, i));
+    flux_future_next(f);
+    jm_kick(jm);
+}
+
+static void attach(struct jm *jm)
+{
+    struct jm_sched *s = &jm->sched;
+
+    s->f = flux_rpc(jm->h, "sched.attach", "{}", FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
+    if (!s->f || flux_future_then(s->f, -1., attach_cb, jm) < 0)
+        lost(jm, "out of memory");
+}
+
+void jm_sched_start(struct jm *jm)
+{
+    jm_sched_enable(jm);
+    attach(jm);
+}

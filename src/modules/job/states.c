@@ -1,0 +1,215 @@
+/* states.c - what happens to a job: events, and what they lead to.
+ *
+ * An event is put into the job's log and through the table of libjob (jobstate.h), which alone says
+ * what state that makes.  What the module then does:
+ *
+ *    state     entered by             what is done
+ *    DEPEND    submit                 depend.c, time.c: other jobs and the begin time are waited for
+ *    PRIORITY  depend; urgency 0      nothing while the urgency is 0: held
+ *    SCHED     priority               sched.c: the scheduler is told
+ *    RUN       alloc                  start is logged at once, and exec.c launches it
+ *    CLEANUP   finish, or exception   tasks are ended if there are any; then resources are given
+ *              of severity 0          back (release, free), then clean
+ *    INACTIVE  clean                  store.c: when that is on record, table.c makes it small
+ *
+ * Invariants:
+ *  1. Every event goes through jm_event(), so the log in memory, the one in the store a transaction
+ *     later, and the state are the same thing.
+ *  2. alloc and start are never in different transactions: after a restart a job has not been
+ *     started, or has been.
+ *  3. A job whose tasks may live is not cleaned up before wrexec said that they are gone.
+ *  4. Resources are given back to the scheduler exactly once for each alloc.
+ *
+ * Failure: an event that the table refuses would be a fault of this module: it is logged, and the
+ * job goes on as it was.  Without memory for the log an event may be missing in it; state and
+ * resources are right all the same.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool jm_active(const struct jm_job *j)
+{
+    return j->st.state < JOB_STATE_CLEANUP;
+}
+
+static void add_event(struct jm_job *j, struct job_event *ev)
+{
+    struct jm *jm = j->jm;
+    enum job_state was = j->st.state;
+    errmsg_t err;
+
+    ev->timestamp = flux_reactor_now(jm->r);
+    if (jobstate_apply(&j->st, ev, &err) < 0) {
+        flux_log(jm->h, LOG_ERR, "job %llu: %s", (unsigned long long)j->id, err.text);
+        return;
+    }
+    if (job_event_write(j->log, ev) < 0)
+        flux_log(jm->h, LOG_ERR, "job %llu: an event is missing in its log: %s",
+                 (unsigned long long)j->id, strerror(errno));
+    if (was != j->st.state) {
+        jm->nstate[was]--;
+        jm->nstate[j->st.state]++;
+        jm_watch_transition(j);
+    }
+    jm_store_dirty(j);
+}
+
+void jm_event(struct jm_job *j, struct job_event *ev)
+{
+    add_event(j, ev);
+}
+
+void jm_event_plain(struct jm_job *j, enum job_event_type type)
+{
+    struct job_event ev = {.event = type};
+
+    add_event(j, &ev);
+}
+
+void jm_advance(struct jm_job *j)
+{
+    if (j->st.state == JOB_STATE_DEPEND && j->ndeps == 0)
+        jm_event_plain(j, JOB_EV_DEPEND);
+    if (j->st.state == JOB_STATE_PRIORITY && j->st.urgency > JOB_URGENCY_HOLD) {
+        struct job_event ev = {.event = JOB_EV_PRIORITY, .priority = j->st.urgency};
+
+        jm_event(j, &ev);
+        if (j->fed && !j->feeding)
+            jm_sched_urgency(j);
+        else
+            jm_sched_add(j);
+    } else if (j->st.state == JOB_STATE_PRIORITY && j->fed) {
+        jm_sched_urgency(j);
+    }
+}
+
+/* --- resources and start --- */
+
+void jm_allocated(struct jm_job *j, rset_t *r, char *r_json)
+{
+    double limit = j->spec->req.duration;
+
+    j->fed = false;
+    j->allocated = true;
+    j->put_r = true;
+    rset_destroy(j->r);
+    free(j->r_json);
+    free(j->why);
+    j->why = NULL;
+    j->r = r;
+    j->r_json = r_json;
+    jm_event_plain(j, JOB_EV_ALLOC);
+    if (j->st.state != JOB_STATE_RUN)
+        return;
+    j->expiration = rset_expiration(r);
+    if (limit > 0 && isfinite(limit))
+        j->expiration = j->st.t_run + limit;
+    jm_exec_launch(j);
+}
+
+/* --- the end --- */
+
+static void keep_exception(struct jm_job *j, const char *type, const char *note)
+{
+    free(j->except_type);
+    free(j->except_note);
+    j->except_type = strdup(type);
+    j->except_note = note && note[0] ? strdup(note) : NULL;
+}
+
+void jm_exception(struct jm_job *j, const char *type, int severity, const char *note, uint32_t uid,
+                  bool kill)
+{
+    struct jm *jm = j->jm;
+    struct job_event ev = {.event = JOB_EV_EXCEPTION,
+                           .type = type,
+                           .severity = severity,
+                           .note = note ? note : "",
+                           .userid = uid};
+    bool fatal = severity == JOB_SEVERITY_FATAL && jm_active(j);
+
+    if (j->st.state == JOB_STATE_INACTIVE)
+        return;
+    if (!fatal && strbuf_len(j->log) > j->log_max)
+        return;
+    if (fatal)
+        keep_exception(j, type, note);
+    jm_event(j, &ev);
+    if (!fatal)
+        return;
+    jm_depend_drop(j);
+    jm_timer_clear(j);
+    if (j->fed)
+        jm_sched_remove(j);
+    if (j->launched) {
+        if (kill) {
+            double grace = jm->grace;
+
+            if (j->spec->js && jobspec_options(j->spec->js)->grace >= 0)
+                grace = jobspec_options(j->spec->js)->grace;
+            jm_exec_kill(jm, j->id, SIGTERM);
+            jm_exec_kill(jm, j->id, SIGCONT);
+            if (jm_timer_set(j, JM_TIMER_GRACE, flux_reactor_now(jm->r) + grace) < 0)
+                jm_exec_kill(jm, j->id, SIGKILL);
+        }
+        return;
+    }
+    jm_cleanup(j);
+}
+
+void jm_cleanup(struct jm_job *j)
+{
+    struct jm *jm = j->jm;
+
+    if (j->st.state != JOB_STATE_CLEANUP)
+        return;
+    jm_timer_clear(j);
+    jm_exec_forget(j);
+    if (!j->launched && (j->st.flags & JOB_FLAG_CLIENT))
+        jm_exec_kill(jm, j->id, SIGKILL); /* so that who listens is told */
+    if (j->st.seen & (1u << JOB_EV_START)) {
+        if (!(j->st.seen & (1u << JOB_EV_FINISH))) {
+            struct job_event ev = {.event = JOB_EV_FINISH, .status = SIGKILL};
+
+            jm_event(j, &ev);
+        }
+        if (!(j->st.seen & (1u << JOB_EV_RELEASE)))
+            jm_event_plain(j, JOB_EV_RELEASE);
+    }
+    if (j->allocated)
+        jm_sched_free(j);
+    if ((j->st.seen & (1u << JOB_EV_ALLOC)) && !(j->st.seen & (1u << JOB_EV_FREE)))
+        jm_event_plain(j, JOB_EV_FREE);
+    jm_event_plain(j, JOB_EV_CLEAN);
+    j->launched = false;
+    jm_depend_ended(j);
+    jm_queue_check(jm);
+}
+
+void jm_finished(struct jm_job *j, int status, const char *text)
+{
+    struct job_event ev = {.event = JOB_EV_FINISH, .status = status};
+
+    if (!j->launched || j->st.state < JOB_STATE_RUN || j->st.state > JOB_STATE_CLEANUP)
+        return;
+    if (text && j->st.state == JOB_STATE_RUN && !j->st.fatal) {
+        /* What ended it comes first; it does not have to be killed any more. */
+        struct job_event why = {.event = JOB_EV_EXCEPTION,
+                                .type = "exec",
+                                .severity = JOB_SEVERITY_FATAL,
+                                .note = text,
+                                .userid = j->st.userid};
+
+        keep_exception(j, "exec", text);
+        jm_event(j, &why);
+    }
+    jm_event(j, &ev);
+    jm_cleanup(j);
+}

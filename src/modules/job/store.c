@@ -1,0 +1,438 @@
+/* store.c - the jobs' directories in the key-value store: one transaction at a time.
+ *
+ * Keys, all written here (doc/jobs.rst):
+ *    job-next         the next id, so that an id never comes again
+ *    job-queue        JSON: is the queue stopped, or closed
+ *    job.ID.jobspec   as it was submitted          job.ID.R      RFC 20, once it has resources
+ *    job.ID.env       NAME=value, NUL after each   job.ID.uri    of the session that it is
+ *    job.ID.eventlog  one JSON object a line
+ *
+ * What changes while a transaction is under way goes with the next one: so a busy module writes few
+ * large ones and an idle one writes at once.  A log is put as a whole, not appended to: a
+ * transaction whose fate is not known can be made again without anything being there twice.  The
+ * environment of many jobs is put once and copied by reference.
+ *
+ * Invariants:
+ *  1. One transaction is under way at a time; a job in it has `sent`.
+ *  2. All jobs of a submission are in one transaction, so it is taken or refused as a whole.
+ *  3. A submission is answered, the end of a job told, a transition told, and in a session with a
+ *     statedir a job launched, only when it is on record.
+ *
+ * Failure (a full disk, no store): what was being submitted is refused with the store's error, and
+ * nothing of it is left; what was accepted before stays here and is tried again after RETRY seconds.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRY 0.5
+/* A transaction takes at most so much, but for one submission. */
+#define TXN_JOBS 4000
+#define TXN_BYTES (16u << 20)
+
+static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct jm *jm = arg;
+
+    jm->store.waiting = false;
+    jm_kick(jm);
+}
+
+int jm_store_init(struct jm *jm)
+{
+    struct jm_store *s = &jm->store;
+
+    list_init(&s->dirty);
+    list_init(&s->sent);
+    list_init(&s->answers);
+    list_init(&s->answers_sent);
+    s->retry = flux_timer_create(jm->r, retry_cb, jm);
+    return s->retry ? 0 : -1;
+}
+
+static void answer_free(struct jm_answer *a)
+{
+    list_remove(&a->node);
+    flux_msg_destroy(a->req);
+    free(a->json);
+    free(a);
+}
+
+void jm_store_fini(struct jm *jm)
+{
+    struct jm_store *s = &jm->store;
+    struct list_node *n;
+
+    flux_future_destroy(s->f);
+    flux_watcher_destroy(s->retry);
+    jm_ids_clear(&s->unlink);
+    jm_ids_clear(&s->unlink_sent);
+    while ((n = list_first(&s->answers)) || (n = list_first(&s->answers_sent)))
+        answer_free(list_entry(n, struct jm_answer, node));
+}
+
+void jm_store_dirty(struct jm_job *j)
+{
+    struct jm *jm = j->jm;
+
+    if (j->sent) {
+        j->changed = true;
+    } else if (list_empty(&j->dirty)) {
+        list_append(&jm->store.dirty, &j->dirty);
+    }
+    jm_kick(jm);
+}
+
+void jm_store_submission(struct jm *jm, struct jm_submission *sub)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&sub->jobs))) {
+        list_remove(n);
+        list_append(&jm->store.dirty, n);
+    }
+    jm_kick(jm);
+}
+
+void jm_store_unlink(struct jm *jm, uint64_t id)
+{
+    if (jm_ids_add(&jm->store.unlink, id) < 0)
+        flux_log(jm->h, LOG_ERR, "out of memory: job.%llu stays in the store",
+                 (unsigned long long)id);
+    jm_kick(jm);
+}
+
+void jm_store_answer(struct jm *jm, const flux_msg_t *req, char *json)
+{
+    struct jm_answer *a = json ? calloc(1, sizeof(*a)) : NULL;
+
+    if (!a) {
+        free(json);
+        flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
+        return;
+    }
+    a->req = flux_msg_incref(req);
+    a->json = json;
+    list_append(&jm->store.answers, &a->node);
+    jm_kick(jm);
+}
+
+/* --- a transaction --- */
+
+static int put(flux_kvs_txn_t *txn, uint64_t id, const char *what, const void *data, size_t len,
+               size_t *bytes)
+{
+    char key[64];
+
+    snprintf(key, sizeof(key), "job.%llu.%s", (unsigned long long)id, what);
+    *bytes += len;
+    return flux_kvs_txn_put_raw(txn, key, data, len, NULL);
+}
+
+static int put_env(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
+{
+    struct jm_env *env = j->env;
+    char from[64], to[64];
+
+    if (!env || env->len == 0)
+        return 0;
+    if (!env->source) {
+        if (put(txn, j->id, "env", env->data, env->len, bytes) < 0)
+            return -1;
+        if (env->refs > 1 && hmap_put_u64(j->jm->env_sources, j->id, env) == 0)
+            env->source = j->id;
+        return 0;
+    }
+    snprintf(from, sizeof(from), "job.%llu.env", (unsigned long long)env->source);
+    snprintf(to, sizeof(to), "job.%llu.env", (unsigned long long)j->id);
+    return flux_kvs_txn_copy(txn, from, to, NULL);
+}
+
+static int put_job(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
+{
+    if (j->put_spec && (put(txn, j->id, "jobspec", j->spec->text, j->spec->len, bytes) < 0 ||
+                        put_env(txn, j, bytes) < 0))
+        return -1;
+    if (j->put_r && j->r_json && put(txn, j->id, "R", j->r_json, strlen(j->r_json), bytes) < 0)
+        return -1;
+    if (j->put_uri && j->uri && put(txn, j->id, "uri", j->uri, strlen(j->uri), bytes) < 0)
+        return -1;
+    return put(txn, j->id, "eventlog", strbuf_str(j->log), strbuf_len(j->log), bytes);
+}
+
+static int put_rest(struct jm *jm, flux_kvs_txn_t *txn)
+{
+    struct jm_store *s = &jm->store;
+    char text[64];
+    int rc = 0;
+
+    if (s->next_id != jm->next_id) {
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)jm->next_id);
+        rc = flux_kvs_txn_put(txn, "job-next", text, NULL);
+    }
+    if (s->put_queue && rc == 0) {
+        char *json = jm_queue_encode(jm);
+
+        rc = json ? flux_kvs_txn_put(txn, "job-queue", json, NULL) : -1;
+        free(json);
+    }
+    for (size_t i = 0; i < s->unlink_sent.n && rc == 0; i++) {
+        snprintf(text, sizeof(text), "job.%llu", (unsigned long long)s->unlink_sent.ids[i]);
+        rc = flux_kvs_txn_unlink(txn, text, FLUX_KVS_RECURSIVE, NULL);
+    }
+    s->next_id_sent = jm->next_id;
+    return rc;
+}
+
+static void move_all(struct list_node *from, struct list_node *to)
+{
+    struct list_node *n;
+
+    while ((n = list_first(from))) {
+        list_remove(n);
+        list_append(to, n);
+    }
+}
+
+/* The environments that this transaction was to bring are not there. */
+static void forget_source(struct jm_job *j)
+{
+    struct jm_env *env = j->env;
+
+    if (j->put_spec && env && env->source == j->id) {
+        (void)hmap_take_u64(j->jm->env_sources, j->id);
+        env->source = 0;
+    }
+}
+
+/* Take back what could not be put on record; submissions are refused. */
+static void undo(struct jm *jm, int errnum, const char *text)
+{
+    struct jm_store *s = &jm->store;
+    struct list_node *n, again;
+
+    list_init(&again);
+    if (!s->complained)
+        flux_log(jm->h, LOG_ERR, "jobs cannot be put on record: %s", text);
+    s->complained = true;
+    s->failed++;
+    s->waiting = true;
+    flux_timer_start(s->retry, RETRY, 0.);
+    for (size_t i = 0; i < s->unlink_sent.n; i++)
+        jm_ids_add(&s->unlink, s->unlink_sent.ids[i]);
+    s->unlink_sent.n = 0;
+    while ((n = list_first(&s->answers_sent))) {
+        struct jm_answer *a = list_entry(n, struct jm_answer, node);
+
+        flux_respond_error(jm->h, a->req, errnum, "the store refused it: %s", text);
+        answer_free(a);
+    }
+    while ((n = list_first(&s->sent))) {
+        struct jm_job *j = list_entry(n, struct jm_job, dirty);
+        struct jm_submission *sub = j->sub;
+
+        list_remove(n);
+        j->sent = j->changed = false;
+        forget_source(j);
+        if (sub && !j->recorded) {
+            sub->errnum = errnum;
+            errmsg_set(&sub->err, "the job is not accepted, since the store refused it: %s", text);
+            j->sub = NULL;
+            if (--sub->left == 0)
+                jm_submission_done(jm, sub);
+            /* Whether it is there after all is not known. */
+            jm_store_unlink(jm, j->id);
+            if (j->fed)
+                jm_sched_remove(j);
+            if (j->launched)
+                jm_exec_kill(jm, j->id, 9);
+            if (j->allocated)
+                jm_sched_free(j);
+            jm->nsubmitted--;
+            jm_depend_ended(j);
+            jm_job_destroy(j);
+            continue;
+        }
+        list_append(&again, &j->dirty);
+    }
+    /* These come first: they are older than what has changed meanwhile. */
+    move_all(&s->dirty, &again);
+    move_all(&again, &s->dirty);
+}
+
+static void recorded(struct jm_job *j)
+{
+    struct jm_submission *sub = j->sub;
+
+    j->sent = false;
+    j->recorded = true;
+    j->put_spec = false;
+    if (!j->changed) {
+        j->put_r = j->put_uri = false;
+    } else {
+        j->changed = false;
+        list_append(&j->jm->store.dirty, &j->dirty);
+    }
+    if (sub) {
+        j->sub = NULL;
+        if (--sub->left == 0)
+            jm_submission_done(j->jm, sub);
+    }
+    if (j->launching && list_empty(&j->dirty))
+        jm_exec_recorded(j);
+    if (j->st.state == JOB_STATE_INACTIVE && list_empty(&j->dirty))
+        jm_job_retire(j);
+}
+
+static bool something(const struct jm *jm)
+{
+    const struct jm_store *s = &jm->store;
+
+    return !list_empty(&s->dirty) || s->unlink.n || s->put_queue;
+}
+
+static void send_answers(struct jm *jm, struct list_node *answers)
+{
+    struct list_node *n;
+
+    while ((n = list_first(answers))) {
+        struct jm_answer *a = list_entry(n, struct jm_answer, node);
+
+        flux_respond(jm->h, a->req, a->json);
+        answer_free(a);
+    }
+}
+
+static void commit_cb(flux_future_t *f, void *arg)
+{
+    struct jm *jm = arg;
+    struct jm_store *s = &jm->store;
+    struct list_node *n;
+    errmsg_t err;
+
+    s->f = NULL;
+    if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0) {
+        undo(jm, errno, err.text);
+    } else {
+        if (s->complained)
+            flux_log(jm->h, LOG_INFO, "jobs are put on record again");
+        s->complained = false;
+        s->next_id = s->next_id_sent;
+        s->unlink_sent.n = 0;
+        while ((n = list_first(&s->sent))) {
+            list_remove(n);
+            recorded(list_entry(n, struct jm_job, dirty));
+        }
+        send_answers(jm, &s->answers_sent);
+        jm_watch_recorded(jm);
+        jm_wait_flush(jm);
+        jm_purge_check(jm);
+    }
+    flux_future_destroy(f);
+    jm_kick(jm);
+}
+
+static void swap_unlinks(struct jm_store *s)
+{
+    struct jm_ids v = s->unlink_sent;
+
+    s->unlink_sent = s->unlink;
+    s->unlink = v;
+    s->unlink.n = 0;
+}
+
+void jm_store_flush(struct jm *jm)
+{
+    struct jm_store *s = &jm->store;
+    flux_kvs_txn_t *txn;
+    size_t bytes = 0, njobs = 0;
+    struct list_node *n;
+    int rc = 0, saved;
+
+    if (s->f || s->waiting || !jm->ready)
+        return;
+    if (!something(jm)) {
+        /* All that they asked for is on record, or was never to be. */
+        send_answers(jm, &s->answers);
+        return;
+    }
+    if (!(txn = flux_kvs_txn_create())) {
+        undo(jm, ENOMEM, "out of memory");
+        return;
+    }
+    while ((n = list_first(&s->dirty))) {
+        struct jm_job *j = list_entry(n, struct jm_job, dirty);
+        const struct jm_job *last = njobs ? list_entry(s->sent.prev, struct jm_job, dirty) : NULL;
+
+        if (njobs > 0 && !(j->sub && last->sub == j->sub) &&
+            (njobs >= TXN_JOBS || bytes + (j->sub ? j->sub->bytes : 0) > TXN_BYTES))
+            break;
+        list_remove(n);
+        list_append(&s->sent, n);
+        j->sent = true;
+        njobs++;
+        if ((rc = put_job(txn, j, &bytes)) < 0)
+            break;
+    }
+    swap_unlinks(s);
+    move_all(&s->answers, &s->answers_sent);
+    if (rc == 0)
+        rc = put_rest(jm, txn);
+    saved = errno;
+    if (rc == 0 && (s->f = flux_kvs_commit(jm->h, NULL, txn)) &&
+        flux_future_then(s->f, -1., commit_cb, jm) < 0) {
+        flux_future_destroy(s->f);
+        s->f = NULL;
+        saved = ENOMEM;
+    }
+    s->ops += flux_kvs_txn_count(txn);
+    flux_kvs_txn_destroy(txn);
+    if (!s->f) {
+        undo(jm, saved, strerror(saved));
+        return;
+    }
+    s->put_queue = false;
+    s->commits++;
+    jm_watch_sent(jm);
+}
+
+void jm_store_last(struct jm *jm)
+{
+    struct jm_store *s = &jm->store;
+    struct list_node *n;
+
+    if (!s->dirty.next || !jm->ready)
+        return;
+    flux_future_destroy(s->f);
+    s->f = NULL;
+    s->waiting = false;
+    /* Once more what was on the way: to put it twice changes nothing. */
+    while ((n = s->sent.prev) != &s->sent) {
+        struct jm_job *j = list_entry(n, struct jm_job, dirty);
+
+        list_remove(n);
+        j->sent = j->changed = false;
+        list_push(&s->dirty, n);
+    }
+    do {
+        jm_store_flush(jm);
+        flux_future_destroy(s->f);
+        s->f = NULL;
+        if (s->waiting)
+            break;
+        while ((n = list_first(&s->sent))) {
+            struct jm_job *j = list_entry(n, struct jm_job, dirty);
+
+            list_remove(n);
+            j->sent = false;
+            if (j->sub && --j->sub->left == 0)
+                jm_submission_done(jm, j->sub);
+            j->sub = NULL;
+        }
+        send_answers(jm, &s->answers_sent);
+    } while (something(jm));
+}

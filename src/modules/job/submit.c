@@ -1,0 +1,256 @@
+/* submit.c - job.submit: many jobs in one request (libjob/submit.h).
+ *
+ * A request is looked through when it comes, and then read SLICE jobs a pass, so that a frame of ten
+ * thousand jobs delays nobody else by more than that.  Requests are read one after the other: the
+ * ids of one are consecutive.  A job that is refused has no id and does not touch the others.
+ *
+ * When all of it was read, the jobs go on record in one transaction, and then the ids are told.
+ * Meanwhile they are on their way already: what is submitted can be running when its client learns
+ * its id, but for sessions with a statedir, where nothing starts that is not on record.
+ *
+ * Invariants:
+ *  1. Every request is answered once: with ids and refusals, or with the error of the store.
+ *  2. At most WAITING_MAX requests wait to be read; one more is refused with EAGAIN.
+ *
+ * Failure: a frame that is malformed is refused as a whole with EPROTO.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libjob/job_wire.h"
+
+#define SLICE 500
+#define WAITING_MAX 4096
+#define BYTES_MAX (48u << 20) /* what fits in one transaction */
+#define ENV_MAX (8u << 20)
+
+static void submission_free(struct jm *jm, struct jm_submission *sub)
+{
+    list_remove(&sub->node);
+    for (uint32_t i = 0; sub->envs && i < sub->nenvs; i++)
+        jm_env_put(jm, sub->envs[i]);
+    free(sub->envs);
+    json_decref(sub->errors);
+    flux_msg_destroy(sub->req);
+    free(sub);
+}
+
+static void answer(struct jm *jm, struct jm_submission *sub)
+{
+    struct job_submitted s = {.first = sub->first, .count = sub->count, .errors = sub->errors};
+
+    if (sub->errnum)
+        flux_respond_error(jm->h, sub->req, sub->errnum, "%s", sub->err.text);
+    else
+        flux_respond_struct(jm->h, sub->req, &job_submitted_schema, &s);
+}
+
+void jm_submission_done(struct jm *jm, struct jm_submission *sub)
+{
+    answer(jm, sub);
+    submission_free(jm, sub);
+}
+
+static void refuse(struct jm *jm, struct jm_submission *sub, int errnum, const char *text)
+{
+    jm->nrefused++;
+    if (job_error_add(&sub->errors, sub->index, errnum, text) < 0 && !sub->errnum) {
+        sub->errnum = ENOMEM;
+        errmsg_set(&sub->err, "the job module is out of memory");
+    }
+}
+
+/* --- one job --- */
+
+static void client_gone(struct km_claim *c, bool cancelled)
+{
+    struct jm_job *j = list_entry(c, struct jm_job, claim);
+
+    if (cancelled)
+        return;
+    jm_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", j->st.userid, true);
+    jm_kick(j->jm);
+}
+
+static size_t npending(const struct jm *jm)
+{
+    return (size_t)jm->nstate[JOB_STATE_DEPEND] + jm->nstate[JOB_STATE_PRIORITY] +
+           jm->nstate[JOB_STATE_SCHED];
+}
+
+static int check(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
+{
+    if (npending(jm) >= jm->max_queued)
+        return errmsg_fail(err, EAGAIN,
+                           "%llu jobs are queued already: try again later, or raise job.max-queued",
+                           (unsigned long long)jm->max_queued);
+    if (jm->next_id > IDSET_MAX)
+        return errmsg_fail(err, EOVERFLOW, "there are no job ids left in this session");
+    if (jm_satisfiable(jm, spec, err) < 0)
+        return -1;
+    return jm_depend_check(jm, spec, err);
+}
+
+static void accept_job(struct jm *jm, struct jm_submission *sub, struct jm_job *j,
+                       const struct submit_job *sj)
+{
+    struct job_event ev = {.event = JOB_EV_SUBMIT,
+                           .urgency = (int)sj->urgency,
+                           .userid = flux_msg_userid(sub->req),
+                           .flags = sj->flags};
+
+    if (sub->count++ == 0)
+        sub->first = j->id;
+    jm->next_id = j->id + 1;
+    jm->nsubmitted++;
+    j->sub = sub;
+    sub->left++;
+    list_append(&sub->jobs, &j->dirty);
+    j->put_spec = true;
+    jm_event(j, &ev);
+    if ((sj->flags & JOB_FLAG_CLIENT) &&
+        km_claim(jm->senders, &j->claim, sub->req, client_gone) < 0)
+        flux_log(jm->h, LOG_WARNING, "out of memory: job %llu does not end with its client",
+                 (unsigned long long)j->id);
+    if (jm_depend_add(j) < 0) {
+        jm_exception(j, "dependency", JOB_SEVERITY_FATAL, "out of memory", ev.userid, false);
+        return;
+    }
+    jm_advance(j);
+}
+
+static void take(struct jm *jm, struct jm_submission *sub, const struct submit_job *sj)
+{
+    struct jm_env *env = sub->envs[sj->env];
+    struct jm_spec *spec;
+    struct jm_job *j;
+    errmsg_t err;
+
+    if (!(spec = jm_spec_get(jm, sj->jobspec, sj->len, &err))) {
+        refuse(jm, sub, errno, err.text);
+        return;
+    }
+    if (check(jm, spec, &err) < 0) {
+        refuse(jm, sub, errno, err.text);
+        jm_spec_put(jm, spec);
+        return;
+    }
+    if (!(j = jm_job_create(jm, jm->next_id, spec, env))) {
+        refuse(jm, sub, ENOMEM, "the job module is out of memory");
+        jm_spec_put(jm, spec);
+        return;
+    }
+    env->refs++;
+    accept_job(jm, sub, j, sj);
+}
+
+/* --- the requests --- */
+
+/* SLICE jobs of the first request.  When all of it was read it is on its way. */
+static void read_slice(struct jm *jm, struct jm_submission *sub)
+{
+    struct submit_job sj;
+    int n = 0;
+
+    while (n++ < SLICE) {
+        if (submit_job_next(&sub->it, &sj)) {
+            take(jm, sub, &sj);
+            sub->index++;
+            continue;
+        }
+        list_remove(&sub->node);
+        jm->nsubmissions--;
+        if (sub->left > 0)
+            jm_store_submission(jm, sub);
+        else
+            jm_submission_done(jm, sub);
+        return;
+    }
+}
+
+void jm_submit_pass(struct jm *jm)
+{
+    struct list_node *n;
+
+    if (!jm_resources_known(jm) || !(n = list_first(&jm->submissions)))
+        return;
+    read_slice(jm, list_entry(n, struct jm_submission, node));
+    if (!list_empty(&jm->submissions))
+        jm_kick(jm);
+}
+
+static int take_envs(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
+{
+    struct submit_frame it = sub->it;
+    struct submit_env e;
+
+    /* One is there also for a frame without. */
+    if (!(sub->envs = calloc(sub->it.nenvs + 1, sizeof(struct jm_env *))))
+        return errmsg_fail(err, ENOMEM, "the job module is out of memory");
+    while (submit_env_next(&it, &e)) {
+        if (e.len > ENV_MAX)
+            return errmsg_fail(err, E2BIG, "an environment of %zu bytes is too large: at most %u",
+                               e.len, ENV_MAX);
+        if (!(sub->envs[sub->nenvs] = jm_env_get(jm, e.data, e.len)))
+            return errmsg_fail(err, ENOMEM, "the job module is out of memory");
+        sub->nenvs++;
+    }
+    return 0;
+}
+
+static int begin(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
+{
+    const void *data = flux_msg_payload(sub->req, &sub->bytes);
+
+    if (submit_decode(data, sub->bytes, &sub->it, err) < 0)
+        return -1;
+    if (sub->bytes > BYTES_MAX)
+        return errmsg_fail(err, EMSGSIZE,
+                           "%zu bytes of jobs are too much for one request: at most %u", sub->bytes,
+                           BYTES_MAX);
+    if (jm->queue.disabled || jm->queue.ending)
+        return errmsg_fail(err, EBUSY, "no jobs are accepted: %s",
+                           jm->queue.ending   ? "the session goes down"
+                           : jm->queue.reason ? jm->queue.reason
+                                              : "submission is disabled");
+    if (jm->nsubmissions >= WAITING_MAX)
+        return errmsg_fail(err, EAGAIN, "too many requests wait to be accepted: try again");
+    return take_envs(jm, sub, err);
+}
+
+void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct jm *jm = arg;
+    struct jm_submission *sub;
+    errmsg_t err;
+
+    if (jm_hold(jm, req, jm_submit_cb))
+        return;
+    if (!(sub = calloc(1, sizeof(*sub)))) {
+        flux_respond_error(h, req, ENOMEM, "the job module is out of memory");
+        return;
+    }
+    list_init(&sub->node);
+    list_init(&sub->jobs);
+    sub->req = flux_msg_incref(req);
+    if (begin(jm, sub, &err) < 0) {
+        flux_respond_error(h, req, errno, "%s", err.text);
+        submission_free(jm, sub);
+        return;
+    }
+    list_append(&jm->submissions, &sub->node);
+    jm->nsubmissions++;
+    jm_kick(jm);
+}
+
+void jm_submit_fini(struct jm *jm)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&jm->submissions)))
+        submission_free(jm, list_entry(n, struct jm_submission, node));
+}

@@ -1,0 +1,104 @@
+/* check_job_heap.c - the heap of times, against a list that is searched. */
+#include "config.h"
+#include <check.h>
+#include <stdlib.h>
+
+#include "../heap.h"
+
+#define N 500
+
+static void check_first(const struct heap *hp, const struct heap_node *nodes, size_t n)
+{
+    const struct heap_node *least = NULL;
+    uint32_t in = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (nodes[i].pos == 0)
+            continue;
+        in++;
+        if (!least || nodes[i].at < least->at)
+            least = &nodes[i];
+    }
+    ck_assert_uint_eq(hp->n, in);
+    if (least)
+        ck_assert(heap_first(hp)->at == least->at);
+    else
+        ck_assert_ptr_null(heap_first(hp));
+}
+
+START_TEST(against_search)
+{
+    struct heap hp = {0};
+    struct heap_node nodes[N] = {0};
+    unsigned seed = 7;
+
+    for (int i = 0; i < 20000; i++) {
+        struct heap_node *n = &nodes[rand_r(&seed) % N];
+
+        if (rand_r(&seed) % 3 == 0)
+            heap_remove(&hp, n);
+        else
+            ck_assert_int_eq(heap_put(&hp, n, rand_r(&seed) % 1000), 0);
+        check_first(&hp, nodes, N);
+    }
+    for (int i = 0; i < N; i++) {
+        heap_remove(&hp, &nodes[i]);
+        heap_remove(&hp, &nodes[i]);
+    }
+    check_first(&hp, nodes, N);
+    heap_clear(&hp);
+}
+END_TEST
+
+START_TEST(in_order)
+{
+    struct heap hp = {0};
+    struct heap_node nodes[N] = {0};
+    double last = -1;
+
+    for (int i = 0; i < N; i++)
+        heap_put(&hp, &nodes[i], (i * 7919) % N);
+    for (int i = 0; i < N; i++) {
+        struct heap_node *n = heap_first(&hp);
+
+        ck_assert(n->at > last);
+        last = n->at;
+        heap_remove(&hp, n);
+    }
+    ck_assert_ptr_null(heap_first(&hp));
+    heap_clear(&hp);
+}
+END_TEST
+
+START_TEST(cleared)
+{
+    struct heap hp = {0};
+    struct heap_node n = {0};
+
+    heap_put(&hp, &n, 1.);
+    heap_clear(&hp);
+    ck_assert_uint_eq(n.pos, 0);
+    heap_remove(&hp, &n);
+    ck_assert_int_eq(heap_put(&hp, &n, 2.), 0);
+    ck_assert_ptr_eq(heap_first(&hp), &n);
+    heap_clear(&hp);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("job heap");
+    TCase *tc = tcase_create("all");
+    SRunner *sr;
+    int failed;
+
+    tcase_add_test(tc, against_search);
+    tcase_add_test(tc, in_order);
+    tcase_add_test(tc, cleared);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}

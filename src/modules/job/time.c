@@ -1,0 +1,112 @@
+/* time.c - what happens to jobs at a time: one heap of them, and one timer for the first.
+ *
+ *    for    set when                             what happens then
+ *    begin  submitted with a begin time          a dependency less (depend.c)
+ *    limit  launched with a time limit           exception "timeout": SIGTERM, and
+ *    grace  tasks were sent SIGTERM              SIGKILL, and
+ *    again  ... SIGKILL                          the same, until wrexec says that it is over
+ *
+ * Invariants:
+ *  1. A job is in the heap exactly while timer_for is not JM_TIMER_NONE, and waits for one thing.
+ *  2. The timer is set for the first of the heap, or earlier.
+ *
+ * Failure: a time that cannot be waited for (out of memory) is told to the caller.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define AGAIN 10.
+
+static void due(struct jm_job *j)
+{
+    struct jm *jm = j->jm;
+    enum jm_timer what = j->timer_for;
+    char note[96];
+
+    jm_timer_clear(j);
+    switch (what) {
+    case JM_TIMER_BEGIN:
+        jm_depend_begin(j);
+        break;
+    case JM_TIMER_LIMIT:
+        snprintf(note, sizeof(note), "its time limit of %g s is over", j->spec->req.duration);
+        jm_exception(j, "timeout", JOB_SEVERITY_FATAL, note, j->st.userid, true);
+        break;
+    case JM_TIMER_GRACE:
+    case JM_TIMER_AGAIN:
+        jm_exec_kill(jm, j->id, SIGKILL);
+        jm_timer_set(j, JM_TIMER_AGAIN, jm->now + AGAIN);
+        break;
+    case JM_TIMER_NONE:
+        break;
+    }
+}
+
+static void clock_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct jm *jm = arg;
+    struct heap_node *n;
+
+    jm->clock_at = 0;
+    jm->now = flux_reactor_now(jm->r);
+    while ((n = heap_first(&jm->timers)) && n->at <= jm->now)
+        due(list_entry(n, struct jm_job, timer));
+    jm_purge_check(jm);
+    jm_kick(jm);
+}
+
+int jm_time_init(struct jm *jm)
+{
+    jm->clock = flux_timer_create(jm->r, clock_cb, jm);
+    return jm->clock ? 0 : -1;
+}
+
+void jm_time_fini(struct jm *jm)
+{
+    flux_watcher_destroy(jm->clock);
+    heap_clear(&jm->timers);
+}
+
+int jm_timer_set(struct jm_job *j, enum jm_timer what, double at)
+{
+    if (heap_put(&j->jm->timers, &j->timer, at) < 0)
+        return -1;
+    j->timer_for = what;
+    jm_kick(j->jm);
+    return 0;
+}
+
+void jm_timer_clear(struct jm_job *j)
+{
+    heap_remove(&j->jm->timers, &j->timer);
+    j->timer_for = JM_TIMER_NONE;
+}
+
+/* When the oldest kept job is too old. */
+static double purge_at(const struct jm *jm)
+{
+    struct list_node *n = list_first(&jm->ended_list);
+
+    if (!n || jm->purge_age <= 0)
+        return INFINITY;
+    return list_entry(n, struct jm_ended, node)->t_inactive + jm->purge_age;
+}
+
+void jm_time_flush(struct jm *jm)
+{
+    struct heap_node *n = heap_first(&jm->timers);
+    double at = n ? n->at : INFINITY, purge = purge_at(jm), now;
+
+    if (purge < at)
+        at = purge;
+    if (!isfinite(at) || (jm->clock_at > 0 && jm->clock_at <= at))
+        return;
+    now = flux_reactor_now(jm->r);
+    flux_timer_start(jm->clock, at > now ? at - now : 0., 0.);
+    jm->clock_at = at;
+}

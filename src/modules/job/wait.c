@@ -1,0 +1,235 @@
+/* wait.c - job.wait: who wants to know the end of jobs.
+ *
+ * Each job that has not ended has a list of the requests that wait for it; each request counts what
+ * is left.  What ended in one transaction of the store is told in one response.
+ *
+ * Invariants:
+ *  1. A request gets one entry for each id that it names, and then ENODATA.
+ *  2. The end of a job is told when it is on record.
+ *
+ * Failure: without memory a request is ended with ENOMEM.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "libjob/job_wire.h"
+
+struct jm_wait {
+    struct km_claim claim;
+    struct list_node refs;
+    struct list_node ready; /* in jm.waiters while there is something to tell */
+    struct jm *jm;
+    flux_msg_t *req;
+    size_t left;
+    size_t ntold;
+    strbuf_t *out;
+};
+
+struct jm_wait_ref {
+    struct list_node by_job;
+    struct list_node by_wait;
+    struct jm_wait *w;
+};
+
+#define PAGE 1000
+
+static void ref_free(struct jm_wait_ref *ref)
+{
+    list_remove(&ref->by_job);
+    list_remove(&ref->by_wait);
+    ref->w->left--;
+    free(ref);
+}
+
+static void wait_free(struct jm_wait *w)
+{
+    struct list_node *n;
+
+    km_claim_drop(w->jm->senders, &w->claim);
+    while ((n = list_first(&w->refs)))
+        ref_free(list_entry(n, struct jm_wait_ref, by_wait));
+    list_remove(&w->ready);
+    flux_msg_destroy(w->req);
+    strbuf_destroy(w->out);
+    free(w);
+}
+
+static void gone(struct km_claim *c, bool cancelled)
+{
+    struct jm_wait *w = list_entry(c, struct jm_wait, claim);
+
+    if (cancelled)
+        flux_respond_error(w->jm->h, w->req, ENODATA, "cancelled");
+    wait_free(w);
+}
+
+static void send_page(struct jm_wait *w)
+{
+    char *json;
+
+    strbuf_add(w->out, "]}");
+    json = strbuf_take(w->out);
+    w->out = NULL;
+    w->ntold = 0;
+    if (json)
+        flux_respond_more(w->jm->h, w->req, json);
+    free(json);
+}
+
+static void tell(struct jm_wait *w, uint64_t id, const char *result, int code, const char *text,
+                 int error)
+{
+    if (w->ntold >= PAGE)
+        send_page(w);
+    if (!w->out) {
+        w->out = strbuf_create(0);
+        strbuf_add(w->out, "{\"ended\":[");
+    }
+    strbuf_addf(w->out, "%s{\"id\":%llu", w->ntold++ ? "," : "", (unsigned long long)id);
+    if (result)
+        strbuf_addf(w->out, ",\"result\":\"%s\",\"code\":%d", result, code);
+    if (text && text[0]) {
+        strbuf_add(w->out, ",\"text\":");
+        jm_add_string(w->out, text);
+    }
+    if (error)
+        strbuf_addf(w->out, ",\"error\":%d", error);
+    strbuf_addc(w->out, '}');
+    if (list_empty(&w->ready))
+        list_append(&w->jm->waiters, &w->ready);
+}
+
+static void tell_end(struct jm_wait *w, const struct jm_ended *e)
+{
+    tell(w, e->id, job_result_name(e->result), e->code, jm_ended_text(e, JM_TEXT_NOTE), 0);
+}
+
+static void tell_unknown(struct jm_wait *w, uint64_t id)
+{
+    tell(w, id, NULL, 0, "there is no such job (any more)", ENOENT);
+}
+
+void jm_wait_ended(struct jm_job *j, const struct jm_ended *e)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&j->waits))) {
+        struct jm_wait_ref *ref = list_entry(n, struct jm_wait_ref, by_job);
+
+        if (e)
+            tell_end(ref->w, e);
+        else
+            tell_unknown(ref->w, j->id);
+        ref_free(ref);
+    }
+}
+
+void jm_wait_flush(struct jm *jm)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&jm->waiters))) {
+        struct jm_wait *w = list_entry(n, struct jm_wait, ready);
+
+        list_remove(n);
+        if (w->out)
+            send_page(w);
+        if (w->left == 0) {
+            flux_respond_error(jm->h, w->req, ENODATA, "all have ended");
+            wait_free(w);
+        }
+    }
+}
+
+static int add_ref(struct jm_wait *w, struct jm_job *j)
+{
+    struct jm_wait_ref *ref = malloc(sizeof(*ref));
+
+    if (!ref)
+        return -1;
+    ref->w = w;
+    w->left++;
+    list_init(&ref->by_job);
+    list_init(&ref->by_wait);
+    list_append(&j->waits, &ref->by_job);
+    list_append(&w->refs, &ref->by_wait);
+    return 0;
+}
+
+static int wait_for(struct jm_wait *w, const idset_t *ids)
+{
+    struct jm *jm = w->jm;
+
+    if (!ids) {
+        LIST_FOREACH(it, &jm->jobs)
+        {
+            if (add_ref(w, list_entry(it, struct jm_job, node)) < 0)
+                return -1;
+        }
+        return 0;
+    }
+    for (uint32_t id = idset_first(ids); id != IDSET_NONE; id = idset_next(ids, id)) {
+        struct jm_job *j = jm_job_find(jm, id);
+        struct jm_ended *e;
+
+        if (j && add_ref(w, j) < 0)
+            return -1;
+        if (!j && (e = jm_ended_find(jm, id)))
+            tell_end(w, e);
+        else if (!j)
+            tell_unknown(w, id);
+    }
+    return 0;
+}
+
+void jm_wait_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct jm *jm = arg;
+    struct job_ids in = {0};
+    idset_t *ids = NULL;
+    struct jm_wait *w;
+    json_t *owner;
+
+    if (jm_hold(jm, req, jm_wait_cb) ||
+        flux_request_decode(h, req, &job_ids_schema, &in, &owner) < 0)
+        return;
+    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
+        flux_respond_error(h, req, EPROTO, "job.wait has to be a streaming request");
+    } else if (!in.ids || (ids = jm_request_ids(jm, req, in.ids))) {
+        if (!(w = calloc(1, sizeof(*w)))) {
+            flux_respond_error(h, req, ENOMEM, "the job module is out of memory");
+        } else {
+            w->jm = jm;
+            w->req = flux_msg_incref(req);
+            list_init(&w->refs);
+            list_init(&w->ready);
+            if (km_claim(jm->senders, &w->claim, req, gone) < 0 || wait_for(w, ids) < 0) {
+                flux_respond_error(h, req, ENOMEM, "the job module is out of memory");
+                wait_free(w);
+            } else if (w->left == 0 && list_empty(&w->ready)) {
+                list_append(&jm->waiters, &w->ready);
+            }
+        }
+        jm_kick(jm);
+    }
+    idset_destroy(ids);
+    json_decref(owner);
+}
+
+void jm_wait_fini(struct jm *jm)
+{
+    struct list_node *n;
+
+    LIST_FOREACH(it, &jm->jobs)
+    {
+        struct jm_job *j = list_entry(it, struct jm_job, node);
+
+        while ((n = list_first(&j->waits)))
+            wait_free(list_entry(n, struct jm_wait_ref, by_job)->w);
+    }
+    while ((n = list_first(&jm->waiters)))
+        wait_free(list_entry(n, struct jm_wait, ready));
+}
