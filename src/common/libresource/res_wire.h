@@ -1,0 +1,116 @@
+/* Messages of the service "resrc" (src/modules/resrc), for the module and its clients.
+ *
+ *  resrc.watch   streaming, {} -> {"inventory":{..},"up":"0-3","drained":"2","version":n}, then again
+ *                whenever something of it has changed; "inventory" (resgraph.h) only when it did.
+ *                The first answer comes when the resources of all ranks that came up are known (or
+ *                a rank could not say what it has for long), so it is good to judge jobs by.
+ *                up: ranks of nodes that can be used; a node that is lost is not in it.
+ *                drained: nodes that are not to be given more work, up or not.
+ *  resrc.status  {} -> {"nodes":[{"ranks","hosts","state","reason"?,"time"?,"down"?}..]}
+ *                state: "up", "down", "drained", or "draining" while something still runs there;
+ *                reason and time (seconds since 1970) of drained ones; down: which of these drained
+ *                ranks are down as well.
+ *  resrc.drain   {"ranks","reason"?,"force"?} -> {"ranks"}   an idset, or a hostlist; EEXIST when one
+ *                of them is drained already, unless forced: then time and reason are replaced.
+ *                Answered when it is on record (KVS resource.drained).
+ *  resrc.undrain {"ranks"} -> {"ranks"}    ENOENT when one of them is not drained
+ *  resrc.xml     {"rank"?} -> {"xml"}      hwloc's XML of the machine of a broker (default: the one
+ *                that is asked)
+ *  resrc.stats   {} -> struct resrc_stats, of any instance
+ *
+ *  Between instances:
+ *  resrc.join    {"inventory"?,"like"?:[[rank,"idset"]..]} upstream -> {}   nodes below; and ranks that
+ *                have what another rank has, which says so itself
+ *  resrc.find    {"lost":"idset"} no response: join (again); who relied on a lost rank looks itself
+ *
+ * KVS: resource.inventory (resgraph.h), resource.drained {"nodes":[{"ranks","reason","time"}..]}.
+ *
+ * Thread rules: constant descriptions, any thread.
+ */
+#ifndef RESOURCE_RES_WIRE_H
+#define RESOURCE_RES_WIRE_H
+
+#include "libflux/schema.h"
+
+#define RESRC_KEY_INVENTORY "resource.inventory"
+#define RESRC_KEY_DRAINED "resource.drained"
+#define RESRC_REASON_MAX 255 /* bytes; a longer one is refused */
+
+/* Pointers are borrowed from what was decoded; optional ones are NULL when absent. */
+struct resrc_update {
+    json_t *inventory; /* optional */
+    const char *up;
+    const char *drained;
+    uint64_t version;
+};
+extern const struct flux_schema resrc_update_schema;
+
+struct resrc_status {
+    json_t *nodes; /* of struct resrc_status_entry */
+};
+extern const struct flux_schema resrc_status_schema;
+
+struct resrc_status_entry {
+    const char *ranks;
+    const char *hosts;
+    const char *state;
+    const char *reason; /* optional */
+    double time;        /* optional: 0 */
+    const char *down;   /* optional */
+};
+extern const struct flux_schema resrc_status_entry_schema;
+
+struct resrc_drain {
+    const char *ranks;
+    const char *reason; /* optional */
+    bool force;         /* optional */
+};
+extern const struct flux_schema resrc_drain_schema;
+
+struct resrc_ranks {
+    const char *ranks;
+};
+extern const struct flux_schema resrc_ranks_schema;
+
+struct resrc_record {
+    const char *ranks;
+    const char *reason;
+    double time;
+};
+extern const struct flux_schema resrc_record_schema;
+
+struct resrc_where {
+    uint32_t rank; /* optional */
+};
+extern const struct flux_schema resrc_where_schema;
+
+struct resrc_xml {
+    const char *xml;
+};
+extern const struct flux_schema resrc_xml_schema;
+
+struct resrc_join {
+    json_t *inventory; /* optional */
+    json_t *like;      /* optional */
+};
+extern const struct flux_schema resrc_join_schema;
+
+struct resrc_lost {
+    const char *lost;
+};
+extern const struct flux_schema resrc_lost_schema;
+
+struct resrc_stats {
+    uint64_t joins;    /* that came from instances below */
+    uint64_t sent;     /* joins sent upstream */
+    uint64_t nodes;    /* root: of the inventory */
+    uint64_t cores;    /* root: of all these */
+    uint64_t up;       /* root: nodes that are */
+    uint64_t drained;  /* root: nodes that are */
+    uint64_t watchers; /* root */
+    uint64_t commits;  /* root: of the inventory and of what is drained */
+    uint64_t version;  /* root: changes so far */
+};
+extern const struct flux_schema resrc_stats_schema;
+
+#endif
