@@ -2,8 +2,8 @@
  *
  * Each job is checked by itself when it comes: its log through the table of libjob, its R against
  * its jobspec.  What jobs have to do with one another is checked at the end: the times at which
- * resources were given and taken back are sorted, and one walk over them keeps who has each core and
- * gpu, and how much of each pool and of each node's memory is given.
+ * resources were given and taken back are sorted, and one walk over them keeps who has each core
+ * and gpu, and how much of each pool and of each node's memory is given.
  *
  * Invariants:
  *  1. A violation is told once, with the id of the job; with that of the other one, too, when two

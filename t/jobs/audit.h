@@ -6,7 +6,7 @@
  *    n = audit_run(a, flags, tell, arg);       a sentence for each violation
  *
  * What is proved:
- *  - each log is well-formed, and its events are legal by the table of libjob: so exactly one submit,
+ *  - each log is well-formed, and its events are legal by the table of libjob: exactly one submit,
  *    at most one alloc, start, finish and free, exactly one end, everything given back before it;
  *  - no event is older than the one before it;
  *  - a job that is expected is there, and ended as expected;

@@ -11,7 +11,7 @@
  *    --count=N      there are exactly so many jobs
  *    --active       jobs that have not ended are no violation
  *
- * Each violation is a sentence on standard error.  Exit code: 0 none, 1 violations, 2 could not read.
+ * Each violation is a sentence on standard error.  Exit code: 0 none, 1 violations, 2 cannot read.
  */
 #include "config.h"
 #include <dirent.h>
