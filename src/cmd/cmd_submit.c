@@ -170,7 +170,10 @@ static void on_ended(void *arg, const struct job_ended *e)
         s->code = code;
     if (code) {
         s->failed++;
-        if (e->text && (e->error || s->watch)) {
+        if (e->error) {
+            erase(s);
+            cmd_error(s->c, "%s", e->text ? e->text : "a job is gone");
+        } else if (e->text && s->watch) {
             erase(s);
             cmd_error(s->c, "job %" PRIu64 ": %s", e->id, e->text);
         }

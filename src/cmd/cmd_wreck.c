@@ -200,7 +200,7 @@ static void on_ended(void *arg, const struct job_ended *e)
     if (code > w->code)
         w->code = code;
     if (e->error)
-        cmd_error(w->c, "job %" PRIu64 ": %s", e->id, e->text ? e->text : "there is no such job");
+        cmd_error(w->c, "%s", e->text ? e->text : "there is no such job");
     else if (w->verbose)
         printf("%" PRIu64 " %s %d%s%s\n", e->id, e->result ? e->result : "?", e->code,
                e->text ? " " : "", e->text ? e->text : "");

@@ -52,7 +52,9 @@ static void on_ended(void *arg, const struct job_ended *e)
 
     cmd_progress_end(a->c);
     a->code = e->error ? CMD_FAIL : e->code;
-    if (e->text && (e->error || !a->quiet))
+    if (e->error)
+        cmd_error(a->c, "%s", e->text ? e->text : "there is no such job");
+    else if (e->text && !a->quiet)
         cmd_error(a->c, "job %" PRIu64 ": %s", e->id, e->text);
 }
 

@@ -3,7 +3,6 @@
 #include "jobact.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -88,7 +87,7 @@ int jobact_finish(struct cmd *c, flux_future_t *f, const char *what, uint32_t *c
         }
         if (job_error_at(acted.errors, i, &id, &errnum, &text) < 0)
             break;
-        cmd_error(c, "job %" PRIu64 ": %s", id, text);
+        cmd_error(c, "%s", text);
     }
     code = json_array_size(acted.errors) ? CMD_FAIL : CMD_OK;
 out:

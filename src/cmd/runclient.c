@@ -323,7 +323,7 @@ static void conclude(struct runclient *rc, const struct job_ended *e)
 
     cmd_progress_end(rc->c);
     if (e && e->error)
-        code = cmd_error(rc->c, "job %" PRIu64 ": %s", rc->id, e->text ? e->text : "it is gone");
+        code = cmd_error(rc->c, "%s", e->text ? e->text : "the job is gone");
     else if (rc->cancelled_by)
         code = 128 + rc->cancelled_by;
     else if (text && rc->job)
