@@ -26,7 +26,7 @@ extern char **environ;
 #define TRUE "/bin/true"
 
 struct command {
-    char *argv[12];
+    char *argv[14];
     size_t copies; /* of it, at a time */
     bool failed;
 };
@@ -72,7 +72,7 @@ static void measure(const char *program, const char *count, bool bare)
     struct command cmds[3] = {
         {.argv = {(char *)(flux ? flux : "flux"), (char *)"wreckrun", (char *)"-N",
                   (char *)(nodes && ntasks >= (unsigned)atoi(nodes) ? nodes : "1"), (char *)"-n",
-                  (char *)count, (char *)program},
+                  (char *)count, (char *)"--overcommit", (char *)program},
          .copies = 1},
         {.argv = {(char *)"mpiexec.hydra", (char *)"-n", (char *)count, (char *)program},
          .copies = 1},

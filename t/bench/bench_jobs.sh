@@ -1,0 +1,87 @@
+#!/bin/bash
+# The job service over four brokers: throughput beside bare vfork/exec/wait, submission alone, memory
+# of the root; launch latency and MPI start beside mpiexec.hydra; output beside cat through a pipe.
+#
+#     bench_jobs.sh [PART...]      run submit launch output mpi (default: all)
+uri=${FLUX_URI-} # of the session it runs in: bench_lib.sh starts without
+. "$(dirname "$0")/bench_lib.sh"
+export FLUX
+
+# Process ids of the brokers of this session.
+brokers() {
+    local environ
+    # shellcheck disable=SC2013 # such names have no blanks
+    for environ in $(grep -lazxsF "FLUX_BENCH_ID=$FLUX_BENCH_ID" /proc/[0-9]*/environ); do
+        case $(readlink "${environ%environ}exe") in
+        */flux-broker)
+            environ=${environ#/proc/}
+            echo "${environ%/environ}"
+            ;;
+        esac
+    done
+}
+
+output() {
+    local mb=100 pid n=0
+    megabytes() { # COMMAND...: MB/s of its standard output
+        local begin=$EPOCHREALTIME bytes
+        bytes=$("$@" | wc -c)
+        [ "$bytes" -eq $((mb * 1000000)) ] || echo "bench_jobs: $* wrote $bytes bytes" >&2
+        awk -v a="$begin" -v b="$EPOCHREALTIME" -v n="$bytes" 'BEGIN { print n / 1e6 / (b - a) }'
+    }
+    # COMMAND...: MB/s of a job that writes somewhere else
+    written() {
+        local begin=$EPOCHREALTIME
+        "$@" >/dev/null || echo "bench_jobs: $* failed" >&2
+        awk -v a="$begin" -v b="$EPOCHREALTIME" -v n="$mb" 'BEGIN { print n / (b - a) }'
+    }
+    for _ in 1 2 3; do
+        written "$FLUX" submit --wait --quiet --output-limit=200M head -c ${mb}000000 /dev/zero \
+            >>"$TMPDIR/kvs"
+        written "$FLUX" submit --wait --quiet --output="$TMPDIR/file" head -c ${mb}000000 /dev/zero \
+            >>"$TMPDIR/files"
+        megabytes "$FLUX" wreckrun head -c ${mb}000000 /dev/zero >>"$TMPDIR/client"
+        megabytes sh -c "head -c ${mb}000000 /dev/zero | cat" >>"$TMPDIR/cat"
+    done
+    [ "$(stat -c %s "$TMPDIR/file")" -eq ${mb}000000 ] || echo "bench_jobs: the file is short" >&2
+    cat=$(median <"$TMPDIR/cat")
+    figure "100 MB of output into the KVS" "$(median <"$TMPDIR/kvs")" MB/s "cat in a pipe" "$cat"
+    figure "100 MB of output into a file" "$(median <"$TMPDIR/files")" MB/s "cat in a pipe" "$cat"
+    figure "100 MB of output to wreckrun" "$(median <"$TMPDIR/client")" MB/s "cat in a pipe" "$cat"
+    for pid in $(brokers | sort -n); do
+        figure "peak memory of broker $n" "$(awk '/^VmHWM:/ { print $2 / 1024 }' "/proc/$pid/status")" MiB
+        n=$((n + 1))
+    done
+}
+
+if [ "${1-}" = --output ]; then
+    export FLUX_URI=$uri
+    output
+    exit
+fi
+if [ "${1-}" = --run ]; then
+    export FLUX_URI=$uri
+    BENCH_ROOT=$(brokers | sort -n | head -n 1)
+    export BENCH_ROOT
+    exec "$BENCH_DIR/bench_jobs" "${@:2}"
+fi
+
+FLUX_BENCH_ID=$$-$RANDOM
+export FLUX_BENCH_ID
+[ $# -gt 0 ] || set -- run submit launch output mpi
+for part in "$@"; do
+    echo "-- $part"
+    case $part in
+    run | submit) in_session 4 -- bash "$0" --run "$part" ;;
+    launch) in_session 4 -- env BENCH_NODES=4 "$BENCH_DIR/bench_launch" true 1 16 64 256 ;;
+    output) in_session 4 -- bash "$0" --output ;;
+    mpi)
+        if mpicc.mpich -O1 -o "$TMPDIR/mpi_hello" "$SRCDIR/t/bench/mpi_hello.c" 2>/dev/null; then
+            in_session 4 -- env BENCH_NODES=4 "$BENCH_DIR/bench_launch" pmi "$TMPDIR/mpi_hello" 16 64 256
+        else
+            echo "MPICH is not installed"
+        fi
+        ;;
+    *) echo "bench_jobs: no part '$part'" >&2; exit 1 ;;
+    esac
+done
