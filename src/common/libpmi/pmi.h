@@ -79,7 +79,9 @@ int PMI_KVS_Get_key_length_max(int *length);
 int PMI_KVS_Get_value_length_max(int *length);
 
 /* Keys are written once: another value for the same key is an error (PMI_FAIL).  Keys have no
- * blanks, values no control characters. */
+ * blanks, values no control characters.  A value longer than PMI_KVS_Get_value_length_max() says,
+ * up to 16 MiB, goes in segments under keys of its own, which PMI_KVS_Get() puts together: for that
+ * the key has to leave room for "-seg-N/N". */
 int PMI_KVS_Put(const char kvsname[], const char key[], const char value[]);
 /* Puts are sent at once, so there is nothing left to do here. */
 int PMI_KVS_Commit(const char kvsname[]);
@@ -104,7 +106,8 @@ int PMI_Get_id(char id_str[], int length);
 int PMI_Get_kvs_domain_id(char id_str[], int length);
 int PMI_Get_id_length_max(int *length);
 
-/* Not supported: PMI_FAIL, and in errors[] (may be null) PMI_FAIL for each of the processes. */
+/* Ask the launcher to start programs as a job of their own; Flux answers that it does not: PMI_FAIL,
+ * and in errors[] (may be null) PMI_FAIL for each of the processes. */
 int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], const int maxprocs[],
                        const int info_keyval_sizesp[], const PMI_keyval_t *info_keyval_vectors[],
                        int preput_keyval_size, const PMI_keyval_t preput_keyval_vector[],

@@ -317,7 +317,7 @@ static int check_key(const char *key)
 
 static int check_value(const char *value)
 {
-    size_t max = pmi_client_value_max(self.client);
+    size_t max = PMI_CLIENT_VALUE_LIMIT;
 
     if (!value)
         return PMI_ERR_INVALID_VAL;
@@ -417,6 +417,48 @@ int PMI_Lookup_name(const char service_name[], char port[])
                                              pmi_client_name_max(self.client) + 1, NULL)));
 }
 
+/* Keys and values in turn, as pmi_client_spawn() wants them; NULL without memory. */
+static const char **pair_list(const PMI_keyval_t *v, int n)
+{
+    const char **list = calloc(2 * (size_t)(n > 0 ? n : 0) + 1, sizeof(*list));
+
+    for (int i = 0; list && i < n; i++) {
+        list[2 * i] = v[i].key ? v[i].key : "";
+        list[2 * i + 1] = v[i].val ? v[i].val : "";
+    }
+    return list;
+}
+
+static int spawn(int count, const char *cmds[], const char **argvs[], const int maxprocs[],
+                 const int info_sizes[], const PMI_keyval_t *infos[], int npreput,
+                 const PMI_keyval_t preputs[])
+{
+    struct pmi_client_command *list = calloc((size_t)count, sizeof(*list));
+    const char **preput = pair_list(preputs, npreput);
+    int rc = PMI_ERR_NOMEM;
+    bool bad = !list || !preput;
+
+    for (int i = 0; !bad && i < count; i++) {
+        int n = info_sizes && infos && infos[i] ? info_sizes[i] : 0;
+        const char **info = pair_list(n ? infos[i] : NULL, n);
+
+        bad |= !info;
+        list[i] = (struct pmi_client_command){.program = cmds[i],
+                                              .argv = argvs ? argvs[i] : NULL,
+                                              .nprocs = maxprocs[i],
+                                              .ninfo = (size_t)(n > 0 ? n : 0),
+                                              .info = info};
+    }
+    if (!bad)
+        rc = map_errno(pmi_client_spawn(self.client, list, (size_t)count, preput,
+                                        (size_t)(npreput > 0 ? npreput : 0), NULL));
+    for (int i = 0; list && i < count; i++)
+        free((void *)list[i].info);
+    free(list);
+    free(preput);
+    return rc;
+}
+
 int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], const int maxprocs[],
                        const int info_keyval_sizesp[], const PMI_keyval_t *info_keyval_vectors[],
                        int preput_keyval_size, const PMI_keyval_t preput_keyval_vector[],
@@ -427,13 +469,15 @@ int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], cons
 
     if (rc != PMI_SUCCESS)
         return rc;
-    if (count < 1 || !maxprocs)
+    if (count < 1 || !cmds || !maxprocs || (preput_keyval_size > 0 && !preput_keyval_vector))
         return leave(PMI_ERR_INVALID_ARG);
+    rc = spawn(count, cmds, argvs, maxprocs, info_keyval_sizesp, info_keyval_vectors,
+               preput_keyval_size, preput_keyval_vector);
     for (int i = 0; i < count && errors; i++) {
         for (int k = 0; k < maxprocs[i]; k++)
-            errors[n++] = PMI_FAIL;
+            errors[n++] = rc == PMI_SUCCESS ? PMI_SUCCESS : PMI_FAIL;
     }
-    return leave(PMI_FAIL);
+    return leave(rc);
 }
 
 /* One option from args[0..n-1] into *kv: the number of arguments it took, 0 when there is no option

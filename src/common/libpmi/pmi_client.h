@@ -47,16 +47,36 @@ size_t pmi_client_value_max(const struct pmi_client *c); /* of a value, the most
 int pmi_client_universe_size(struct pmi_client *c, int *size, errmsg_t *err);
 int pmi_client_appnum(struct pmi_client *c, int *appnum, errmsg_t *err);
 
-/* EINVAL: key or value have bytes that cannot go over the wire, or too many. */
+/* The most bytes of a value, whatever the server takes in one: what is longer goes in segments, as
+ * MPICH's clients do it: KEY has "segments=N", and KEY-seg-1/N to KEY-seg-N/N the pieces. */
+#define PMI_CLIENT_VALUE_LIMIT ((size_t)16 << 20)
+
+/* EINVAL: key or value have bytes that cannot go over the wire, or too many; or a value that needs
+ * segments whose keys would be too long. */
 int pmi_client_put(struct pmi_client *c, const char *key, const char *value, errmsg_t *err);
 
-/* ENOENT: no such key (yet).  ERANGE: `cap` is too small for the value and its NUL. */
+/* ENOENT: no such key (yet).  ERANGE: `cap` is too small for the value and its NUL.  Segments are
+ * put together; EREMOTEIO when some are missing. */
 int pmi_client_get(struct pmi_client *c, const char *key, char *value, size_t cap, errmsg_t *err);
 
 int pmi_client_barrier(struct pmi_client *c, errmsg_t *err);
 
 /* Ask for the end of the job; does not wait.  `text` may be NULL. */
 int pmi_client_abort(struct pmi_client *c, int exitcode, const char *text, errmsg_t *err);
+
+/* One command of a spawn. */
+struct pmi_client_command {
+    const char *program;
+    const char *const *argv; /* without the program, NULL-terminated; may be NULL */
+    int nprocs;              /* 1.. */
+    size_t ninfo;
+    const char *const *info; /* key, value, key, value, ... */
+};
+/* Ask the server to start programs that are a job of their own.  `preput`: npreput keys and values
+ * in turn for its space.  EREMOTEIO: the server says no, and why; EINVAL: what cannot go over the
+ * wire. */
+int pmi_client_spawn(struct pmi_client *c, const struct pmi_client_command *cmds, size_t ncmds,
+                     const char *const *preput, size_t npreput, errmsg_t *err);
 
 int pmi_client_publish(struct pmi_client *c, const char *service, const char *port, errmsg_t *err);
 int pmi_client_unpublish(struct pmi_client *c, const char *service, errmsg_t *err);

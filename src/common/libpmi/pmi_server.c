@@ -34,6 +34,7 @@
 
 #include "libpmi/pmi_pack.h"
 #include "libpmi/pmi_server.h"
+#include "libpmi/pmi_spawn.h"
 #include "libpmi/pmi_table.h"
 #include "libpmi/pmi_wire.h"
 #include "libutil/buf.h"
@@ -53,12 +54,10 @@ struct task {
     enum pmi_cmd name_cmd; /* in state NAME: what is pending */
     bool inited;
     bool finalized;
-    bool acked;     /* said initack */
-    bool deaf;      /* a send failed */
-    bool in_block;  /* between mcmd=spawn and endcmd */
-    int spawns;     /* totspawns of the block */
-    int spawnindex; /* spawnssofar */
-    buf_t *in;      /* an incomplete line; NULL when there never was one */
+    bool acked; /* said initack */
+    bool deaf;  /* a send failed */
+    struct pmi_spawn spawn;
+    buf_t *in; /* an incomplete line; NULL when there never was one */
 };
 
 struct pmi_server {
@@ -428,36 +427,31 @@ static void on_other_kvs(struct pmi_server *s, struct task *t, const struct pmi_
     refuse(s, t, msg->cmd, "a job has one kvs; see get_my_kvsname");
 }
 
+#define NO_SPAWN "spawn is not supported; submit another job"
+
 static void on_spawn(struct pmi_server *s, struct task *t, const struct pmi_msg *msg)
 {
-    if (msg->block) {
-        t->in_block = true;
-        t->spawns = t->spawnindex = 1;
-    } else {
-        refuse(s, t, msg->cmd, "spawn is not supported; submit another job");
-    }
+    if (!msg->block)
+        refuse(s, t, msg->cmd, NO_SPAWN);
+    else if (msg->nfields > 0)
+        give_up(s, t, "sent mcmd=spawn with fields on its line");
+    else
+        pmi_spawn_begin(&t->spawn);
 }
 
 /* Clients send one block for each command of a spawn and then wait for one answer. */
 static void block_line(struct pmi_server *s, struct task *t, const char *line, size_t len)
 {
-    struct pmi_field f;
-    int rc = pmi_wire_parse_block(line, len, &f);
+    int rc = pmi_spawn_line(&t->spawn, line, len);
 
     if (rc < 0) {
-        give_up(s, t, "sent a line that is not part of an mcmd=spawn block");
-    } else if (rc == 1) {
-        t->in_block = false;
-        if (t->spawnindex < t->spawns)
-            return;
+        give_up(s, t, "sent a line that is not part of an mcmd=spawn block (%.*s)",
+                len < 64 ? (int)len : 64, line);
+    } else if (rc == 2) {
+        memset(&t->spawn, 0, sizeof(t->spawn));
         refuse(s, t, PMI_CMD_SPAWN,
-               t->state == READY ? "spawn is not supported; submit another job"
+               t->state == READY ? NO_SPAWN
                                  : "spawn is not possible before init or after finalize");
-    } else if ((pmi_slice_eq(f.name, "totspawns") &&
-                pmi_slice_int(f.value, 0, INT32_MAX, &t->spawns) < 0) ||
-               (pmi_slice_eq(f.name, "spawnssofar") &&
-                pmi_slice_int(f.value, 0, INT32_MAX, &t->spawnindex) < 0)) {
-        give_up(s, t, "sent a spawn block with a bad number");
     }
 }
 
@@ -490,7 +484,7 @@ static void one_line(struct pmi_server *s, struct task *t, const char *line, siz
     const struct handler *h;
     struct pmi_msg msg;
 
-    if (t->in_block) {
+    if (t->spawn.in_block) {
         block_line(s, t, line, len);
         return;
     }
@@ -502,7 +496,10 @@ static void one_line(struct pmi_server *s, struct task *t, const char *line, siz
         return;
     }
     h = &handlers[msg.cmd];
-    if (!h->fn)
+    if (t->spawn.done && msg.cmd != PMI_CMD_ABORT && !(msg.cmd == PMI_CMD_SPAWN && msg.block))
+        give_up(s, t, "sent %s within a spawn of %d commands", pmi_cmd_name(msg.cmd),
+                t->spawn.total);
+    else if (!h->fn)
         give_up(s, t, "sent %s, which only a server says", pmi_cmd_name(msg.cmd));
     else if (t->state & h->in)
         h->fn(s, t, &msg);

@@ -159,6 +159,96 @@ START_TEST(singleton)
 }
 END_TEST
 
+/* Longer than a line of any server, and what only looks like that. */
+START_TEST(long_values)
+{
+    static char big[300001], value[300001];
+    struct pmi_client *c;
+    char key[65];
+    errmsg_t e;
+
+    c = pmi_client_create_singleton(&e);
+    ck_assert_msg(c != NULL, "%s", e.text);
+    for (size_t i = 0; i < sizeof(big) - 1; i++)
+        big[i] = (char)('a' + i % 26);
+    ck_assert_int_eq(pmi_client_put(c, "big", big, &e), 0);
+    ck_assert_int_eq(pmi_client_get(c, "big", value, sizeof(value), &e), 0);
+    ck_assert_str_eq(value, big);
+    ck_assert_int_eq(pmi_client_get(c, "big", value, sizeof(value) - 1, &e), -1);
+    ck_assert_int_eq(errno, ERANGE);
+    /* One who puts them as MPICH does. */
+    ck_assert_int_eq(pmi_client_get(c, "big-seg-1/37", value, sizeof(value), &e), 0);
+    ck_assert_int_eq(strncmp(value, big, 8192), 0);
+    ck_assert_int_eq(pmi_client_put(c, "odd", "segments=7", &e), 0);
+    ck_assert_int_eq(pmi_client_get(c, "odd", value, sizeof(value), &e), 0);
+    ck_assert_str_eq(value, "segments=7");
+    ck_assert_int_eq(pmi_client_put(c, "odd", "segments=7", &e), 0);
+    ck_assert_int_eq(pmi_client_put(c, "odd2", "segments=x", &e), 0);
+    ck_assert_int_eq(pmi_client_get(c, "odd2", value, sizeof(value), &e), 0);
+    ck_assert_str_eq(value, "segments=x");
+    memset(key, 'k', 64);
+    key[64] = '\0';
+    ck_assert_int_eq(pmi_client_put(c, key, "v", &e), 0);
+    key[0] = 'l';
+    ck_assert_int_eq(pmi_client_put(c, key, big, &e), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_ptr_nonnull(strstr(e.text, "too long"));
+    pmi_client_destroy(c);
+}
+END_TEST
+
+/* A server that takes little, and has lost a piece. */
+START_TEST(segments)
+{
+    int fd = serve("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
+                   "|cmd=maxes kvsname_max=256 keylen_max=32 vallen_max=4\n"
+                   "|cmd=my_kvsname kvsname=kvs_x\n"
+                   "|cmd=put_result rc=0 msg=success\n|cmd=put_result rc=0 msg=success\n"
+                   "|cmd=put_result rc=0 msg=success\n"
+                   "|cmd=get_result rc=0 msg=success value=segments=2\n"
+                   "|cmd=get_result rc=0 msg=success value=1234\n"
+                   "|cmd=get_result rc=-1 msg=no value=unknown\n"
+                   "|cmd=finalize_ack\n");
+    struct pmi_client *c;
+    char value[16];
+    errmsg_t e;
+
+    c = pmi_client_create_fd(fd, 0, 1, &e);
+    ck_assert_msg(c != NULL, "%s", e.text);
+    ck_assert_int_eq(pmi_client_put(c, "k", "12345", &e), 0);
+    ck_assert_int_eq(pmi_client_get(c, "k", value, sizeof(value), &e), -1);
+    ck_assert_int_eq(errno, EREMOTEIO);
+    ck_assert_ptr_nonnull(strstr(e.text, "segment 2 of 2"));
+    ck_assert_int_eq(pmi_client_finalize(c, &e), 0);
+    pmi_client_destroy(c);
+    wait(NULL);
+}
+END_TEST
+
+START_TEST(spawn)
+{
+    static const char *const args[] = {"-a", "b c", NULL}, *const info[] = {"host", "x", "wd", "/"};
+    static const char *const many[] = {"key", "value"};
+    struct pmi_client_command cmds[] = {{"prog", args, 2, 2, info}, {"other", NULL, 1, 0, NULL}};
+    struct pmi_client *c;
+    errmsg_t e;
+
+    c = pmi_client_create_singleton(&e);
+    ck_assert_int_eq(pmi_client_spawn(c, cmds, 2, many, 1, &e), -1);
+    ck_assert_int_eq(errno, EREMOTEIO);
+    ck_assert_ptr_nonnull(strstr(e.text, "spawn_is_not_supported"));
+    ck_assert_int_eq(pmi_client_spawn(c, cmds, 0, NULL, 0, &e), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    cmds[0].program = "a\nb";
+    ck_assert_int_eq(pmi_client_spawn(c, cmds, 1, NULL, 0, &e), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    /* It lives on. */
+    ck_assert_int_eq(pmi_client_barrier(c, &e), 0);
+    ck_assert_int_eq(pmi_client_finalize(c, &e), 0);
+    pmi_client_destroy(c);
+}
+END_TEST
+
 START_TEST(environment)
 {
     static const char *const bad[][3] = {
@@ -192,5 +282,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("pmi_client", scripted, bad_servers, singleton, environment);
+    RUN_SUITE("pmi_client", scripted, bad_servers, singleton, long_values, segments, spawn,
+              environment);
 }

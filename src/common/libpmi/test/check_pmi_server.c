@@ -269,6 +269,63 @@ START_TEST(refused)
 }
 END_TEST
 
+#define BLOCK "mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=1\nspawnssofar=1\n"
+#define NO_SPAWN "cmd=spawn_result rc=-1 msg=spawn_is_not_supported;_submit_another_job\n"
+
+START_TEST(spawns)
+{
+    static const char *const bad[] = {
+        "mcmd=spawn\nendcmd\n",
+        "mcmd=spawn nprocs=1\n",
+        "mcmd=spawn\nnprocs=0\n",
+        "mcmd=spawn\nnprocs=1\nnprocs=1\n",
+        "mcmd=spawn\nexecname=\n",
+        "mcmd=spawn\nspawnssofar=2\n",
+        "mcmd=spawn\ntotspawns=0\n",
+        "mcmd=spawn\nnprocs=4194305\n",
+        BLOCK "endcmd \n",
+        BLOCK "cmd=spawn\n",
+        BLOCK "arg1=a\nendcmd\n",
+        BLOCK "arg1=a\nargcnt=2\nendcmd\n",
+        BLOCK "arg2=a\n",
+        BLOCK "arg01=a\n",
+        BLOCK "info_key_0=k\ninfo_num=1\nendcmd\n",
+        BLOCK "info_val_0=k\n",
+        BLOCK "info_key_1=k\n",
+        BLOCK "preput_num=1\nendcmd\n",
+        BLOCK "preput_key_0=a b\n",
+        BLOCK "colour=red\n",
+        "mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=2\nspawnssofar=1\nendcmd\ncmd=get_appnum\n",
+        "mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=2\nspawnssofar=1\nendcmd\n" BLOCK,
+        "mcmd=spawn\nnprocs=4194304\nexecname=a\ntotspawns=2\nspawnssofar=1\nendcmd\n" BLOCK,
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        start();
+        init_all();
+        ck_assert_msg(say(0, bad[i]) == -1, "%zu was taken: %s", i, bad[i]);
+        ck_assert_int_eq(errno, EPROTO);
+        ck_assert_int_eq(w.errors, 1);
+        pmi_server_destroy(w.server);
+    }
+    start();
+    talk(0, BLOCK "endcmd\n",
+         "cmd=spawn_result rc=-1 msg=spawn_is_not_possible_before_init_or_after_finalize\n");
+    init_all();
+    talk(0,
+         BLOCK "arg1=x y\narg2=\nargcnt=2\npreput_num=1\npreput_key_0=k\npreput_val_0=v w\n"
+               "info_num=2\ninfo_key_0=a\ninfo_val_0=\ninfo_key_1=b\ninfo_val_1=c\nendcmd\n",
+         NO_SPAWN);
+    talk(0, BLOCK "endcmd\n", NO_SPAWN);
+    talk(0, "cmd=spawn\n", NO_SPAWN);
+    talk(0, "cmd=get_appnum\n", "cmd=appnum appnum=2\n");
+    talk(1, "mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=2\nspawnssofar=1\nendcmd\n", "");
+    talk(1, "cmd=abort exitcode=3\n", "");
+    ck_assert_int_eq(w.errors, 0);
+    pmi_server_destroy(w.server);
+}
+END_TEST
+
 START_TEST(lost)
 {
     static char big[PMI_WIRE_LINE_MAX + 100];
@@ -385,6 +442,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("pmi_server", dialog, chunks, port_dialog, refused, lost, aborts, barrier_fails,
-              names, params);
+    RUN_SUITE("pmi_server", dialog, chunks, port_dialog, refused, spawns, lost, aborts,
+              barrier_fails, names, params);
 }
