@@ -57,7 +57,13 @@ static void free_rows(struct toprow *rows, char **addresses, size_t n)
 
 static void copy_text(char *dst, size_t size, const char *src)
 {
-    snprintf(dst, size, "%s", src ? src : "");
+    size_t len = src ? strlen(src) : 0;
+
+    if (len >= size)
+        len = size - 1;
+    if (len)
+        memcpy(dst, src, len);
+    dst[len] = '\0';
 }
 
 static int add_row(topdata_t *d, const struct job_info *info)

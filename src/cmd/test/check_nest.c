@@ -1,4 +1,5 @@
-/* check_nest.c - directives of batch scripts, addresses of sessions, frames of terminals. */
+/* check_nest.c - directives of batch scripts, addresses of sessions, frames of terminals, the screen
+ * of flux top. */
 #include "config.h"
 #include <check.h>
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include "src/cmd/batchscript.h"
 #include "src/cmd/nesturi.h"
 #include "src/cmd/ptyframe.h"
+#include "src/cmd/topview.h"
 
 /* Expect the directives `want` as "LINE:TEXT|LINE:TEXT", "!" in front of late ones. */
 static void expect(const char *script, const char *want)
@@ -161,6 +163,94 @@ START_TEST(frames)
 }
 END_TEST
 
+START_TEST(times)
+{
+    char buf[16];
+
+    ck_assert_str_eq(topview_time(0, buf, sizeof(buf)), "0:00");
+    ck_assert_str_eq(topview_time(-5, buf, sizeof(buf)), "0:00");
+    ck_assert_str_eq(topview_time(59.9, buf, sizeof(buf)), "0:59");
+    ck_assert_str_eq(topview_time(3599, buf, sizeof(buf)), "59:59");
+    ck_assert_str_eq(topview_time(3661, buf, sizeof(buf)), "1:01:01");
+    ck_assert_str_eq(topview_time(100 * 3600, buf, sizeof(buf)), "4d04h");
+}
+END_TEST
+
+static struct topline screen_lines[100];
+
+/* The line that has `text` in it, or -1. */
+static int find(size_t n, const char *text)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strstr(screen_lines[i].text, text))
+            return (int)i;
+    }
+    return -1;
+}
+
+START_TEST(screen)
+{
+    struct toprow rows[30] = {0};
+    struct topmodel m = {.size = 4,
+                         .known = true,
+                         .accepting = true,
+                         .scheduling = true,
+                         .nodes_total = 4,
+                         .nodes_used = 2,
+                         .cores_total = 64,
+                         .cores_used = 3,
+                         .run = 2,
+                         .sched = 28,
+                         .inactive = 7,
+                         .rows = rows,
+                         .nrows = 30,
+                         .now = 1e9};
+    size_t n;
+
+    for (size_t i = 0; i < 30; i++) {
+        rows[i].id = i + 100;
+        snprintf(rows[i].name, sizeof(rows[i].name), "job%zu", i);
+        strcpy(rows[i].state, i < 2 ? "RUN" : "SCHED");
+        rows[i].t_run = i < 2 ? 1e9 - 65 : 0;
+    }
+    rows[0].session = true;
+    rows[1].expiration = 1e9 + 3600;
+    strcpy(rows[2].name, "bad\033[2Jname");
+    strcpy(rows[2].why, "no nodes");
+    n = topview_render(&m, screen_lines, 12, 80);
+    ck_assert_uint_eq(n, 12);
+    ck_assert_int_eq(find(n, "session, 4 brokers, level 0"), 0);
+    ck_assert(strstr(screen_lines[1].text, "2 of 4 used"));
+    ck_assert(strstr(screen_lines[2].text, "3 of 64 used"));
+    ck_assert(strstr(screen_lines[3].text, "2 running, 28 pending, 7 ended"));
+    ck_assert_int_eq(find(n, "100 > RUN"), 6);
+    ck_assert_int_eq(screen_lines[6].style, TOP_SELECTED);
+    ck_assert(strstr(screen_lines[7].text, "1:05   1:00:00  job1"));
+    ck_assert(strstr(screen_lines[8].text, "bad?[2Jname: no nodes"));
+    ck_assert(strstr(screen_lines[11].text, "q quit"));
+    /* The selected row is always there. */
+    m.selected = 29;
+    n = topview_render(&m, screen_lines, 12, 80);
+    ck_assert_int_eq(find(n, "129"), 10);
+    ck_assert_int_eq(screen_lines[10].style, TOP_SELECTED);
+    /* Any size. */
+    for (size_t r = 0; r < 40; r++) {
+        for (size_t c = 0; c < 600; c += 7) {
+            n = topview_render(&m, screen_lines, r, c);
+            ck_assert_uint_le(n, r ? r : 1);
+            for (size_t i = 0; i < n; i++)
+                ck_assert_uint_le(strlen(screen_lines[i].text), c ? c : 1);
+        }
+    }
+    /* Nothing is known. */
+    memset(&m, 0, sizeof(m));
+    strcpy(m.message, "no service");
+    n = topview_render(&m, screen_lines, 24, 80);
+    ck_assert_int_eq(find(n, "no service"), (int)n - 1);
+    ck_assert_int_eq(screen_lines[n - 1].style, TOP_ERROR);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("nest");
@@ -174,6 +264,8 @@ int main(void)
     tcase_add_test(tc, addresses);
     tcase_add_test(tc, paths);
     tcase_add_test(tc, frames);
+    tcase_add_test(tc, times);
+    tcase_add_test(tc, screen);
     suite_add_tcase(s, tc);
     sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);
