@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "libutil/le.h"
-#include "pmixd_box.h"
+#include "pmixd_wire.h"
 
 /* --- asking --- */
 

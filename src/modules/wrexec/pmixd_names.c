@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libutil/strutil.h"
 #include "names_proto.h"
+#include "pmixd_wire.h"
 
 struct names_call;
 
@@ -75,67 +75,41 @@ static pmix_status_t status_of(int errnum)
 
 static char *to_text(const pmix_proc_t *proc, const pmix_value_t *value)
 {
-    static const char digits[] = "0123456789abcdef";
     pmix_data_buffer_t buf;
     pmix_byte_object_t bo = {NULL, 0};
     char *text = NULL;
-    size_t head;
 
     PMIX_DATA_BUFFER_CONSTRUCT(&buf);
     if (PMIx_Data_pack(NULL, &buf, (void *)value, 1, PMIX_VALUE) == PMIX_SUCCESS &&
-        PMIx_Data_unload(&buf, &bo) == PMIX_SUCCESS &&
-        (text = malloc(PMIX_MAX_NSLEN + 16 + 2 * bo.size + 1))) {
-        head = (size_t)sprintf(text, "%s %u ", proc->nspace, proc->rank);
-        for (size_t i = 0; i < bo.size; i++) {
-            text[head + 2 * i] = digits[(uint8_t)bo.bytes[i] >> 4];
-            text[head + 2 * i + 1] = digits[bo.bytes[i] & 15];
-        }
-        text[head + 2 * bo.size] = '\0';
+        PMIx_Data_unload(&buf, &bo) == PMIX_SUCCESS) {
+        struct published p = {proc->nspace, strlen(proc->nspace), proc->rank, (uint8_t *)bo.bytes,
+                              bo.size};
+
+        text = published_format(&p);
     }
     free(bo.bytes);
     PMIX_DATA_BUFFER_DESTRUCT(&buf);
     return text;
 }
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Bytes of an even number of digits, malloc'd. */
-static char *unhex(const char *p, size_t *len)
-{
-    size_t n = strlen(p);
-    char *out = n % 2 ? NULL : malloc(n / 2 + 1);
-
-    for (size_t i = 0; out && i < n; i += 2) {
-        int a = hex(p[i]), b = hex(p[i + 1]);
-
-        if (a < 0 || b < 0) {
-            free(out);
-            return NULL;
-        }
-        out[i / 2] = (char)(a << 4 | b);
-    }
-    *len = n / 2;
-    return out;
-}
-
 static int from_text(const char *text, pmix_pdata_t *out)
 {
-    const char *sp = strchr(text, ' '), *end = sp ? strchr(sp + 1, ' ') : NULL;
     pmix_data_buffer_t buf;
-    pmix_byte_object_t bo = {NULL, 0};
-    char rank[16] = "";
+    pmix_byte_object_t bo;
+    struct published p;
     int32_t one = 1;
     int rc = -1;
 
-    if (!end || (size_t)(sp - text) > PMIX_MAX_NSLEN || (size_t)(end - sp - 1) >= sizeof(rank))
+    if (published_parse(text, &p) < 0)
         return -1;
-    memcpy(out->proc.nspace, text, (size_t)(sp - text));
-    memcpy(rank, sp + 1, (size_t)(end - sp - 1));
-    if (str2u32(rank, &out->proc.rank) < 0 || !(bo.bytes = unhex(end + 1, &bo.size)))
+    if (p.nspace_len > PMIX_MAX_NSLEN) {
+        free(p.value);
         return -1;
+    }
+    memcpy(out->proc.nspace, p.nspace, p.nspace_len);
+    out->proc.rank = p.rank;
+    bo.bytes = (char *)p.value; /* goes to the buffer */
+    bo.size = p.len;
     PMIX_DATA_BUFFER_CONSTRUCT(&buf);
     if (PMIx_Data_load(&buf, &bo) == PMIX_SUCCESS &&
         PMIx_Data_unpack(NULL, &buf, &out->value, &one, PMIX_VALUE) == PMIX_SUCCESS)

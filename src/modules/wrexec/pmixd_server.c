@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "libjob/job_wire.h"
-#include "libutil/le.h"
+#include "pmixd_wire.h"
 
 /* --- clients --- */
 
@@ -150,41 +150,28 @@ static void release_infos(void *arg)
     free(array);
 }
 
-/* Contributions to a group, each u64 context id (0: not the one who gives it), u32 length, bytes.
- */
-#define GROUP_HEAD 12
-
-static int group_parse(const uint8_t *p, size_t left, uint64_t *context, buf_t *endpoints)
-{
-    while (left > 0) {
-        uint32_t len;
-
-        if (left < GROUP_HEAD || (len = le_get32(p + 8)) > left - GROUP_HEAD)
-            return -1;
-        if (le_get64(p))
-            *context = le_get64(p);
-        if (buf_append(endpoints, p + GROUP_HEAD, len) < 0)
-            return -1;
-        p += GROUP_HEAD + len;
-        left -= GROUP_HEAD + len;
-    }
-    return 0;
-}
-
 static void group_answer(struct join_call *c, const void *data, size_t len)
 {
     buf_t *endpoints = buf_create(0);
     pmix_data_array_t *array = calloc(1, sizeof(*array));
     void *list = PMIx_Info_list_start();
+    struct group_part part;
     pmix_byte_object_t bo;
-    uint64_t context = 0;
     pmix_status_t rc;
-    size_t id;
+    size_t id = 0;
+    int more = 0;
 
-    if (!endpoints || !array || !list || group_parse(data, len, &context, endpoints) < 0)
+    if (!endpoints || !array || !list)
         goto fail;
-    id = context;
-    if (context)
+    while ((more = group_part_next(&data, &len, &part)) == 1) {
+        if (part.context)
+            id = part.context;
+        if (buf_append(endpoints, part.data, part.len) < 0)
+            goto fail;
+    }
+    if (more < 0)
+        goto fail;
+    if (id)
         PMIx_Info_list_add(list, PMIX_GROUP_CONTEXT_ID, &id, PMIX_SIZE);
     if (buf_len(endpoints) > 0) {
         bo.bytes = (char *)buf_data(endpoints);
@@ -250,8 +237,7 @@ static void group_head(struct pmixd *pd, struct join_call *c, const idset_t *nod
 
     if (c->context && idset_first(nodes) == pd->node)
         id = pd->node + (uint64_t)pd->nnodes * ++pd->contexts;
-    le_put64(c->data, id);
-    le_put32(c->data + 8, (uint32_t)(c->len - GROUP_HEAD));
+    group_part_head(c->data, id, (uint32_t)(c->len - GROUP_HEAD));
 }
 
 static void join_run(struct pmixd *pd, struct call *call)

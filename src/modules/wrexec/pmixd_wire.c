@@ -1,0 +1,113 @@
+/* What the PMIx servers of a job say to each other: see pmixd_wire.h. */
+#include "pmixd_wire.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/le.h"
+#include "libutil/strutil.h"
+
+static int fail(int errnum)
+{
+    errno = errnum;
+    return -1;
+}
+
+/* A number that ends at `end`. */
+static int number(const char *p, const char *end, uint32_t *out)
+{
+    char text[16];
+
+    if ((size_t)(end - p) >= sizeof(text))
+        return -1;
+    memcpy(text, p, (size_t)(end - p));
+    text[end - p] = '\0';
+    return str2u32(text, out);
+}
+
+int box_name_parse(const char *name, struct box_name *out)
+{
+    const char *dash;
+
+    *out = (struct box_name){0};
+    if (str_starts(name, "r-")) {
+        out->answer = true;
+        if (str2u64(name + 2, &out->num) == 0)
+            return 0;
+    } else if (str_starts(name, "q-") && (dash = strchr(name + 2, '-')) != NULL) {
+        if (number(name + 2, dash, &out->node) == 0 && str2u64(dash + 1, &out->num) == 0)
+            return 0;
+    }
+    return fail(EPROTO);
+}
+
+char *published_format(const struct published *p)
+{
+    static const char digits[] = "0123456789abcdef";
+    char *text = malloc(p->nspace_len + 16 + 2 * p->len);
+    size_t at;
+
+    if (!text)
+        return NULL;
+    memcpy(text, p->nspace, p->nspace_len);
+    at = p->nspace_len + (size_t)sprintf(text + p->nspace_len, " %u ", p->rank);
+    for (size_t i = 0; i < p->len; i++) {
+        text[at++] = digits[p->value[i] >> 4];
+        text[at++] = digits[p->value[i] & 15];
+    }
+    text[at] = '\0';
+    return text;
+}
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int published_parse(const char *text, struct published *p)
+{
+    const char *sp = strchr(text, ' '), *end = sp ? strchr(sp + 1, ' ') : NULL;
+    size_t n = end ? strlen(end + 1) : 0;
+
+    if (!end || sp == text || n % 2 || number(sp + 1, end, &p->rank) < 0)
+        return fail(EPROTO);
+    p->nspace = text;
+    p->nspace_len = (size_t)(sp - text);
+    p->len = n / 2;
+    if (!(p->value = malloc(p->len + 1)))
+        return fail(ENOMEM);
+    for (size_t i = 0; i < p->len; i++) {
+        int a = digit(end[1 + 2 * i]), b = digit(end[2 + 2 * i]);
+
+        if (a < 0 || b < 0) {
+            free(p->value);
+            p->value = NULL;
+            return fail(EPROTO);
+        }
+        p->value[i] = (uint8_t)(a << 4 | b);
+    }
+    return 0;
+}
+
+void group_part_head(void *dst, uint64_t context, uint32_t len)
+{
+    le_put64(dst, context);
+    le_put32((uint8_t *)dst + 8, len);
+}
+
+int group_part_next(const void **p, size_t *left, struct group_part *part)
+{
+    const uint8_t *at = *p;
+
+    if (*left == 0)
+        return 0;
+    if (*left < GROUP_HEAD || (part->len = le_get32(at + 8)) > *left - GROUP_HEAD)
+        return fail(EPROTO);
+    part->context = le_get64(at);
+    part->data = at + GROUP_HEAD;
+    *p = part->data + part->len;
+    *left -= GROUP_HEAD + part->len;
+    return 1;
+}
