@@ -257,6 +257,11 @@ int cmd_option(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, 
     return key;
 }
 
+void cmd_option_restart(struct cmd *c)
+{
+    c->priv->in_options = false;
+}
+
 int cmd_option_exit(int key)
 {
     return key == KEY_HELP ? CMD_OK : CMD_USAGE;

@@ -94,6 +94,8 @@ struct cmd_usage {
 /* The next option: its key with *val set (NULL without argument), 0 when there is none left, < 0
  * when the command is to return cmd_option_exit(): help was printed, or a sentence. */
 int cmd_option(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, const char **val);
+/* Let the next cmd_option() begin with its arguments, when a loop over others was left early. */
+void cmd_option_restart(struct cmd *c);
 int cmd_option_exit(int key);
 /* Print "flux NAME: sentence; try 'flux NAME --help'" and return CMD_USAGE. */
 int cmd_usage_error(struct cmd *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -27,7 +27,6 @@
 #include "libidset/hostlist.h"
 #include "libutil/size.h"
 #include "libutil/strutil.h"
-#include "runclient.h"
 
 extern char **environ;
 
@@ -251,9 +250,27 @@ static int take_hold(jobopts_t *jo, const char *what, const char *val, void *dst
     return 0;
 }
 
+/* NAME=VALUE sets, -NAME removes, NAME is as here. */
 static int take_env(jobopts_t *jo, const char *what, const char *val, void *dst)
 {
-    return runclient_env(jo->c, jo->env, val);
+    const char *eq = strchr(val, '=');
+    char *name;
+    int rc = 0;
+
+    if (val[0] == '-' && val[1] && !eq) {
+        strvec_unsetenv(jo->env, val + 1);
+    } else if (eq) {
+        name = strndup(val, (size_t)(eq - val));
+        rc = name ? strvec_setenv(jo->env, name, eq + 1) : -1;
+        free(name);
+    } else if (!*val) {
+        rc = -1;
+    } else if (getenv(val)) {
+        rc = strvec_setenv(jo->env, val, getenv(val));
+    }
+    if (rc < 0)
+        cmd_usage_error(jo->c, "%s: '%s' is not NAME=VALUE, NAME or -NAME", what, val);
+    return rc;
 }
 
 static int take_ranks(jobopts_t *jo, const char *what, const char *val, void *dst)

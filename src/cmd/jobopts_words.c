@@ -57,6 +57,7 @@ static int take_words(jobopts_t *jo, const struct cmd_usage *usage, strvec_t *wo
     const char *val;
     int key, rc;
 
+    cmd_option_restart(jo->c);
     while ((key = cmd_option(jo->c, usage, argc, strvec_argv(words), &val)) > 0) {
         if ((rc = jobopts_option(jo, key, val)) == 0)
             rc = own ? own(arg, key, val) : 0;

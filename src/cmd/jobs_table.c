@@ -566,11 +566,10 @@ static void line_text(struct line *l, const char *s, unsigned max, const char *c
     unsigned n = 0;
     const char *p = s;
 
-    if (!*s)
+    if (!*s || (l->width && l->at + l->blanks >= l->width))
         return;
     for (; l->blanks > 0; l->blanks--, l->at++) {
-        if (!l->width || l->at < l->width)
-            fputc(' ', l->f);
+        fputc(' ', l->f);
     }
     while (*p) { /* up to the first letter that does not fit */
         if (((unsigned char)*p & 0xc0) != 0x80) {

@@ -106,10 +106,9 @@ static ssize_t write_some(outsink_t *s, const char *p, size_t len)
     return (ssize_t)done;
 }
 
-static void sink_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+void outsink_flush(outsink_t *s)
 {
-    outsink_t *s = arg;
-    ssize_t n = write_some(s, buf_data(s->buf), buf_len(s->buf));
+    ssize_t n = s->fd < 0 ? 0 : write_some(s, buf_data(s->buf), buf_len(s->buf));
 
     if (n < 0) {
         sink_failed(s, errno);
@@ -119,6 +118,11 @@ static void sink_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     if (buf_len(s->buf) == 0)
         flux_watcher_stop(s->w);
     s->cb.drained(s->cb.arg);
+}
+
+static void sink_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    outsink_flush(arg);
 }
 
 void outsink_write(outsink_t *s, const void *data, size_t len)

@@ -27,6 +27,8 @@ struct outsink_cb {
 outsink_t *outsink_create(flux_reactor_t *r, int fd, const struct outsink_cb *cb);
 void outsink_destroy(outsink_t *s); /* NULL-safe, keeps errno */
 void outsink_write(outsink_t *s, const void *data, size_t len);
+/* Write what waits as far as there is room now; the reactor does so by itself. */
+void outsink_flush(outsink_t *s);
 /* Bytes that wait for room. */
 size_t outsink_waiting(const outsink_t *s);
 
