@@ -296,6 +296,13 @@ static void jobs_cb(flux_future_t *f, void *arg)
         take_raise(jm, json_array_get(m.raise, i));
     for (size_t i = 0; i < json_array_size(m.ended); i++)
         take_ended(jm, json_array_get(m.ended, i));
+    if (jm->exec.attached && m.running) {
+        /* Another instance has taken the stream over, and may not have got what was launched last:
+         * what it says to a request that comes after that counts. */
+        flux_future_destroy(f);
+        attach(jm);
+        return;
+    }
     if (!jm->exec.attached) {
         settle(jm, m.running);
         jm->exec.attached = true;
@@ -308,6 +315,7 @@ static void attach(struct jm *jm)
 {
     struct jm_exec *x = &jm->exec;
 
+    x->attached = false;
     LIST_FOREACH(it, &jm->jobs)
     {
         struct jm_job *j = list_entry(it, struct jm_job, node);

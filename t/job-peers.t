@@ -1,0 +1,94 @@
+#!/bin/bash
+# The job service beside stand-ins of its peers: what crosses, what gets lost, what comes too late.
+# shellcheck disable=SC2154 # set by run, ok, submit
+. "$(dirname "$0")/lib.sh"
+need_flux start submit wreck
+# shellcheck source=t/jobs/lib.sh
+. "$(dirname "$0")/jobs/lib.sh"
+PEERS=$BUILDDIR/t/job
+[ -e "$PEERS/sched.la" ] || skip_all "the stand-ins have not been built"
+hold 1 --set modules=log,hb,barrier,kvs
+
+peers() {
+    local name
+    for name in "$@"; do
+        "$FLUX" module load "$PEERS/.libs/$name.so" || bail "no stand-in for $name"
+    done
+}
+# Number FIELD of what a service says about itself.
+number() {
+    "$FLUX" module stats "$1" | awk -v name="$2" '$2 == name { print $3 }'
+}
+is_state() {
+    [ "$("$FLUX" kvs get "job.$1.eventlog" | grep -c "\"name\":\"$2\"")" -gt 0 ]
+}
+
+# A job service that is alone waits for the others.
+"$FLUX" module load job || bail "no job service"
+peers resrc
+submit 0 0 0
+is "$id" 1 "a job is accepted while there is neither scheduler nor launcher"
+peers sched wrexec
+ok "... and runs when they are there" "$FLUX" wreck wait 1
+expect 1 completed 0
+
+submit run 0 7
+exits 7 "the exit code of a job" "$FLUX" wreck wait "$id"
+expect "$id" failed 7
+
+# What crosses.
+"$FLUX" queue stop
+submit run 0 0
+"$FLUX" queue start
+exits 0 "a queue that was stopped and started" "$FLUX" wreck wait "$id"
+
+# More than there are cores.
+submit --cc=1-300 run 0 0
+ok "300 jobs on 4 cores" "$FLUX" wreck wait "${ids//$'\n'/,}"
+is "$(number sched wrong)" 0 "... and the scheduler was told nothing wrong"
+
+# Signals.
+submit run 60 0
+wait_until 10 is_state "$id" start
+ok "cancel a job that runs" "$FLUX" cancel "$id"
+exits 143 "... which ends by SIGTERM" "$FLUX" wreck wait "$id"
+expect "$id" canceled -
+submit --grace=0.2s run 60 0 deaf
+wait_until 10 is_state "$id" start
+ok "cancel a job that is deaf" "$FLUX" cancel "$id"
+exits 137 "... which ends by SIGKILL after its grace" "$FLUX" wreck wait "$id"
+expect "$id" canceled -
+submit -t 0.2s --grace=0.1s run 60 0 deaf
+run "$FLUX" wreck wait "$id"
+is "$status" 124 "the end of a time limit"
+expect "$id" timeout -
+
+# Beginning anew.
+submit --cc=1-12 run 0.6 0
+"$FLUX" module reload sched
+ok "the scheduler is reloaded while jobs run and wait" "$FLUX" wreck wait "${ids//$'\n'/,}"
+is "$(number sched wrong)" 0 "... and nothing wrong was told to the new one"
+submit --cc=1-12 run 0.6 0
+sleep 0.2
+"$FLUX" module reload --force job
+ok "the job service is reloaded while jobs run and wait" "$FLUX" wreck wait "${ids//$'\n'/,}"
+is "$(number wrexec twice)" 0 "... and no job was launched twice"
+is "$(number sched wrong)" 0 "... and nothing wrong was told to the scheduler"
+for one in $ids; do
+    expect "$one" completed 0
+done
+submit --cc=1-8 run 60 0
+wait_until 10 is_state "${ids%%$'\n'*}" start
+"$FLUX" module reload wrexec
+run "$FLUX" wreck wait "${ids%%$'\n'*}"
+is "$status" 137 "the launcher is reloaded: what ran is dead"
+"$FLUX" cancel "${ids//$'\n'/,}"
+"$FLUX" wreck wait "${ids//$'\n'/,}"
+is "$(number wrexec twice)" 0 "... and no job was launched twice"
+
+wait_until 10 test "$(number sched running)" -eq 0
+is "$(number sched wrong)" 0 "the scheduler was told nothing wrong"
+jobs_proved "the event logs prove it"
+release
+is "$status" 0 "the session ends"
+finish
