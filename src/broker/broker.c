@@ -54,8 +54,8 @@ static const struct {
     const char *name;
     bool root_only;
 } default_modules[] = {
-    {"log", false},     {"hb", true},   {"nest", true},
-    {"barrier", false}, {"kvs", false}, {"wrexec", false},
+    {"log", false}, {"hb", true},      {"nest", true},  {"barrier", false},
+    {"kvs", false}, {"resrc", false}, {"wrexec", false}, {"sched", true},
 };
 
 struct broker {

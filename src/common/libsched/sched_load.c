@@ -1,0 +1,163 @@
+/* sched_load.c - find a policy by its name, and load what it is in.
+ *
+ * Failure: one sentence that says which file, and what is wrong with it.  Nothing stays loaded.
+ */
+#include "config.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libutil/strutil.h"
+#include "sched.h"
+#include "sched_load.h"
+#include "sched_lua.h"
+
+struct sched_loaded {
+    char *spec;
+    char *name; /* the spec without its argument */
+    char *file;
+    char *arg;
+    void *dso;
+    sched_lua_t *lua;
+    const struct sched_policy *policy;
+};
+
+void sched_unload(sched_loaded_t *l)
+{
+    int saved = errno;
+
+    if (l) {
+        sched_lua_destroy(l->lua);
+        if (l->dso)
+            dlclose(l->dso);
+        free(l->spec);
+        free(l->name);
+        free(l->file);
+        free(l->arg);
+        free(l);
+    }
+    errno = saved;
+}
+
+/* A ':' behind the last '/' begins the argument. */
+static int split(sched_loaded_t *l)
+{
+    const char *base = strrchr(l->spec, '/');
+    const char *colon = strchr(base ? base : l->spec, ':');
+
+    l->name = colon ? strndup(l->spec, (size_t)(colon - l->spec)) : strdup(l->spec);
+    if (!l->name || (colon && !(l->arg = strdup(colon + 1)))) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return 0;
+}
+
+/* DIR/PREFIX NAME SUFFIX, if it can be read. */
+static char *in_dir(const char *dir, size_t len, const char *prefix, const char *name,
+                    const char *suffix)
+{
+    char *path = NULL;
+
+    if (len == 0 || asprintf(&path, "%.*s/%s%s%s", (int)len, dir, prefix, name, suffix) < 0)
+        return NULL;
+    if (access(path, R_OK) == 0)
+        return path;
+    free(path);
+    return NULL;
+}
+
+static char *look_for(const char *name, const char *dirs,
+                      char *(*modules)(const char *, errmsg_t *))
+{
+    char *path = NULL;
+    char *module;
+
+    for (const char *d = dirs ? dirs : ""; *d && !path;) {
+        size_t len = strcspn(d, ":");
+
+        if (!(path = in_dir(d, len, "policy-", name, ".so")))
+            path = in_dir(d, len, "", name, ".lua");
+        d += len + (d[len] == ':');
+    }
+    if (!path && modules && asprintf(&module, "policy-%s", name) >= 0) {
+        path = modules(module, NULL);
+        free(module);
+    }
+    return path;
+}
+
+static int load_object(sched_loaded_t *l, errmsg_t *err)
+{
+    if (!(l->dso = dlopen(l->file, RTLD_NOW | RTLD_LOCAL)))
+        return errmsg_fail(err, EINVAL, "policy %s cannot be loaded: %s", l->name, dlerror());
+    l->policy = dlsym(l->dso, "sched_policy");
+    if (!l->policy)
+        return errmsg_fail(err, EINVAL, "%s is no policy: it does not export sched_policy",
+                           l->file);
+    if (l->policy->abi != SCHED_PLUGIN_ABI || !l->policy->name)
+        return errmsg_fail(err, EINVAL,
+                           "%s was built for version %d of the interface of policies, not %d",
+                           l->file, l->policy->abi, SCHED_PLUGIN_ABI);
+    return 0;
+}
+
+static int load(sched_loaded_t *l, const char *dirs, char *(*modules)(const char *, errmsg_t *),
+                errmsg_t *err)
+{
+    bool path = strchr(l->name, '/') != NULL;
+
+    if (!path && (l->policy = sched_builtin(l->name)))
+        return 0;
+    l->file = path ? strdup(l->name) : look_for(l->name, dirs, modules);
+    if (!l->file)
+        return errmsg_fail(err, ENOENT,
+                           "no policy %.60s: it is not built in, and policy-%.60s.so is neither in "
+                           "sched.plugin-path nor with the modules",
+                           l->name, l->name);
+    if (access(l->file, R_OK) < 0)
+        return errmsg_fail(err, ENOENT, "policy %s cannot be read: %s", l->file, strerror(errno));
+    if (!str_ends(l->file, ".lua"))
+        return load_object(l, err);
+    if (!(l->lua = sched_lua_load(l->file, err)))
+        return -1;
+    l->policy = sched_lua_policy(l->lua);
+    /* A table of Lua finds its file by its argument. */
+    free(l->arg);
+    return (l->arg = strdup(l->file)) ? 0 : errmsg_fail(err, ENOMEM, "out of memory");
+}
+
+sched_loaded_t *sched_load(const char *spec, const char *dirs,
+                           char *(*modules)(const char *name, errmsg_t *err), errmsg_t *err)
+{
+    sched_loaded_t *l = calloc(1, sizeof(*l));
+
+    if (!l || !(l->spec = strdup(spec)) || split(l) < 0) {
+        sched_unload(l);
+        errmsg_fail(err, ENOMEM, "out of memory for policy %s", spec);
+        return NULL;
+    }
+    if (load(l, dirs, modules, err) < 0) {
+        sched_unload(l);
+        return NULL;
+    }
+    return l;
+}
+
+const struct sched_policy *sched_loaded_policy(const sched_loaded_t *l)
+{
+    return l->policy;
+}
+
+const char *sched_loaded_arg(const sched_loaded_t *l)
+{
+    return l->arg;
+}
+
+const char *sched_loaded_spec(const sched_loaded_t *l)
+{
+    return l->spec;
+}

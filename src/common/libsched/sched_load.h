@@ -1,0 +1,29 @@
+/* Policies by name: built-in ones, shared objects, and Lua files.
+ *
+ *    easy, conservative:64, first-fit...   built-in, with an argument after ':'
+ *    NAME[:ARG]                            policy-NAME.so or NAME.lua in one of the directories
+ *    /path/to/file.so[:ARG], dir/file.lua  that file
+ *
+ * Thread rules: one thread per object; a shared object is the same for all.
+ */
+#ifndef SCHED_LOAD_H
+#define SCHED_LOAD_H
+
+#include "libutil/errmsg.h"
+#include "sched_plugin.h"
+
+typedef struct sched_loaded sched_loaded_t;
+
+/* `dirs`: directories with ':' between them, or NULL; modules: a function that finds a shared object
+ * by its name where modules are (malloc'd path, or NULL), or NULL.  The result has to live as long as
+ * the policy is in use.  NULL with ENOENT (which, and where it was looked for), EINVAL (it is no
+ * policy, and why) or ENOMEM and a sentence. */
+sched_loaded_t *sched_load(const char *spec, const char *dirs,
+                           char *(*modules)(const char *name, errmsg_t *err), errmsg_t *err);
+void sched_unload(sched_loaded_t *l); /* NULL-safe, keeps errno */
+
+const struct sched_policy *sched_loaded_policy(const sched_loaded_t *l);
+const char *sched_loaded_arg(const sched_loaded_t *l); /* NULL: none */
+const char *sched_loaded_spec(const sched_loaded_t *l);
+
+#endif

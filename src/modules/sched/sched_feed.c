@@ -1,0 +1,437 @@
+/* sched_feed.c - what the job module tells, and is told (libsched/sched_wire.h).
+ *
+ *    attach     what a feed does
+ *    none       is answered with ENOTCONN
+ *    generation of another one: answered, ignored; of this one: taken in
+ *
+ * Invariants:
+ *  1. A feed is taken in as a whole, or not at all.
+ *  2. There is one job module; one that attaches takes the place of another.
+ *
+ * Failure: when memory is out while a feed is taken in, or an answer cannot be made, scheduler and
+ * job module would disagree: then it begins anew, under another generation.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/proto_cancel.h"
+#include "sched_module.h"
+
+#define ESTIMATES_MAX 1000
+#define ESTIMATE_AFTER 1. /* seconds between two of them */
+
+/* --- attaching --- */
+
+static bool same_sender(const flux_msg_t *a, const flux_msg_t *b)
+{
+    char x[FLUX_SENDER_MAX];
+    char y[FLUX_SENDER_MAX];
+
+    return strcmp(flux_msg_sender(a, x, sizeof(x)), flux_msg_sender(b, y, sizeof(y))) == 0;
+}
+
+void feed_clear(struct ctx *ctx)
+{
+    flux_msg_destroy(ctx->attach);
+    ctx->attach = NULL;
+    ctx->enabled = false;
+    if (ctx->broken) {
+        /* A text that has failed stays so: others take their places. */
+        strbuf_destroy(ctx->alloc);
+        strbuf_destroy(ctx->deny);
+        ctx->alloc = strbuf_create(0);
+        ctx->deny = strbuf_create(0);
+        ctx->broken = !ctx->alloc || !ctx->deny;
+    } else {
+        strbuf_trunc(ctx->alloc, 0);
+        strbuf_trunc(ctx->deny, 0);
+    }
+    ctx->ntold = 0;
+    sched_clear(ctx->s);
+    sched_enable(ctx->s, false);
+    flux_watcher_stop(ctx->estimate_timer);
+}
+
+/* Numbers of generations differ from those of an instance before this one. */
+static void say_attached(struct ctx *ctx)
+{
+    struct sched_answer out = {0};
+    char *json;
+
+    ctx->generation = flux_random(ctx->h) >> 12 | 1;
+    out.attached = ctx->generation;
+    if ((json = flux_schema_encode(&sched_answer_schema, &out)))
+        flux_respond_more(ctx->h, ctx->attach, json);
+    free(json);
+}
+
+void module_begin_anew(struct ctx *ctx)
+{
+    flux_msg_t *attach = ctx->attach;
+
+    ctx->attach = NULL;
+    feed_clear(ctx);
+    if ((ctx->attach = attach))
+        say_attached(ctx);
+}
+
+void feed_attach_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct sched_attach in = {0};
+    struct told *told;
+    json_t *owner = NULL;
+
+    if (flux_request_decode(h, req, &sched_attach_schema, &in, &owner) < 0)
+        return;
+    json_decref(owner);
+    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
+        flux_respond_error(h, req, EPROTO, "sched.attach must be a streaming request");
+        return;
+    }
+    if (in.estimates > ESTIMATES_MAX)
+        in.estimates = ESTIMATES_MAX;
+    if (!(told = calloc(in.estimates + 1, sizeof(*told)))) {
+        flux_respond_error(h, req, ENOMEM, "sched.attach: the scheduler is out of memory");
+        return;
+    }
+    if (ctx->attach)
+        flux_respond_error(h, ctx->attach, ENODATA, "another job module has attached");
+    feed_clear(ctx);
+    free(ctx->told);
+    ctx->told = told;
+    ctx->estimates = in.estimates;
+    ctx->attach = flux_msg_incref(req);
+    say_attached(ctx);
+}
+
+void feed_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct cancel in;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &cancel_schema, &in, &owner) < 0)
+        return;
+    json_decref(owner);
+    if (ctx->attach && same_sender(ctx->attach, req) &&
+        flux_msg_matchtag(ctx->attach) == in.matchtag) {
+        flux_respond_error(h, ctx->attach, ENODATA, "the stream was ended");
+        feed_clear(ctx);
+    }
+}
+
+void feed_disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (ctx->attach && same_sender(ctx->attach, req))
+        feed_clear(ctx);
+}
+
+/* --- what is told --- */
+
+static void add_entry(struct ctx *ctx, strbuf_t *sb, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static void add_entry(struct ctx *ctx, strbuf_t *sb, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (sb && strbuf_len(sb) > 0)
+        strbuf_addc(sb, ',');
+    va_start(ap, fmt);
+    if (strbuf_vaddf(sb, fmt, ap) < 0)
+        ctx->broken = true;
+    va_end(ap);
+}
+
+static void alloc_cb(uint64_t id, rset_t *R, double now, double end, void *arg)
+{
+    struct ctx *ctx = arg;
+    char *json = rset_format(R);
+
+    rset_destroy(R);
+    /* Without text the strbuf is spoilt on purpose: feed_answer() sees that. */
+    add_entry(ctx, ctx->alloc, "{\"id\":%ju,\"R\":%s,\"t\":%.6f}", (uintmax_t)id, json ? json : "?",
+              now);
+    free(json);
+}
+
+static void deny_cb(uint64_t id, const char *note, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct sched_wire_deny d = {id, note};
+    char *json = flux_schema_encode(&sched_wire_deny_schema, &d);
+
+    if (json)
+        add_entry(ctx, ctx->deny, "%s", json);
+    else
+        ctx->broken = true;
+    free(json);
+}
+
+const struct sched_ops feed_ops = {alloc_cb, deny_cb, NULL};
+
+void feed_answer(struct ctx *ctx)
+{
+    bool alloc = ctx->alloc && strbuf_len(ctx->alloc) > 0;
+    bool deny = ctx->deny && strbuf_len(ctx->deny) > 0;
+    strbuf_t *sb;
+    char *json;
+
+    if (!alloc && !deny && !ctx->broken)
+        return;
+    sb = strbuf_create(0);
+    strbuf_addc(sb, '{');
+    if (alloc)
+        strbuf_addf(sb, "\"alloc\":[%s]", strbuf_str(ctx->alloc));
+    if (deny)
+        strbuf_addf(sb, "%s\"deny\":[%s]", alloc ? "," : "", strbuf_str(ctx->deny));
+    strbuf_addc(sb, '}');
+    json = sb ? strbuf_take(sb) : NULL;
+    if (!ctx->broken) {
+        strbuf_trunc(ctx->alloc, 0);
+        strbuf_trunc(ctx->deny, 0);
+    }
+    if (!json || ctx->broken || !ctx->attach || flux_respond_more(ctx->h, ctx->attach, json) < 0) {
+        flux_log(ctx->h, LOG_ERR, "allocations could not be told: the scheduler begins anew");
+        module_begin_anew(ctx);
+    } else if (ctx->estimates > 0 && !flux_watcher_active(ctx->estimate_timer))
+        flux_timer_start(ctx->estimate_timer, ESTIMATE_AFTER, 0.);
+    free(json);
+}
+
+static uint64_t hash_text(const char *s)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+void feed_estimates(struct ctx *ctx)
+{
+    struct sched_answer out = {.estimate = json_array()};
+    double now = flux_now(ctx->h);
+    char why[SCHED_REASON_MAX];
+    uint64_t id;
+    char *json;
+
+    for (size_t i = 0; i < ctx->estimates && (id = sched_queue_at(ctx->s, i)) != 0; i++) {
+        struct told *told = &ctx->told[i];
+        struct told fresh = {.id = id};
+
+        if (sched_estimate(ctx->s, id, now, 0, &fresh.t, why) < 0)
+            break;
+        fresh.reason = hash_text(why);
+        if (i < ctx->ntold && told->id == id && told->t == fresh.t && told->reason == fresh.reason)
+            continue;
+        *told = fresh;
+        if (i >= ctx->ntold)
+            ctx->ntold = i + 1;
+        json_array_append_new(out.estimate, sched_estimate_encode(id, fresh.t, why));
+    }
+    if (ctx->attach && json_array_size(out.estimate) > 0 &&
+        (json = flux_schema_encode(&sched_answer_more_schema, &out))) {
+        flux_respond_more(ctx->h, ctx->attach, json);
+        free(json);
+    }
+    json_decref(out.estimate);
+}
+
+/* --- feeds --- */
+
+/* A feed, read but not yet taken in. */
+struct food {
+    struct sched_job *add;
+    struct rreq *req; /* of each of these */
+    size_t nadd;
+    struct sched_wire_running *running;
+    rset_t **R;
+    size_t nrunning;
+    uint64_t *free, *remove, *urgency;
+    uint32_t *level;
+    size_t nfree, nremove, nurgency;
+};
+
+static void food_clear(struct food *f)
+{
+    for (size_t i = 0; i < f->nadd; i++)
+        rreq_clear(&f->req[i]);
+    for (size_t i = 0; i < f->nrunning; i++)
+        rset_destroy(f->R[i]);
+    free(f->add);
+    free(f->req);
+    free(f->running);
+    free(f->R);
+    free(f->free);
+    free(f->remove);
+    free(f->urgency);
+    free(f->level);
+}
+
+static int food_alloc(struct food *f, const struct sched_feed *in, errmsg_t *err)
+{
+    size_t nadd = json_array_size(in->add);
+    size_t nrunning = json_array_size(in->running);
+    size_t nfree = json_array_size(in->free);
+    size_t nremove = json_array_size(in->remove);
+    size_t nurgency = json_array_size(in->urgency);
+
+    if (nadd + nrunning + nfree + nremove + nurgency > SCHED_FEED_ENTRIES)
+        return errmsg_fail(err, EPROTO, "more than %d entries in one feed", SCHED_FEED_ENTRIES);
+    f->add = calloc(nadd + 1, sizeof(*f->add));
+    f->req = calloc(nadd + 1, sizeof(*f->req));
+    f->running = calloc(nrunning + 1, sizeof(*f->running));
+    f->R = calloc(nrunning + 1, sizeof(rset_t *));
+    f->free = calloc(nfree + 1, sizeof(*f->free));
+    f->remove = calloc(nremove + 1, sizeof(*f->remove));
+    f->urgency = calloc(nurgency + 1, sizeof(*f->urgency));
+    f->level = calloc(nurgency + 1, sizeof(*f->level));
+    if (!f->add || !f->req || !f->running || !f->R || !f->free || !f->remove || !f->urgency ||
+        !f->level)
+        return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
+    return 0;
+}
+
+static int read_add(struct food *f, const json_t *entry, errmsg_t *err)
+{
+    struct sched_wire_add in = {0};
+    struct rreq *req = &f->req[f->nadd];
+
+    if (flux_schema_decode_json(&sched_wire_add_schema, entry, &in, err) < 0)
+        return -1;
+    if (in.id == 0 || in.urgency > SCHED_URGENCY_MAX)
+        return errmsg_fail(err, EPROTO, "add: ids are from 1, urgencies 0 to %d",
+                           SCHED_URGENCY_MAX);
+    if (rreq_from_json(in.req, req, err) < 0)
+        return -1;
+    f->add[f->nadd++] = (struct sched_job){in.id, in.urgency, in.uid, in.t_submit, req};
+    return 0;
+}
+
+static int read_running(struct food *f, const json_t *entry, errmsg_t *err)
+{
+    struct sched_wire_running *r = &f->running[f->nrunning];
+
+    if (flux_schema_decode_json(&sched_wire_running_schema, entry, r, err) < 0 ||
+        !(f->R[f->nrunning] = rset_from_json(r->R, err)))
+        return -1;
+    f->nrunning++;
+    return 0;
+}
+
+static int read_ids(const json_t *array, uint64_t *ids, size_t *n, errmsg_t *err)
+{
+    for (; *n < json_array_size(array); (*n)++) {
+        if (sched_id_decode(json_array_get(array, *n), &ids[*n], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int food_read(struct food *f, const struct sched_feed *in, errmsg_t *err)
+{
+    const json_t *entry;
+    size_t i;
+
+    if (in->enabled && !json_is_boolean(in->enabled))
+        return errmsg_fail(err, EPROTO, "enabled: must be true or false");
+    if (food_alloc(f, in, err) < 0)
+        return -1;
+    json_array_foreach(in->running, i, entry)
+    {
+        if (read_running(f, entry, err) < 0)
+            return -1;
+    }
+    json_array_foreach(in->add, i, entry)
+    {
+        if (read_add(f, entry, err) < 0)
+            return -1;
+    }
+    json_array_foreach(in->urgency, i, entry)
+    {
+        if (sched_urgency_decode(entry, &f->urgency[i], &f->level[i], err) < 0)
+            return -1;
+        f->nurgency++;
+    }
+    return read_ids(in->free, f->free, &f->nfree, err) == 0 &&
+                   read_ids(in->remove, f->remove, &f->nremove, err) == 0
+               ? 0
+               : -1;
+}
+
+/* -1: memory is out. */
+static int food_take(struct ctx *ctx, const struct food *f)
+{
+    double now = flux_now(ctx->h);
+    errmsg_t err;
+
+    for (size_t i = 0; i < f->nrunning; i++) {
+        const struct sched_wire_running *r = &f->running[i];
+
+        if (sched_running(ctx->s, r->id, f->R[i], r->end, now, &err) == 0)
+            continue;
+        if (errno == ENOMEM)
+            return -1;
+        flux_log(ctx->h, LOG_ERR, "a job that runs: %s", err.text);
+    }
+    for (size_t i = 0; i < f->nfree; i++)
+        sched_free(ctx->s, f->free[i], now);
+    for (size_t i = 0; i < f->nadd; i++) {
+        if (sched_add(ctx->s, &f->add[i], now, &err) == 0)
+            continue;
+        if (errno == ENOMEM)
+            return -1;
+        flux_log(ctx->h, LOG_ERR, "a job that is to be queued: %s", err.text);
+    }
+    for (size_t i = 0; i < f->nurgency; i++)
+        sched_urgency(ctx->s, f->urgency[i], f->level[i], now);
+    for (size_t i = 0; i < f->nremove; i++)
+        sched_remove(ctx->s, f->remove[i]);
+    return 0;
+}
+
+void feed_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct sched_feed in = {0};
+    struct food food = {0};
+    json_t *owner = NULL;
+    errmsg_t err;
+
+    if (flux_request_decode(h, req, &sched_feed_schema, &in, &owner) < 0) {
+        ctx->refused_feeds++;
+        return;
+    }
+    if (!ctx->attach)
+        flux_respond_error(h, req, ENOTCONN, "sched.feed: no job module is attached");
+    else if (!same_sender(ctx->attach, req))
+        flux_respond_error(h, req, EPERM, "sched.feed: another job module is attached");
+    else if (in.generation != ctx->generation)
+        flux_respond(h, req, "{}");
+    else if (food_read(&food, &in, &err) < 0) {
+        ctx->refused_feeds++;
+        flux_respond_error(h, req, errno, "sched.feed: %s", err.text);
+    } else {
+        ctx->feeds++;
+        if (food_take(ctx, &food) < 0) {
+            flux_log(h, LOG_ERR, "the scheduler is out of memory, and begins anew");
+            module_begin_anew(ctx);
+        } else if (in.enabled) {
+            ctx->enabled = json_is_true(in.enabled);
+            sched_enable(ctx->s, ctx->enabled);
+        }
+        flux_respond(h, req, "{}");
+        module_kick(ctx);
+        if (ctx->estimates > 0 && !flux_watcher_active(ctx->estimate_timer))
+            flux_timer_start(ctx->estimate_timer, ESTIMATE_AFTER, 0.);
+    }
+    food_clear(&food);
+    json_decref(owner);
+}

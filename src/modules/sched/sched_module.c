@@ -1,0 +1,270 @@
+/* sched_module.c - the scheduler of a session, at rank 0.
+ *
+ * The library (libsched) decides; this module gives it what it needs: jobs from the job module
+ * (sched_feed.c), resources from the resrc module (sched_watch.c), policies (sched_policies.c) and
+ * time.  Messages: libsched/sched_wire.h.
+ *
+ * A pass over the queue begins when everything that has come in was handled, and is done in slices of
+ * BUDGET: between two of them whatever has come in meanwhile is handled, so a deep queue delays
+ * nobody for longer than a slice.  What a slice has brought is told in one message.
+ *
+ * Invariants:
+ *  1. Nothing is allocated while no job module is attached, before it said that it is enabled, while
+ *     the inventory is not known, or the policies are not.
+ *  2. Every answer of a request is bounded: by the number of ids asked for, or by the inventory.
+ *
+ * Failure: see the parts.  Elsewhere than at the root it refuses to load.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched_module.h"
+
+#define BUDGET 20000 /* about a millisecond */
+#define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
+
+void module_kick(struct ctx *ctx)
+{
+    if (ctx->attach && ctx->settings == 0 && sched_wants_pass(ctx->s))
+        flux_watcher_start(ctx->defer);
+}
+
+static void set_timer(struct ctx *ctx)
+{
+    double next = sched_next_time(ctx->s);
+    double now = flux_now(ctx->h);
+
+    if (next < 0.)
+        flux_watcher_stop(ctx->timer);
+    else
+        flux_timer_start(ctx->timer, next > now ? next - now : 0., 0.);
+}
+
+static void slice(struct ctx *ctx)
+{
+    flux_reactor_t *r = flux_get_reactor(ctx->h);
+    struct sched_ops ops = feed_ops;
+    double before = flux_reactor_now(r);
+
+    ops.arg = ctx;
+    sched_pass(ctx->s, flux_now(ctx->h), BUDGET, &ops);
+    feed_answer(ctx);
+    flux_reactor_update(r);
+    ctx->busy += flux_reactor_now(r) - before;
+    module_kick(ctx);
+    set_timer(ctx);
+}
+
+static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (ctx->attach)
+        slice(ctx);
+}
+
+static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (ctx->attach)
+        slice(ctx);
+}
+
+static void estimate_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    feed_estimates(arg);
+}
+
+static void log_cb(const char *text, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    flux_log(ctx->h, LOG_ERR, "%s", text);
+}
+
+/* --- looking --- */
+
+static void why_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct sched_why in;
+    struct sched_reasons out = {json_array()};
+    char why[SCHED_REASON_MAX];
+    const json_t *entry;
+    json_t *owner;
+    errmsg_t err;
+    uint64_t id;
+    double t;
+    size_t i;
+
+    if (flux_request_decode(h, req, &sched_why_schema, &in, &owner) < 0) {
+        json_decref(out.why);
+        return;
+    }
+    if (json_array_size(in.ids) > SCHED_WHY_MAX) {
+        flux_respond_error(h, req, EINVAL, "sched.why: at most %d ids at a time", SCHED_WHY_MAX);
+        goto done;
+    }
+    json_array_foreach(in.ids, i, entry)
+    {
+        if (sched_id_decode(entry, &id, &err) < 0) {
+            flux_respond_error(h, req, EPROTO, "sched.why: %s", err.text);
+            goto done;
+        }
+        if (sched_estimate(ctx->s, id, flux_now(h), 0, &t, why) == 0)
+            json_array_append_new(out.why, sched_estimate_encode(id, t, why));
+    }
+    flux_respond_struct(h, req, &sched_reasons_schema, &out);
+done:
+    json_decref(out.why);
+    json_decref(owner);
+}
+
+static void status_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct sched_stats st;
+
+    sched_get_stats(ctx->s, &st);
+    struct sched_status out = {
+        .queue = sched_queue_policy_name(ctx->s),
+        .node = sched_node_policy_name(ctx->s),
+        .attached = ctx->attach != NULL,
+        .enabled = ctx->enabled,
+        .ready = ctx->graph != NULL,
+        .queued = st.queued,
+        .held = st.held,
+        .running = st.running,
+        .nodes = st.nodes,
+        .nodes_up = st.nodes_up,
+        .passes = st.passes,
+        .slices = st.slices,
+        .decisions = st.decisions,
+        .started = st.started,
+        .denied = st.denied,
+        .busy = ctx->busy,
+        .rate = ctx->busy > 0. ? (double)st.decisions / ctx->busy : 0.,
+        .reserved = st.reserved,
+        .fallbacks = st.fallbacks,
+    };
+    flux_respond_struct(h, req, &sched_status_schema, &out);
+}
+
+static void resources_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    rset_t *allocated = sched_allocated(ctx->s);
+    rset_t *available = sched_available(ctx->s);
+    struct sched_resources out = {allocated ? rset_to_json(allocated) : NULL,
+                                  available ? rset_to_json(available) : NULL};
+
+    if (!out.allocated || !out.free)
+        flux_respond_error(h, req, ENOMEM, "sched.resources: the scheduler is out of memory");
+    else
+        flux_respond_struct(h, req, &sched_resources_schema, &out);
+    json_decref(out.allocated);
+    json_decref(out.free);
+    rset_destroy(allocated);
+    rset_destroy(available);
+}
+
+struct stats {
+    uint64_t queued, running, shapes, reserved, passes, slices, decisions, planned, started, feeds,
+        refused;
+};
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_U64(struct stats, queued, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, running, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, shapes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, reserved, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, passes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, slices, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, decisions, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, planned, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, started, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, feeds, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, refused, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
+
+static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct sched_stats st;
+
+    sched_get_stats(ctx->s, &st);
+    struct stats out = {st.queued,  st.running, st.shapes,         st.reserved,
+                        st.passes,  st.slices,  st.decisions,      st.planned,
+                        st.started, ctx->feeds, ctx->refused_feeds};
+    flux_respond_struct(h, req, &stats_schema, &out);
+}
+
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_REQUEST, "sched.attach", feed_attach_cb, 0},
+    {FLUX_MSG_REQUEST, "sched.feed", feed_cb, 0},
+    {FLUX_MSG_REQUEST, "sched.cancel", feed_cancel_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "sched.disconnect", feed_disconnect_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "sched.why", why_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "sched.status", status_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "sched.resources", resources_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "sched.policy", policies_cb, 0},
+    {FLUX_MSG_REQUEST, "sched.stats", stats_cb, ANYBODY},
+    FLUX_HANDLER_END,
+};
+
+/* --- life --- */
+
+static void sched_fini(flux_t *h, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    /* Not answered: the host ends the stream, or hands it to the next instance. */
+    flux_msg_destroy(ctx->attach);
+    flux_handlers_remove(ctx->handlers);
+    watch_fini(ctx);
+    flux_watcher_destroy(ctx->defer);
+    flux_watcher_destroy(ctx->timer);
+    flux_watcher_destroy(ctx->estimate_timer);
+    sched_destroy(ctx->s);
+    policies_fini(ctx);
+    strbuf_destroy(ctx->alloc);
+    strbuf_destroy(ctx->deny);
+    free(ctx->told);
+    free(ctx);
+}
+
+static int sched_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
+{
+    flux_reactor_t *r = flux_get_reactor(h);
+    struct ctx *ctx;
+
+    if (flux_rank(h) != 0)
+        return errmsg_fail(err, EINVAL, "the sched module belongs to rank 0, not to rank %u",
+                           flux_rank(h));
+    if (!(ctx = calloc(1, sizeof(*ctx))))
+        return errmsg_fail(err, ENOMEM, "the sched module is out of memory");
+    ctx->h = h;
+    if (!(ctx->s = sched_create()) || !(ctx->alloc = strbuf_create(0)) ||
+        !(ctx->deny = strbuf_create(0)) || !(ctx->defer = flux_defer_create(r, defer_cb, ctx)) ||
+        !(ctx->timer = flux_timer_create(r, timer_cb, ctx)) ||
+        !(ctx->estimate_timer = flux_timer_create(r, estimate_cb, ctx)) ||
+        !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) || watch_init(ctx) < 0)
+        errmsg_fail(err, ENOMEM, "the sched module is out of memory");
+    else if (policies_configure(ctx, argc, argv, err) == 0) {
+        sched_enable(ctx->s, false);
+        sched_set_log(ctx->s, log_cb, ctx);
+        *arg = ctx;
+        return 0;
+    }
+    int saved = errno;
+    sched_fini(h, ctx);
+    errno = saved;
+    return -1;
+}
+
+FLUX_MODULE(sched, sched_init, sched_fini);

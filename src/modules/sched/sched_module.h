@@ -1,0 +1,86 @@
+/* Inside the sched module: what its parts share. */
+#ifndef SCHED_MODULE_H
+#define SCHED_MODULE_H
+
+#include "libflux/module.h"
+#include "libsched/sched.h"
+#include "libsched/sched_load.h"
+#include "libsched/sched_wire.h"
+#include "libutil/strbuf.h"
+
+struct told {
+    uint64_t id;
+    double t;
+    uint64_t reason; /* hash of the text */
+};
+
+struct ctx {
+    flux_t *h;
+    flux_handlers_t *handlers;
+    sched_t *s;
+    flux_watcher_t *defer; /* the next slice */
+    flux_watcher_t *timer; /* sched_next_time() */
+    unsigned settings;     /* attributes that have not been answered yet */
+
+    /* the job module */
+    flux_msg_t *attach; /* NULL: none */
+    uint64_t generation;
+    bool enabled;
+    uint32_t estimates;
+    flux_watcher_t *estimate_timer;
+    struct told *told; /* `estimates` of them: what was said last */
+    size_t ntold;
+    strbuf_t *alloc, *deny; /* entries of the next answer */
+    bool broken;            /* not all of them are there */
+
+    /* the resources */
+    flux_future_t *watch;
+    flux_watcher_t *again;
+    resgraph_t *graph;
+    idset_t *up, *drained;
+    bool watch_failed; /* said so */
+
+    /* the policies */
+    char *plugin_path;
+    sched_loaded_t *queue, *node; /* NULL: the built-in default */
+
+    uint64_t feeds, refused_feeds;
+    double busy;
+};
+
+/* --- sched_module.c --- */
+
+/* Something has changed: look at the queue when all that has come in was handled. */
+void module_kick(struct ctx *ctx);
+/* Forget all jobs, and ask the job module for them from the start. */
+void module_begin_anew(struct ctx *ctx);
+
+/* --- sched_feed.c --- */
+
+void feed_attach_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void feed_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void feed_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void feed_disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg);
+/* Say what a slice has brought. */
+void feed_answer(struct ctx *ctx);
+extern const struct sched_ops feed_ops; /* with a struct ctx */
+void feed_clear(struct ctx *ctx);
+/* Say estimates that have changed. */
+void feed_estimates(struct ctx *ctx);
+
+/* --- sched_watch.c --- */
+
+int watch_init(struct ctx *ctx);
+void watch_fini(struct ctx *ctx);
+
+/* --- sched_policies.c --- */
+
+/* Use this policy: 0, or -1 with a sentence. */
+int policies_set_queue(struct ctx *ctx, const char *spec, errmsg_t *err);
+int policies_set_node(struct ctx *ctx, const char *spec, errmsg_t *err);
+/* Arguments and attributes. */
+int policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err);
+void policies_fini(struct ctx *ctx);
+void policies_cb(flux_t *h, const flux_msg_t *req, void *arg);
+
+#endif

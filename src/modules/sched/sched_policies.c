@@ -1,0 +1,165 @@
+/* sched_policies.c - which policies are used: arguments, attributes, and sched.policy.
+ *
+ *    attribute           argument       default     what
+ *    sched.queue-policy  queue-policy=  easy        fcfs, easy, conservative[:N], a plugin or Lua file
+ *    sched.node-policy   node-policy=   first-fit   first-fit, best-fit, spread, likewise
+ *    sched.plugin-path   plugin-path=               directories where plugins are looked for by name
+ *
+ * Arguments count more than attributes.  A policy that is replaced is unloaded after the new one is
+ * in use.
+ *
+ * Failure: a policy that cannot be loaded is refused with a sentence (an argument: the module does
+ * not load; an attribute: that is logged), and the one in use stays.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/attr.h"
+#include "libflux/paths.h"
+#include "libutil/strutil.h"
+#include "sched_module.h"
+
+typedef int (*sched_set_f)(sched_t *s, const struct sched_policy *p, const char *arg,
+                           errmsg_t *err);
+
+static int use(struct ctx *ctx, sched_loaded_t **slot, sched_set_f set, const char *spec,
+               errmsg_t *err)
+{
+    sched_loaded_t *l = sched_load(spec, ctx->plugin_path, flux_path_module, err);
+
+    if (!l)
+        return -1;
+    if (set(ctx->s, sched_loaded_policy(l), sched_loaded_arg(l), err) < 0) {
+        sched_unload(l);
+        return -1;
+    }
+    sched_unload(*slot);
+    *slot = l;
+    module_kick(ctx);
+    return 0;
+}
+
+int policies_set_queue(struct ctx *ctx, const char *spec, errmsg_t *err)
+{
+    return use(ctx, &ctx->queue, sched_set_queue_policy, spec, err);
+}
+
+int policies_set_node(struct ctx *ctx, const char *spec, errmsg_t *err)
+{
+    return use(ctx, &ctx->node, sched_set_node_policy, spec, err);
+}
+
+static int set_path(struct ctx *ctx, const char *value, errmsg_t *err)
+{
+    char *copy = strdup(value);
+
+    if (!copy)
+        return errmsg_fail(err, ENOMEM, "the sched module is out of memory");
+    free(ctx->plugin_path);
+    ctx->plugin_path = copy;
+    return 0;
+}
+
+/* The path first: the others are looked for in it. */
+static const struct setting {
+    const char *attr;
+    const char *arg;
+    int (*set)(struct ctx *ctx, const char *value, errmsg_t *err);
+} settings[] = {
+    {"sched.plugin-path", "plugin-path=", set_path},
+    {"sched.queue-policy", "queue-policy=", policies_set_queue},
+    {"sched.node-policy", "node-policy=", policies_set_node},
+};
+#define NSETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+static void setting_cb(struct ctx *ctx, flux_future_t *f, const struct setting *s)
+{
+    const char *value;
+    errmsg_t err;
+
+    if (flux_attr_future_get(f, &value, NULL) == 0 && s->set(ctx, value, &err) < 0)
+        flux_log(ctx->h, LOG_ERR, "attribute %s: %s", s->attr, err.text);
+    flux_future_destroy(f);
+    ctx->settings--;
+    module_kick(ctx);
+}
+
+static void path_cb(flux_future_t *f, void *arg)
+{
+    setting_cb(arg, f, &settings[0]);
+}
+
+static void queue_cb(flux_future_t *f, void *arg)
+{
+    setting_cb(arg, f, &settings[1]);
+}
+
+static void node_cb(flux_future_t *f, void *arg)
+{
+    setting_cb(arg, f, &settings[2]);
+}
+
+static const flux_future_f setting_cbs[NSETTINGS] = {path_cb, queue_cb, node_cb};
+
+int policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err)
+{
+    const char *said[NSETTINGS] = {NULL};
+
+    for (int i = 0; i < argc; i++) {
+        size_t n = 0;
+
+        while (n < NSETTINGS && !str_starts(argv[i], settings[n].arg))
+            n++;
+        if (n == NSETTINGS)
+            return errmsg_fail(err, EINVAL, "the sched module does not know the argument '%s'",
+                               argv[i]);
+        said[n] = argv[i] + strlen(settings[n].arg);
+    }
+    for (size_t n = 0; n < NSETTINGS; n++) {
+        flux_future_t *f;
+
+        if (said[n]) {
+            if (settings[n].set(ctx, said[n], err) < 0)
+                return -1;
+            continue;
+        }
+        f = flux_attr_get_async(ctx->h, settings[n].attr);
+        if (!f || flux_future_then(f, -1., setting_cbs[n], ctx) < 0) {
+            flux_future_destroy(f);
+            return errmsg_fail(err, ENOMEM, "the sched module is out of memory");
+        }
+        ctx->settings++;
+    }
+    return 0;
+}
+
+/* After the scheduler is destroyed. */
+void policies_fini(struct ctx *ctx)
+{
+    sched_unload(ctx->queue);
+    sched_unload(ctx->node);
+    free(ctx->plugin_path);
+}
+
+void policies_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct sched_policy_names in = {0};
+    struct sched_policy_names out;
+    json_t *owner;
+    errmsg_t err;
+
+    if (flux_request_decode(h, req, &sched_policy_schema, &in, &owner) < 0)
+        return;
+    if ((in.queue && policies_set_queue(ctx, in.queue, &err) < 0) ||
+        (in.node && policies_set_node(ctx, in.node, &err) < 0))
+        flux_respond_error(h, req, errno, "%s", err.text);
+    else {
+        out.queue = sched_queue_policy_name(ctx->s);
+        out.node = sched_node_policy_name(ctx->s);
+        flux_respond_struct(h, req, &sched_policy_schema, &out);
+    }
+    json_decref(owner);
+}
