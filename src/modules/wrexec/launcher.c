@@ -335,6 +335,7 @@ int main(int argc, char **argv)
             break;
         case 's':
             sweep(optarg);
+            backing_sweep(optarg);
             break;
         default:
             return 2;

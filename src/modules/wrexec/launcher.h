@@ -164,6 +164,8 @@ char *backing_path(struct launcher *l, uint64_t job);
 void backing_make(struct job *j);
 void backing_remove(struct job *j);
 int backing_init(struct launcher *l);
+/* Remove what the launcher of this token left behind; it is dead. */
+void backing_sweep(const char *token);
 void backing_fini(struct launcher *l);
 
 #endif

@@ -7,7 +7,9 @@
  *
  * made when the first task of a job speaks PMI, removed when the job ends.  The launcher holds a
  * lock on the upper directory while it lives; the first thing a launcher does after making its own
- * is to remove those of the same user that nobody has locked: their launcher was killed.
+ * is to remove those of the same user that nobody has locked: their launcher was killed.  A launcher
+ * that follows one that was lost in the same broker removes that one's at once; and the PMIx server
+ * of a job, which sees the end of its launcher, that of its job.
  */
 #include "config.h"
 #include "launcher.h"
@@ -90,6 +92,16 @@ static void remove_stale(const char *own)
         free(path);
     }
     closedir(dir);
+}
+
+void backing_sweep(const char *token)
+{
+    char *path;
+
+    if (asprintf(&path, "%s/flux-%u-%s", base_dir(), (unsigned)getuid(), token) < 0)
+        return;
+    dir_remove_tree(path);
+    free(path);
 }
 
 void backing_make(struct job *j)

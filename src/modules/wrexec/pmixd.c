@@ -21,7 +21,8 @@
  *     Calls that wait are bounded by the local tasks, each of which waits for its answer.
  *  2. That a task has finalized is told to the launcher before the task is let go, so that the
  *     launcher knows it before the task ends.
- *  3. When the connection to the launcher ends, so does this program, and removes its directory.
+ *  3. When the connection to the launcher ends, so does this program, and removes the job's
+ *     directory.
  *     At the end of a job the launcher kills it, and removes the directory itself.
  *
  * Failure: the job fails with a sentence (FAIL); when this program is lost, the launcher says that.
@@ -255,6 +256,26 @@ out:
     return rc;
 }
 
+/* Ours, and that of the job around it: the launcher is gone.  The launcher's own above those goes
+ * when this was the last in it. */
+static void remove_directories(const char *dir)
+{
+    char path[4096], *slash;
+
+    dir_remove_tree(dir);
+    for (int level = 0; level < 2; level++) {
+        if ((size_t)snprintf(path, sizeof(path), "%s", dir) >= sizeof(path))
+            return;
+        for (int i = 0; i <= level; i++)
+            if ((slash = strrchr(path, '/')) && slash != path)
+                *slash = '\0';
+        if (level == 0)
+            dir_remove_tree(path);
+        else
+            rmdir(path);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct pmixd pd = {.fd = -1, .wake = -1, .nnodes = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -271,6 +292,6 @@ int main(int argc, char **argv)
     if (prepare(&pd, &err) < 0 || serve(&pd, &err) < 0)
         pmixd_fail(&pd, 1, -1, "the PMIx server of node %u cannot start: %s", pd.node, err.text);
     /* The library's threads are not waited for: its own end may wait for clients. */
-    dir_remove_tree(pd.dir);
+    remove_directories(pd.dir);
     _exit(0);
 }
