@@ -28,8 +28,8 @@
 #include "jobact.h"
 #include "jobs_table.h"
 
-#define COLUMNS "id,user,name,state,ntasks,nnodes,time,info"
-#define COLUMNS_WHY "id,user,name,state,ntasks,nnodes,urgency,wait,expected,why"
+#define COLUMNS "id,user,name:.24,state,ntasks,nnodes,time,info"
+#define COLUMNS_WHY "id,user,name:.24,state,ntasks,nnodes,urgency,wait,expected,why"
 #define DRAW_STEP 0.2
 #define DRAW_AT_LEAST 1.0
 
@@ -77,6 +77,7 @@ struct jobs {
     jobs_table_t *table;
     json_t *array;
     idset_t *missing; /* named and not seen yet */
+    uint32_t taken;
     double now;
     /* live */
     flux_future_t *list, *changes;
@@ -113,6 +114,9 @@ static int take_job(void *arg, const struct job_info *info, json_t *json)
 
     if (j->missing && idset_clear(j->missing, (uint32_t)info->id) < 0)
         return cmd_error(j->c, "out of memory"), -1;
+    /* The service counts ended ones only. */
+    if (j->query.max && j->taken++ >= j->query.max)
+        return 0;
     if (j->array) {
         char buf[32];
 

@@ -232,10 +232,10 @@ CELL(why)
 {
     if (i->t_run > 0. || i->result)
         return;
-    if (i->why)
-        put(c, i->why);
-    else if (i->dependency)
+    if (i->dependency)
         snprintf(c->text, sizeof(c->text), "waits for %s", i->dependency);
+    else
+        put(c, i->why);
 }
 
 /* What matters most of the job, in its state. */
@@ -366,18 +366,6 @@ static int add_part(jobs_table_t *t, const char *name, size_t len, errmsg_t *err
                        len > 40 ? 40 : (int)len, name);
 }
 
-static int parse_list(jobs_table_t *t, const char *spec, errmsg_t *err)
-{
-    while (*spec) {
-        size_t len = strcspn(spec, ",");
-
-        if (add_part(t, spec, len, err) < 0)
-            return -1;
-        spec += len + (spec[len] == ',');
-    }
-    return t->nparts ? 0 : errmsg_fail(err, EINVAL, "no column is named");
-}
-
 /* "[<>]WIDTH[.MAX]" */
 static int parse_width(struct part *p, const char *s, const char *end, errmsg_t *err)
 {
@@ -397,6 +385,20 @@ static int parse_width(struct part *p, const char *s, const char *end, errmsg_t 
         return errmsg_fail(err, EINVAL, "'%s' has a width that is not [<>]WIDTH[.MAX]",
                            p->column->name);
     return 0;
+}
+
+static int parse_list(jobs_table_t *t, const char *spec, errmsg_t *err)
+{
+    while (*spec) {
+        size_t len = strcspn(spec, ","), name = strcspn(spec, ",:");
+
+        if (add_part(t, spec, name, err) < 0 ||
+            (name < len &&
+             parse_width(&t->part[t->nparts - 1], spec + name + 1, spec + len, err) < 0))
+            return -1;
+        spec += len + (spec[len] == ',');
+    }
+    return t->nparts ? 0 : errmsg_fail(err, EINVAL, "no column is named");
 }
 
 static int parse_template(jobs_table_t *t, const char *spec, errmsg_t *err)
@@ -625,6 +627,8 @@ void jobs_table_print(const jobs_table_t *t, FILE *f, const struct jobs_print *p
         for (size_t row = 0; row < rows; row++) {
             unsigned n = columns_of(text + t->cell[row * t->nparts + i]);
 
+            if (t->part[i].max && n > t->part[i].max)
+                n = t->part[i].max;
             if (n > width[i])
                 width[i] = n;
         }

@@ -1,6 +1,7 @@
 /* A list of jobs as text: columns by name, or a template, with widths, colours and a header.
  *
- *    "id,name,state"              columns two blanks apart, as wide as their contents
+ *    "id,name,state"              columns two blanks apart, as wide as their contents, or, of a
+ *                                 column NAME:[<>]WIDTH.MAX, at least WIDTH and at most MAX
  *    "+why"                       the default columns and more
  *    "{id:>6} {name:12.12} ..."   a template: {COLUMN:[<>]WIDTH.MAX}
  *
