@@ -8,8 +8,8 @@
  * The module resrc runs it.  hwloc with what it loads, and Lua, are more than a broker should carry
  * for the rest of its life; and a configuration file that computes for long keeps nobody waiting.
  *
- * Standard output: one line of JSON (libresource/resgraph.h), or XML.  Exit code 1 with a sentence
- * on standard error; 3 when the file has no section `resource`.
+ * Standard output: JSON (libresource/resgraph.h; null when the file has no section `resource`), or
+ * XML.  On failure nothing, a sentence on standard error, and exit code 1.
  */
 #include "config.h"
 #include <errno.h>
@@ -23,8 +23,6 @@
 #include "libresource/resgraph_lua.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
-
-#define CODE_NO_SECTION 3
 
 struct options {
     const char *config;
@@ -80,6 +78,8 @@ static char *make(const struct options *o, errmsg_t *err)
         g = resgraph_from_xml(o->file, o->rank, o->host, err);
     else
         g = resgraph_from_hwloc(o->rank, o->host ? o->host : self, err);
+    if (!g && o->config && errno == ENODATA)
+        return strdup("null");
     if (!g)
         return NULL;
     if (!(text = resgraph_format(g)))
@@ -98,9 +98,8 @@ int main(int argc, char **argv)
     if (parse(argc, argv, &o) < 0)
         return usage();
     if (!(text = make(&o, &err))) {
-        code = errno == ENODATA ? CODE_NO_SECTION : 1;
         fprintf(stderr, "%s\n", err.text);
-        return code;
+        return 1;
     }
     if (fd_write_all(STDOUT_FILENO, text, strlen(text)) < 0) {
         fprintf(stderr, "cannot write: %s\n", strerror(errno));

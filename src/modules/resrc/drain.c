@@ -1,0 +1,274 @@
+/* drain.c - which nodes are drained, why and since when; and the requests that say so.
+ *
+ *  1. A rank is in one record at most, and `ranks` is the union of all records.
+ *  2. A change takes effect at once, and is answered when it is on record in the store; without a
+ *     store (module kvs not loaded) it is answered at once.
+ *
+ * Failure: a change that cannot be put on record stays in effect, and the answer says that it is not
+ * on record.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/strutil.h"
+#include "root.h"
+
+#define RECORDS_MAX 65536
+#define EARLY_MAX 1024
+
+struct wire {
+    json_t *nodes;
+};
+static const struct flux_field wire_fields[] = {
+    FLUX_FIELD_ARRAY(struct wire, nodes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema wire_schema = FLUX_SCHEMA(struct wire, wire_fields);
+
+/* --- the list --- */
+
+static void record_drop(struct drained *d, size_t i)
+{
+    idset_destroy(d->list[i].ranks);
+    free(d->list[i].reason);
+    d->n--;
+    memmove(&d->list[i], &d->list[i + 1], (d->n - i) * sizeof(*d->list));
+}
+
+void drained_clear(struct drained *d)
+{
+    while (d->n > 0)
+        record_drop(d, d->n - 1);
+    free(d->list);
+    idset_destroy(d->ranks);
+    memset(d, 0, sizeof(*d));
+}
+
+int drained_remove(struct drained *d, const idset_t *ranks)
+{
+    if (d->ranks && idset_subtract(d->ranks, ranks) < 0)
+        return -1;
+    for (size_t i = d->n; i-- > 0;) {
+        if (idset_subtract(d->list[i].ranks, ranks) < 0)
+            return -1;
+        if (idset_empty(d->list[i].ranks))
+            record_drop(d, i);
+    }
+    return 0;
+}
+
+int drained_add(struct drained *d, const idset_t *ranks, const char *reason, double time)
+{
+    struct record rec = {.ranks = idset_copy(ranks), .reason = strdup(reason), .time = time};
+    struct record *list;
+
+    if (!d->ranks)
+        d->ranks = idset_create();
+    if (d->n >= RECORDS_MAX)
+        errno = ENOMEM;
+    else if (rec.ranks && rec.reason && d->ranks && drained_remove(d, ranks) == 0 &&
+             (list = realloc(d->list, (d->n + 1) * sizeof(*list)))) {
+        d->list = list;
+        if (idset_add(d->ranks, ranks) == 0) {
+            list[d->n++] = rec;
+            return 0;
+        }
+    }
+    idset_destroy(rec.ranks);
+    free(rec.reason);
+    return -1;
+}
+
+char *drained_format(const struct drained *d)
+{
+    struct wire w = {json_array()};
+    char *text = NULL;
+    bool ok = w.nodes != NULL;
+
+    for (size_t i = 0; ok && i < d->n; i++) {
+        char *ranks = idset_format(d->list[i].ranks, 0);
+        struct resrc_record rec = {ranks, d->list[i].reason, d->list[i].time};
+
+        ok = ranks && json_array_append_new(
+                          w.nodes, flux_schema_encode_json(&resrc_record_schema, &rec)) == 0;
+        free(ranks);
+    }
+    if (ok)
+        text = flux_schema_encode(&wire_schema, &w);
+    json_decref(w.nodes);
+    return text;
+}
+
+int drained_parse(struct drained *d, const char *json, size_t len, errmsg_t *err)
+{
+    struct wire w;
+    const json_t *val;
+    json_t *owner;
+    size_t i;
+    int rc = 0;
+
+    if (!(owner = flux_schema_decode(&wire_schema, json, len, &w, err)))
+        return -1;
+    json_array_foreach(w.nodes, i, val)
+    {
+        struct resrc_record rec;
+        idset_t *ranks = NULL;
+
+        if (flux_schema_decode_json(&resrc_record_schema, val, &rec, err) < 0 ||
+            !(ranks = idset_parse(rec.ranks, err)) ||
+            drained_add(d, ranks, rec.reason, rec.time) < 0)
+            rc = -1;
+        idset_destroy(ranks);
+        if (rc < 0)
+            break;
+    }
+    json_decref(owner);
+    return rc;
+}
+
+/* --- requests --- */
+
+/* The nodes that an idset or a hostlist means.  NULL with errno and a sentence. */
+static idset_t *nodes_named(const struct root *r, const char *text, errmsg_t *err)
+{
+    const resgraph_t *g = root_graph(r);
+    idset_t *ranks = idset_parse(text, NULL), *all, *missing;
+
+    if (!ranks)
+        return resgraph_ranks_of_hosts(g, text, err);
+    all = resgraph_ranks(g);
+    missing = all ? idset_difference(ranks, all) : NULL;
+    if (!missing || !idset_empty(missing)) {
+        char *names = missing ? idset_format(missing, 0) : NULL;
+
+        errmsg_fail(err, missing ? ENOENT : ENOMEM, "there is no node %s", names ? names : "?");
+        free(names);
+        idset_destroy(ranks);
+        ranks = NULL;
+    } else if (idset_empty(ranks)) {
+        errmsg_fail(err, EINVAL, "no node is named");
+        idset_destroy(ranks);
+        ranks = NULL;
+    }
+    idset_destroy(all);
+    idset_destroy(missing);
+    return ranks;
+}
+
+/* Those of `ranks` that are (not) drained, as text to be freed; NULL when there is none. */
+static char *some(const struct root *r, const idset_t *ranks, bool drained)
+{
+    idset_t *both = drained ? idset_intersect(ranks, r->drained.ranks)
+                            : idset_difference(ranks, r->drained.ranks);
+    char *text = both && !idset_empty(both) ? idset_format(both, 0) : NULL;
+
+    idset_destroy(both);
+    return text;
+}
+
+/* The change is made: answer when it is on record. */
+static void answer_later(struct root *r, const flux_msg_t *req, const idset_t *ranks)
+{
+    struct waiter *w = waiter_add(&r->to_commit, req);
+    char *text = idset_format(ranks, 0);
+    struct resrc_ranks out = {text};
+
+    if (w)
+        w->text = text ? flux_schema_encode(&resrc_ranks_schema, &out) : NULL;
+    if (!w || !w->text) {
+        waiter_free(w);
+        flux_respond_error(r->ctx->h, req, ENOMEM,
+                           "done, but no memory is left to wait for the record");
+    }
+    free(text);
+    r->save_drained = true;
+    root_changed(r, false);
+}
+
+/* Can it be done here and now?  What comes too early waits. */
+static bool here(flux_t *h, const flux_msg_t *req, const struct ctx *ctx)
+{
+    struct root *r = ctx->root;
+
+    if (r && r->settled)
+        return true;
+    if (!r)
+        flux_respond_error(h, req, EINVAL, "nodes are drained at rank 0, not at rank %u",
+                           ctx->rank);
+    else if (r->nearly >= EARLY_MAX || !waiter_add(&r->early, req))
+        flux_respond_error(h, req, EAGAIN, "the resources are not known yet; try again");
+    else
+        r->nearly++;
+    return false;
+}
+
+void drain_go_on(struct root *r)
+{
+    struct list_node *n;
+
+    while (r->settled && (n = list_first(&r->early))) {
+        struct waiter *w = list_entry(n, struct waiter, node);
+
+        r->nearly--;
+        if (strcmp(flux_msg_topic(w->req), "resrc.drain") == 0)
+            root_drain(r->ctx->h, w->req, r->ctx);
+        else
+            root_undrain(r->ctx->h, w->req, r->ctx);
+        waiter_free(w);
+    }
+}
+
+void root_drain(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct root *r = ctx->root;
+    struct resrc_drain in = {.reason = ""};
+    idset_t *ranks = NULL;
+    char *already = NULL;
+    errmsg_t err;
+    json_t *owner;
+
+    if (!here(h, req, ctx) || flux_request_decode(h, req, &resrc_drain_schema, &in, &owner) < 0)
+        return;
+    if (strlen(in.reason) > RESRC_REASON_MAX)
+        flux_respond_error(h, req, EINVAL, "a reason has at most %d bytes", RESRC_REASON_MAX);
+    else if (!(ranks = nodes_named(r, in.ranks, &err)))
+        flux_respond_error(h, req, errno, "%s", err.text);
+    else if (!in.force && (already = some(r, ranks, true)))
+        flux_respond_error(h, req, EEXIST, "%s: drained already; use force to change the reason",
+                           already);
+    else if (drained_add(&r->drained, ranks, in.reason, flux_now(h)) < 0)
+        flux_respond_error(h, req, ENOMEM, "no memory to drain a node");
+    else
+        answer_later(r, req, ranks);
+    free(already);
+    idset_destroy(ranks);
+    json_decref(owner);
+}
+
+void root_undrain(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct root *r = ctx->root;
+    struct resrc_ranks in;
+    idset_t *ranks = NULL;
+    char *others = NULL;
+    errmsg_t err;
+    json_t *owner;
+
+    if (!here(h, req, ctx) || flux_request_decode(h, req, &resrc_ranks_schema, &in, &owner) < 0)
+        return;
+    if (!(ranks = nodes_named(r, in.ranks, &err)))
+        flux_respond_error(h, req, errno, "%s", err.text);
+    else if ((others = some(r, ranks, false)))
+        flux_respond_error(h, req, ENOENT, "%s: not drained", others);
+    else if (drained_remove(&r->drained, ranks) < 0)
+        flux_respond_error(h, req, ENOMEM, "no memory to undrain a node");
+    else
+        answer_later(r, req, ranks);
+    free(others);
+    idset_destroy(ranks);
+    json_decref(owner);
+}

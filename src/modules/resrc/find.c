@@ -1,0 +1,243 @@
+/* find.c - what this broker has.
+ *
+ *    where                                             how
+ *    a task of a job (FLUX_JOB_ID, FLUX_TASK_CORES)    its share, from the environment: the parent
+ *                                                      bounds what the child may use
+ *    the only broker of its host, or the first one     flux-inventory, which asks hwloc
+ *    another broker of that host and session           like the first one: nothing is run
+ *
+ * hwloc takes milliseconds, which would be most of the start of many brokers on one host.  So they
+ * agree on one: who makes the symbolic link RUNDIR/inventory-TOKEN (of content RANK) first looks,
+ * the others say "like RANK" upstream, and the root copies.  The token is made of the host's name
+ * and the CPUs this broker may use, since brokers of one host may be bound to different ones.
+ *
+ * Failure: when hwloc cannot say, cores and memory are what the kernel says, and that is logged.
+ * When the first one is lost, the root says so with resrc.find, and another one takes the link.
+ */
+#include "config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libflux/attr.h"
+#include "libutil/strutil.h"
+#include "resrc.h"
+
+#define LINK_MAX_LEN 4096
+#define MIB (1024u * 1024)
+
+struct find {
+    struct ctx *ctx;
+    flux_future_t *f; /* the attribute rundir */
+    probe_t *probe;
+    idset_t *lost;
+    char host[256];
+    char link[LINK_MAX_LEN];
+    bool ours; /* the link */
+};
+
+static void tell(struct find *f, const idset_t *cores, const idset_t *gpus, uint64_t memory)
+{
+    resgraph_t *g = resgraph_create();
+    idset_t *ranks = idset_create_range(f->ctx->rank, f->ctx->rank);
+    struct resgraph_node desc = {.cores = cores, .gpus = gpus, .memory = memory};
+    errmsg_t err = {"no memory"};
+
+    if (g && ranks && resgraph_add(g, ranks, f->host, &desc, &err) == 0)
+        resrc_found(f->ctx, g);
+    else
+        flux_log(f->ctx->h, LOG_ERR, "what rank %u has cannot be said: %s", f->ctx->rank, err.text);
+    idset_destroy(ranks);
+    resgraph_destroy(g);
+}
+
+/* --- in a job --- */
+
+/* true when this broker is a task with a share of its own. */
+static bool find_share(struct find *f)
+{
+    const char *cores_text = getenv("FLUX_TASK_CORES"), *gpus_text = getenv("FLUX_TASK_GPUS");
+    const char *memory_text = getenv("FLUX_TASK_MEMORY"), *name = getenv("FLUX_NODE_NAME");
+    idset_t *cores = NULL, *gpus = NULL;
+    uint64_t memory = 0;
+    errmsg_t err;
+
+    if (!getenv("FLUX_JOB_ID") || !cores_text || !*cores_text)
+        return false;
+    if (!(cores = idset_parse(cores_text, &err)) || idset_empty(cores)) {
+        flux_log(f->ctx->h, LOG_ERR, "FLUX_TASK_CORES=%s is no set of cores", cores_text);
+        idset_destroy(cores);
+        return false;
+    }
+    if (gpus_text && !(gpus = idset_parse(gpus_text, &err)))
+        flux_log(f->ctx->h, LOG_ERR, "FLUX_TASK_GPUS=%s is no set of gpus", gpus_text);
+    if (memory_text && str2u64(memory_text, &memory) < 0)
+        flux_log(f->ctx->h, LOG_ERR, "FLUX_TASK_MEMORY=%s is no number of MiB", memory_text);
+    if (name && rreq_name_valid(name))
+        snprintf(f->host, sizeof(f->host), "%s", name);
+    tell(f, cores, gpus, memory);
+    idset_destroy(cores);
+    idset_destroy(gpus);
+    return true;
+}
+
+/* --- on a machine --- */
+
+static void find_plain(struct find *f)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+    idset_t *cores = idset_create_range(0, (uint32_t)(n > 0 ? n : 1) - 1);
+
+    if (cores)
+        tell(f, cores, NULL, pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / MIB : 0);
+    idset_destroy(cores);
+}
+
+static void probe_cb(probe_t *p, const char *text, size_t len, const char *error, void *arg)
+{
+    struct find *f = arg;
+    errmsg_t err;
+    resgraph_t *g = text ? resgraph_parse(text, len, &err) : NULL;
+
+    if (g) {
+        resrc_found(f->ctx, g);
+    } else {
+        flux_log(f->ctx->h, LOG_WARNING, "hwloc cannot say what rank %u has: %s", f->ctx->rank,
+                 text ? err.text : error);
+        find_plain(f);
+    }
+    resgraph_destroy(g);
+    probe_destroy(f->probe);
+    f->probe = NULL;
+}
+
+static void find_here(struct find *f)
+{
+    char rank[32], host[sizeof(f->host) + 8];
+    errmsg_t err;
+
+    if (f->probe)
+        return;
+    snprintf(rank, sizeof(rank), "--rank=%u", f->ctx->rank);
+    snprintf(host, sizeof(host), "--host=%s", f->host);
+    if (!(f->probe = probe_start(f->ctx->h, rank, host, probe_cb, f, &err))) {
+        flux_log(f->ctx->h, LOG_WARNING, "hwloc cannot be asked what rank %u has: %s", f->ctx->rank,
+                 err.text);
+        find_plain(f);
+    }
+}
+
+/* Who made the link?  This rank, another one (true), or nobody can say. */
+static bool other_looks(struct find *f, uint32_t *who)
+{
+    char text[16];
+    ssize_t n;
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof(text), "%u", f->ctx->rank);
+        if (symlink(text, f->link) == 0) {
+            f->ours = true;
+            return false;
+        }
+        if (errno != EEXIST || (n = readlink(f->link, text, sizeof(text) - 1)) <= 0)
+            return false;
+        text[n] = '\0';
+        if (str2u32(text, who) < 0 || *who == f->ctx->rank || *who >= f->ctx->size)
+            return false;
+        if (!idset_test(f->lost, *who))
+            return true;
+        unlink(f->link);
+    }
+    return false;
+}
+
+static void find_machine(struct find *f)
+{
+    idset_t *self = idset_create_range(f->ctx->rank, f->ctx->rank);
+    uint32_t who;
+
+    if (self && f->link[0] && other_looks(f, &who))
+        resrc_found_like(f->ctx, who, self);
+    else
+        find_here(f);
+    idset_destroy(self);
+}
+
+static void make_link_name(struct find *f, const char *rundir)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof(set), &set) < 0)
+        return; /* more CPUs than that: look alone */
+    for (const char *s = f->host; *s; s++)
+        hash = (hash ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (CPU_ISSET(i, &set))
+            hash = (hash ^ (uint64_t)i) * UINT64_C(0x100000001b3);
+    }
+    if ((size_t)snprintf(f->link, sizeof(f->link), "%s/inventory-%016" PRIx64, rundir, hash) >=
+        sizeof(f->link))
+        f->link[0] = '\0';
+}
+
+static void rundir_cb(flux_future_t *fut, void *arg)
+{
+    struct find *f = arg;
+    const char *rundir;
+
+    if (flux_attr_future_get(fut, &rundir, NULL) == 0)
+        make_link_name(f, rundir);
+    flux_future_destroy(fut);
+    f->f = NULL;
+    find_machine(f);
+}
+
+/* --- life --- */
+
+struct find *find_create(struct ctx *ctx)
+{
+    struct find *f = calloc(1, sizeof(*f));
+
+    if (!f)
+        return NULL;
+    f->ctx = ctx;
+    if (gethostname(f->host, sizeof(f->host) - 1) < 0 || !rreq_name_valid(f->host))
+        snprintf(f->host, sizeof(f->host), "node%u", ctx->rank);
+    return f;
+}
+
+void find_again(struct find *f, const idset_t *lost)
+{
+    idset_destroy(f->lost);
+    f->lost = lost ? idset_copy(lost) : NULL;
+    if (f->f || find_share(f))
+        return;
+    if (f->link[0])
+        find_machine(f);
+    else if (!(f->f = flux_attr_get_async(f->ctx->h, "rundir")) ||
+             flux_future_then(f->f, -1., rundir_cb, f) < 0) {
+        flux_future_destroy(f->f);
+        f->f = NULL;
+        find_here(f);
+    }
+}
+
+void find_destroy(struct find *f)
+{
+    if (!f)
+        return;
+    if (f->ours)
+        unlink(f->link);
+    flux_future_destroy(f->f);
+    probe_destroy(f->probe);
+    idset_destroy(f->lost);
+    free(f);
+}

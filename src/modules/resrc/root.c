@@ -1,0 +1,573 @@
+/* root.c - rank 0: the inventory, which nodes are up, and who wants to know.
+ *
+ * What there is comes from the brokers (resrc.join), or from a configuration file (attribute
+ * resrc.config, or the section `resource` of config.file), whose nodes, if it names any, are then all
+ * there are.  What is up comes from the overlay.
+ *
+ *    state      until                                                        requests
+ *    unsettled  configuration, drained nodes and ranks that are up are       wait
+ *               known, the session runs, and all these ranks have said
+ *               what they have (or PATIENCE times TICK seconds have passed)
+ *    settled    the end                                                      are answered
+ *
+ *    up is          with nodes of                 condition
+ *    node n         brokers                       it was said, and broker n is up
+ *                   a configuration               broker n is up
+ *                   an emulating configuration    broker n % size is up
+ *
+ * Invariants:
+ *  1. What one pass of the reactor brings is one answer to each watcher and at most one commit.
+ *  2. A rank that says again what it has said changes nothing.
+ *
+ * Failure: a configuration that cannot be read ends the module with its sentence, and so the start of
+ * the session.  Ranks that do not say what they have are asked (resrc.find), then left out, which
+ * is logged.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/attr.h"
+#include "libflux/proto_overlay.h"
+#include "root.h"
+
+#define TICK 2.
+#define PATIENCE 3
+#define WATCHERS_MAX 1024
+
+/* --- those who wait --- */
+
+struct waiter *waiter_add(struct list_node *list, const flux_msg_t *req)
+{
+    struct waiter *w = calloc(1, sizeof(*w));
+
+    if (w) {
+        w->req = flux_msg_incref(req);
+        list_append(list, &w->node);
+    }
+    return w;
+}
+
+void waiter_free(struct waiter *w)
+{
+    if (!w)
+        return;
+    list_remove(&w->node);
+    flux_future_destroy(w->f);
+    flux_msg_destroy(w->req);
+    free(w->text);
+    free(w);
+}
+
+/* --- what is up --- */
+
+/* Emulated nodes are at broker n % size. */
+static idset_t *emulated_up(const struct root *r, const idset_t *all)
+{
+    uint32_t size = r->ctx->size;
+    idset_t *ids;
+
+    if (idset_count(r->brokers_up) == size)
+        return idset_copy(all);
+    ids = idset_create();
+    for (uint32_t n = idset_first(all); ids && n != IDSET_NONE; n = idset_next(all, n)) {
+        if (idset_test(r->brokers_up, n % size) && idset_set(ids, n) < 0) {
+            idset_destroy(ids);
+            ids = NULL;
+        }
+    }
+    return ids;
+}
+
+idset_t *root_nodes_up(const struct root *r)
+{
+    const resgraph_t *g = root_graph(r);
+    idset_t *all = resgraph_ranks(g), *up;
+
+    if (!all)
+        return NULL;
+    up = resgraph_emulated(g) ? emulated_up(r, all) : idset_intersect(all, r->brokers_up);
+    idset_destroy(all);
+    return up;
+}
+
+/* Brokers that are up and have not said what they have. */
+static idset_t *missing(const struct root *r)
+{
+    idset_t *said = resgraph_ranks(r->found);
+    idset_t *ids = said ? idset_difference(r->brokers_up, said) : NULL;
+
+    idset_destroy(said);
+    return ids;
+}
+
+/* --- watchers --- */
+
+static char *update_text(const struct root *r, bool inventory)
+{
+    struct resrc_update u = {.version = r->version};
+    idset_t *up = root_nodes_up(r);
+    char *up_text = up ? idset_format(up, 0) : NULL;
+    char *drained = r->drained.ranks ? idset_format(r->drained.ranks, 0) : strdup("");
+    char *text = NULL;
+
+    u.up = up_text;
+    u.drained = drained;
+    if (up_text && drained && (!inventory || (u.inventory = resgraph_to_json(root_graph(r)))))
+        text = flux_schema_encode(&resrc_update_schema, &u);
+    json_decref(u.inventory);
+    idset_destroy(up);
+    free(up_text);
+    free(drained);
+    return text;
+}
+
+static void tell_watchers(struct root *r)
+{
+    char *full = NULL, *part = NULL;
+
+    LIST_FOREACH_SAFE(it, tmp, &r->watchers)
+    {
+        struct waiter *w = list_entry(it, struct waiter, node);
+        bool inventory = !w->told || r->inventory_changed;
+        char **text = inventory ? &full : &part;
+
+        if (w->told && !r->changed && !r->inventory_changed)
+            continue;
+        if (!*text)
+            *text = update_text(r, inventory);
+        if (*text && flux_respond_more(r->ctx->h, w->req, *text) == 0) {
+            w->told = true;
+            continue;
+        }
+        flux_respond_error(r->ctx->h, w->req, ENOMEM, "no memory to tell what has changed");
+        r->nwatchers--;
+        waiter_free(w);
+    }
+    free(full);
+    free(part);
+    r->changed = r->inventory_changed = false;
+}
+
+void root_watch(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct root *r = ctx->root;
+
+    if (!r) {
+        flux_respond_error(h, req, EINVAL, "resources are watched at rank 0, not at rank %u",
+                           ctx->rank);
+    } else if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
+        flux_respond_error(h, req, EPROTO, "resrc.watch has to be a streaming request");
+    } else if (r->nwatchers >= WATCHERS_MAX || !waiter_add(&r->watchers, req)) {
+        flux_respond_error(h, req, EAGAIN, "too many watch the resources");
+    } else {
+        r->nwatchers++;
+        flux_watcher_start(r->defer);
+    }
+}
+
+void root_gone(struct root *r, const char *sender, uint32_t matchtag)
+{
+    char theirs[FLUX_SENDER_MAX];
+
+    LIST_FOREACH_SAFE(it, tmp, &r->watchers)
+    {
+        struct waiter *w = list_entry(it, struct waiter, node);
+
+        if ((matchtag && flux_msg_matchtag(w->req) != matchtag) ||
+            strcmp(flux_msg_sender(w->req, theirs, sizeof(theirs)), sender) != 0)
+            continue;
+        if (matchtag)
+            flux_respond_error(r->ctx->h, w->req, ENODATA, "no longer watched");
+        r->nwatchers--;
+        waiter_free(w);
+    }
+}
+
+/* --- changes --- */
+
+static void settle(struct root *r)
+{
+    idset_t *left;
+    bool all;
+
+    if (!r->config_known || !r->drained_known || !r->brokers_up || !r->running)
+        return;
+    if (!r->config) {
+        if (!(left = missing(r)))
+            return;
+        all = idset_empty(left);
+        if (!all && r->patience < PATIENCE) {
+            idset_destroy(left);
+            return;
+        }
+        if (!all) {
+            char *text = idset_format(left, 0);
+
+            flux_log(r->ctx->h, LOG_WARNING, "rank%s %s did not say what they have",
+                     idset_count(left) == 1 ? "" : "s", text ? text : "?");
+            free(text);
+        }
+        idset_destroy(left);
+    }
+    r->settled = true;
+    r->changed = r->inventory_changed = r->save_inventory = true;
+    flux_watcher_stop(r->timer);
+    status_go_on(r);
+    drain_go_on(r);
+}
+
+static void defer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, void *arg)
+{
+    struct root *r = arg;
+
+    if (!r->settled)
+        settle(r);
+    if (!r->settled)
+        return;
+    if (r->changed || r->inventory_changed)
+        r->version++;
+    tell_watchers(r);
+    store_save(r);
+}
+
+void root_changed(struct root *r, bool inventory)
+{
+    r->changed = true;
+    if (inventory)
+        r->inventory_changed = r->save_inventory = true;
+    flux_watcher_start(r->defer);
+}
+
+/* --- what the brokers say --- */
+
+static void out_of_memory(struct root *r)
+{
+    flux_log(r->ctx->h, LOG_ERR, "no memory for the inventory: nodes are left out");
+}
+
+static bool same_node(const struct resgraph_node *a, const struct resgraph_node *b)
+{
+    if (strcmp(a->host, b->host) != 0 || a->memory != b->memory || a->nsockets != b->nsockets ||
+        !idset_equal(a->cores, b->cores) || !idset_equal(a->gpus, b->gpus))
+        return false;
+    for (size_t i = 0; i < a->nsockets; i++) {
+        if (!idset_equal(a->sockets[i], b->sockets[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Is all of `g` known already? */
+static bool nothing_new(const struct root *r, const resgraph_t *g)
+{
+    struct resgraph_node theirs, ours;
+
+    for (size_t i = 0; resgraph_node(g, i, &theirs); i++) {
+        ssize_t at = resgraph_find_rank(r->found, theirs.rank);
+
+        if (at < 0 || !resgraph_node(r->found, (size_t)at, &ours) || !same_node(&ours, &theirs))
+            return false;
+    }
+    return true;
+}
+
+/* `ranks` have what `as`, which is known, has. */
+static int copy_node(struct root *r, size_t as, const idset_t *ranks)
+{
+    idset_t *said = resgraph_ranks(r->found);
+    idset_t *fresh = said ? idset_difference(ranks, said) : NULL;
+    struct resgraph_node node;
+    char host[256];
+    int rc = -1;
+
+    if (fresh && resgraph_node(r->found, as, &node)) {
+        snprintf(host, sizeof(host), "%s", node.host);
+        rc = resgraph_add(r->found, fresh, host, &node, NULL);
+        if (!idset_empty(fresh) && !r->config)
+            root_changed(r, true);
+    }
+    idset_destroy(said);
+    idset_destroy(fresh);
+    return rc;
+}
+
+static void resolve(struct root *r)
+{
+    for (size_t i = r->likes.n; i-- > 0;) {
+        ssize_t at = resgraph_find_rank(r->found, r->likes.list[i].as);
+
+        if (at < 0)
+            continue;
+        if (copy_node(r, (size_t)at, r->likes.list[i].ranks) < 0)
+            out_of_memory(r);
+        likes_drop(&r->likes, i);
+    }
+}
+
+void root_found(struct root *r, const resgraph_t *g)
+{
+    idset_t *ranks;
+
+    if (nothing_new(r, g))
+        return;
+    ranks = resgraph_ranks(g);
+    if (!ranks || resgraph_remove(r->found, ranks) < 0 || resgraph_merge(r->found, g, NULL) < 0)
+        out_of_memory(r);
+    idset_destroy(ranks);
+    resolve(r);
+    if (!r->config)
+        root_changed(r, true);
+}
+
+void root_found_like(struct root *r, uint32_t as, const idset_t *ranks)
+{
+    if (likes_add(&r->likes, as, ranks) < 0)
+        out_of_memory(r);
+    resolve(r);
+}
+
+/* Those that have said nothing, once more. */
+static void ask_missing(struct root *r)
+{
+    idset_t *ids = r->brokers_up && !r->config ? missing(r) : NULL;
+    idset_t *lost = idset_create_range(0, r->ctx->size - 1);
+    struct resrc_lost m = {0};
+    char *text = NULL;
+
+    if (ids && lost && idset_subtract(lost, r->brokers_up) == 0 && (text = idset_format(lost, 0))) {
+        m.lost = text;
+        for (uint32_t id = idset_first(ids); id != IDSET_NONE; id = idset_next(ids, id))
+            flux_future_destroy(flux_rpc_struct(r->ctx->h, "resrc.find", &resrc_lost_schema, &m, id,
+                                                FLUX_MSGF_NORESPONSE));
+    }
+    free(text);
+    idset_destroy(ids);
+    idset_destroy(lost);
+}
+
+static void timer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, void *arg)
+{
+    struct root *r = arg;
+
+    if (!r->running || !r->config_known)
+        return;
+    r->patience++;
+    if (r->patience == 1)
+        ask_missing(r);
+    flux_watcher_start(r->defer);
+}
+
+/* --- which brokers are up --- */
+
+static void ask_up(struct root *r);
+
+static void up_cb(flux_future_t *f, void *arg)
+{
+    struct root *r = arg;
+    struct overlay_status st = {0};
+    bool first = !r->brokers_up;
+    idset_t *up = NULL;
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &overlay_status_schema, &st, &err) == 0)
+        up = idset_parse(st.up, &err);
+    if (!up)
+        flux_log(r->ctx->h, LOG_ERR, "cannot learn which ranks are up: %s", err.text);
+    else if (strcmp(st.state, "run") == 0)
+        r->running = true;
+    flux_future_destroy(f);
+    r->up_f = NULL;
+    if (up && (first || !idset_equal(up, r->brokers_up) || !r->settled)) {
+        idset_destroy(r->brokers_up);
+        r->brokers_up = up;
+        if (first && r->running) /* loaded into a session that has said everything already */
+            ask_missing(r);
+        root_changed(r, false);
+    } else {
+        idset_destroy(up);
+    }
+    if (r->up_stale)
+        ask_up(r);
+}
+
+static void ask_up(struct root *r)
+{
+    r->up_stale = true;
+    if (r->up_f)
+        return;
+    r->up_f = flux_rpc(r->ctx->h, "overlay.status", NULL, FLUX_NODEID_ANY, 0);
+    if (r->up_f && flux_future_then(r->up_f, -1., up_cb, r) == 0) {
+        r->up_stale = false;
+        return;
+    }
+    flux_future_destroy(r->up_f);
+    r->up_f = NULL;
+}
+
+void root_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (ctx->root)
+        ask_up(ctx->root);
+}
+
+/* --- configuration --- */
+
+static void config_is_known(struct root *r)
+{
+    r->config_known = true;
+    flux_module_started(r->ctx->h);
+    root_changed(r, true);
+}
+
+static void config_failed(struct root *r, const char *error)
+{
+    flux_module_fail(r->ctx->h, EINVAL, "%s", error);
+    flux_reactor_stop(flux_get_reactor(r->ctx->h), -1);
+}
+
+static void config_cb(probe_t *p, const char *text, size_t len, const char *error, void *arg)
+{
+    struct root *r = arg;
+    bool own = r->config_is_own, none = text && strcmp(text, "null") == 0;
+    char why[300];
+    errmsg_t err;
+    resgraph_t *g = NULL;
+
+    snprintf(why, sizeof(why), "%s", error);
+    if (none)
+        snprintf(why, sizeof(why), "the file resrc.config names has no section `resource`");
+    else if (text && !(g = resgraph_parse(text, len, &err)))
+        snprintf(why, sizeof(why), "%s", err.text);
+    probe_destroy(r->probe);
+    r->probe = NULL;
+    if (none && !own) {
+        config_is_known(r);
+    } else if (!g) {
+        config_failed(r, why);
+    } else if (resgraph_nnodes(g) > 0) {
+        r->config = g;
+        config_is_known(r);
+    } else { /* pools only */
+        if (resgraph_merge(r->found, g, NULL) < 0)
+            out_of_memory(r);
+        resgraph_destroy(g);
+        config_is_known(r);
+    }
+}
+
+static void attr_cb(flux_future_t *f, void *arg);
+
+static void ask_attr(struct root *r, const char *name)
+{
+    r->attr_f = flux_attr_get_async(r->ctx->h, name);
+    if (r->attr_f && flux_future_then(r->attr_f, -1., attr_cb, r) == 0)
+        return;
+    flux_future_destroy(r->attr_f);
+    r->attr_f = NULL;
+    config_failed(r, "the resrc module is out of memory");
+}
+
+/* First the attribute of our own, then the configuration of the session. */
+static void attr_cb(flux_future_t *f, void *arg)
+{
+    struct root *r = arg;
+    const char *path;
+    char option[4200];
+    errmsg_t err;
+
+    r->attr_f = NULL;
+    if (flux_attr_future_get(f, &path, NULL) < 0 || !*path) {
+        if (r->config_is_own) {
+            r->config_is_own = false;
+            ask_attr(r, "config.file");
+        } else {
+            config_is_known(r);
+        }
+    } else if ((size_t)snprintf(option, sizeof(option), "--config=%s", path) >= sizeof(option)) {
+        config_failed(r, "the name of the configuration file is too long");
+    } else if (!(r->probe = probe_start(r->ctx->h, option, NULL, config_cb, r, &err))) {
+        config_failed(r, err.text);
+    }
+    flux_future_destroy(f);
+}
+
+/* --- life --- */
+
+void root_stats(struct root *r, struct resrc_stats *st)
+{
+    idset_t *up = r->brokers_up ? root_nodes_up(r) : NULL;
+
+    st->nodes = resgraph_nnodes(root_graph(r));
+    st->cores = resgraph_ncores(root_graph(r));
+    st->up = idset_count(up);
+    st->drained = idset_count(r->drained.ranks);
+    st->watchers = r->nwatchers;
+    st->commits = r->commits;
+    st->version = r->version;
+    idset_destroy(up);
+}
+
+struct root *root_create(struct ctx *ctx, errmsg_t *err)
+{
+    struct root *r = calloc(1, sizeof(*r));
+    flux_reactor_t *reactor = flux_get_reactor(ctx->h);
+
+    if (!r)
+        return NULL;
+    r->ctx = ctx;
+    list_init(&r->watchers);
+    list_init(&r->askers);
+    list_init(&r->early);
+    list_init(&r->to_commit);
+    list_init(&r->committing);
+    if (!(r->found = resgraph_create()) || !(r->defer = flux_defer_create(reactor, defer_cb, r)) ||
+        !(r->timer = flux_timer_create(reactor, timer_cb, r))) {
+        root_destroy(r);
+        errmsg_fail(err, ENOMEM, "the resrc module is out of memory");
+        return NULL;
+    }
+    flux_module_starting(ctx->h);
+    flux_timer_start(r->timer, TICK, TICK);
+    flux_future_destroy(flux_event_subscribe(ctx->h, "overlay."));
+    r->config_is_own = true;
+    ask_attr(r, "resrc.config");
+    ask_up(r);
+    store_load(r);
+    return r;
+}
+
+/* Not answered: after a reload the next instance gets these requests, else the host answers. */
+static void forget(struct list_node *list)
+{
+    struct list_node *n;
+
+    while ((n = list_first(list)))
+        waiter_free(list_entry(n, struct waiter, node));
+}
+
+void root_destroy(struct root *r)
+{
+    if (!r)
+        return;
+    forget(&r->watchers);
+    forget(&r->early);
+    forget(&r->askers);
+    store_stop(r);
+    flux_future_destroy(r->attr_f);
+    flux_future_destroy(r->up_f);
+    probe_destroy(r->probe);
+    flux_watcher_destroy(r->timer);
+    flux_watcher_destroy(r->defer);
+    likes_clear(&r->likes);
+    drained_clear(&r->drained);
+    resgraph_destroy(r->found);
+    resgraph_destroy(r->config);
+    idset_destroy(r->brokers_up);
+    free(r);
+}

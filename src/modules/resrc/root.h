@@ -1,0 +1,99 @@
+/* What the sources of the root's part share. */
+#ifndef RESRC_ROOT_H
+#define RESRC_ROOT_H
+
+#include "resrc.h"
+
+/* Nodes that are not to be used, for one reason since one time. */
+struct record {
+    idset_t *ranks;
+    char *reason;
+    double time;
+};
+
+struct drained {
+    idset_t *ranks; /* of all records */
+    struct record *list;
+    size_t n;
+};
+
+struct root {
+    struct ctx *ctx;
+    /* What is. */
+    resgraph_t *found;   /* said by the brokers, and pools of the configuration */
+    resgraph_t *config;  /* nodes of the configuration, which then are all; or NULL */
+    struct likes likes;  /* of ranks that have said nothing yet */
+    idset_t *brokers_up; /* NULL: not known yet */
+    struct drained drained;
+    /* What has to be known before anything is said. */
+    bool config_known;
+    bool drained_known;
+    bool running; /* the session: all ranks came up that will */
+    bool settled;
+    unsigned patience;  /* times the timer has asked for what is missing */
+    bool config_is_own; /* resrc.config, which must have a section `resource` */
+    probe_t *probe;
+    flux_future_t *attr_f, *up_f, *drained_f;
+    bool up_stale; /* something has happened since it was asked */
+    flux_watcher_t *timer;
+    flux_watcher_t *defer;
+    /* What was said: to watchers, and to the store. */
+    uint64_t version;
+    bool changed, inventory_changed;
+    struct list_node watchers;
+    unsigned nwatchers;
+    struct list_node askers; /* of resrc.status */
+    unsigned naskers;
+    struct list_node early; /* changes asked for before everything is known */
+    unsigned nearly;
+    bool save_inventory, save_drained;
+    flux_future_t *commit_f;
+    struct list_node to_commit;  /* answered after the next commit */
+    struct list_node committing; /* after the one that is under way */
+    uint64_t commits;
+    char *inventory; /* text of the one that was committed */
+};
+
+/* A request that waits. */
+struct waiter {
+    struct list_node node;
+    flux_msg_t *req;
+    flux_future_t *f;  /* status: asked whether nodes are in use */
+    struct root *root; /* status */
+    char *text;        /* drain: what is answered */
+    bool told;         /* watch: it has had the first answer */
+};
+struct waiter *waiter_add(struct list_node *list, const flux_msg_t *req);
+void waiter_free(struct waiter *w);
+
+/* The nodes there are. */
+static inline const resgraph_t *root_graph(const struct root *r)
+{
+    return r->config ? r->config : r->found;
+}
+/* Those that can be used as far as brokers go; a new set, NULL with ENOMEM. */
+idset_t *root_nodes_up(const struct root *r);
+/* Something has changed: tell watchers and the store, once for all that one pass brings. */
+void root_changed(struct root *r, bool inventory);
+
+/* drain.c: requests that came early. */
+void drain_go_on(struct root *r);
+
+/* drain.c: the list of what is drained. */
+void drained_clear(struct drained *d);
+/* 0, or -1 with ENOMEM.  What was drained already gets the new reason. */
+int drained_add(struct drained *d, const idset_t *ranks, const char *reason, double time);
+int drained_remove(struct drained *d, const idset_t *ranks);
+char *drained_format(const struct drained *d); /* JSON, malloc'd */
+int drained_parse(struct drained *d, const char *json, size_t len, errmsg_t *err);
+
+/* store.c */
+void store_load(struct root *r);
+void store_save(struct root *r);
+void store_stop(struct root *r);
+
+/* status.c */
+/* Answer who has waited for the inventory. */
+void status_go_on(struct root *r);
+
+#endif

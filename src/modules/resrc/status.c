@@ -1,0 +1,166 @@
+/* status.c - resrc.status: the nodes by what can be done with them.
+ *
+ * A drained node on which something still runs is "draining".  Only the scheduler knows that: it is
+ * asked (sched.resources) when a node is drained at all; where there is none, nothing runs.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "root.h"
+
+#define ASKERS_MAX 1024
+
+struct sched_answer {
+    json_t *allocated;
+    json_t *free;
+};
+static const struct flux_field sched_fields[] = {
+    FLUX_FIELD_OBJECT(struct sched_answer, allocated, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_JSON(struct sched_answer, free, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema sched_schema = FLUX_SCHEMA(struct sched_answer, sched_fields);
+
+/* Add an entry for those of `ranks` that there are.  -1 with ENOMEM. */
+static int add_entry(const struct root *r, json_t *list, const idset_t *ranks, const char *state,
+                     const struct record *rec, const idset_t *up)
+{
+    struct resrc_status_entry e = {.state = state};
+    char *text = NULL, *hosts = NULL, *down = NULL;
+    idset_t *lost = NULL;
+    int rc = -1;
+
+    if (idset_empty(ranks))
+        return 0;
+    if (rec && !(lost = idset_difference(ranks, up)))
+        return -1;
+    if (!(text = idset_format(ranks, 0)) ||
+        !(hosts = resgraph_hosts_of_ranks(root_graph(r), ranks)) ||
+        (lost && !idset_empty(lost) && !(down = idset_format(lost, 0))))
+        goto out;
+    e.ranks = text;
+    e.hosts = hosts;
+    e.reason = rec ? rec->reason : NULL;
+    e.time = rec ? rec->time : 0.;
+    e.down = down;
+    rc = json_array_append_new(list, flux_schema_encode_json(&resrc_status_entry_schema, &e));
+out:
+    free(text);
+    free(hosts);
+    free(down);
+    idset_destroy(lost);
+    return rc;
+}
+
+static int add_drained(const struct root *r, json_t *list, const idset_t *all, const idset_t *up,
+                       const idset_t *busy)
+{
+    for (size_t i = 0; i < r->drained.n; i++) {
+        const struct record *rec = &r->drained.list[i];
+        idset_t *there = idset_intersect(rec->ranks, all);
+        idset_t *still = there ? idset_intersect(there, busy) : NULL;
+        int rc = still ? idset_subtract(there, still) : -1;
+
+        if (rc == 0)
+            rc = add_entry(r, list, there, "drained", rec, up);
+        if (rc == 0)
+            rc = add_entry(r, list, still, "draining", rec, up);
+        idset_destroy(there);
+        idset_destroy(still);
+        if (rc < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static json_t *entries(const struct root *r, const idset_t *busy)
+{
+    json_t *list = json_array();
+    idset_t *all = resgraph_ranks(root_graph(r)), *up = root_nodes_up(r), *free = NULL,
+            *down = NULL;
+    bool ok = list && all && up && (free = idset_difference(up, r->drained.ranks)) &&
+              (down = idset_difference(all, up)) && idset_subtract(down, r->drained.ranks) == 0 &&
+              add_entry(r, list, free, "up", NULL, up) == 0 &&
+              add_entry(r, list, down, "down", NULL, up) == 0 &&
+              add_drained(r, list, all, up, busy) == 0;
+
+    idset_destroy(all);
+    idset_destroy(up);
+    idset_destroy(free);
+    idset_destroy(down);
+    if (ok)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static void respond(const struct root *r, const flux_msg_t *req, const idset_t *busy)
+{
+    struct resrc_status st = {entries(r, busy)};
+
+    if (st.nodes)
+        flux_respond_struct(r->ctx->h, req, &resrc_status_schema, &st);
+    else
+        flux_respond_error(r->ctx->h, req, ENOMEM, "no memory to list nodes");
+    json_decref(st.nodes);
+}
+
+static void sched_cb(flux_future_t *f, void *arg)
+{
+    struct waiter *w = arg;
+    struct sched_answer a = {0};
+    rset_t *rs = NULL;
+    idset_t *busy = NULL;
+
+    if (flux_rpc_get_struct(f, &sched_schema, &a, NULL) == 0 &&
+        (rs = rset_from_json(a.allocated, NULL)))
+        busy = rset_ranks(rs);
+    respond(w->root, w->req, busy);
+    idset_destroy(busy);
+    rset_destroy(rs);
+    w->root->naskers--;
+    waiter_free(w);
+}
+
+void root_status(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct root *r = ctx->root;
+    struct waiter *w;
+
+    if (!r) {
+        flux_respond_error(h, req, EINVAL, "resources are known at rank 0, not at rank %u",
+                           ctx->rank);
+    } else if (!r->settled || !idset_empty(r->drained.ranks)) {
+        if (r->naskers >= ASKERS_MAX || !(w = waiter_add(&r->askers, req))) {
+            flux_respond_error(h, req, EAGAIN, "too many ask for the state of nodes");
+            return;
+        }
+        w->root = r;
+        r->naskers++;
+        status_go_on(r);
+    } else {
+        respond(r, req, NULL);
+    }
+}
+
+void status_go_on(struct root *r)
+{
+    if (!r->settled)
+        return;
+    LIST_FOREACH_SAFE(it, tmp, &r->askers)
+    {
+        struct waiter *w = list_entry(it, struct waiter, node);
+
+        if (w->f)
+            continue;
+        w->f = flux_rpc(r->ctx->h, "sched.resources", NULL, 0, 0);
+        if (!w->f || flux_future_then(w->f, -1., sched_cb, w) < 0) {
+            respond(r, w->req, NULL);
+            r->naskers--;
+            waiter_free(w);
+        }
+    }
+}
