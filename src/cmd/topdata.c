@@ -248,7 +248,7 @@ static void resources_cb(flux_future_t *f, void *arg)
     errmsg_t err;
 
     if (flux_rpc_get_struct(f, &sched_resources_schema, &res, &err) < 0)
-        complain(d, err.text);
+        m->nodes_total = m->cores_total = 0; /* no scheduler: unknown */
     else if ((all = idset_create())) {
         count(res.allocated, &m->nodes_used, &m->cores_used);
         count(res.free, &nodes, &cores);

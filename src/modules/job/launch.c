@@ -130,6 +130,8 @@ static int make_plan(struct jm_job *j, struct plan *p, bool *emulated)
 {
     uint32_t size = flux_size(j->jm->h);
     size_t n = rset_nnodes(j->r);
+    /* A session has one broker on each node, whatever slots there are for its jobs. */
+    bool nested = jobspec_options(j->spec->js)->nested;
     struct rset_node node;
 
     *emulated = j->jm->inventory && resgraph_emulated(j->jm->inventory);
@@ -138,7 +140,7 @@ static int make_plan(struct jm_job *j, struct plan *p, bool *emulated)
         return -1;
     for (size_t i = 0; i < n && rset_node(j->r, i, &node); i++) {
         struct place pl = {.rank = *emulated ? node.rank % size : node.rank,
-                           .ntasks = tasks_on(p, j->spec, &node),
+                           .ntasks = nested ? 1 : tasks_on(p, j->spec, &node),
                            .cores = node.cores,
                            .gpus = node.gpus,
                            .memory = node.memory,
@@ -147,7 +149,11 @@ static int make_plan(struct jm_job *j, struct plan *p, bool *emulated)
         if (pl.ntasks > 0)
             p->places[p->n++] = pl;
     }
-    return *emulated ? fold(p) : 0;
+    if (*emulated && fold(p) < 0)
+        return -1;
+    for (size_t i = 0; nested && i < p->n; i++)
+        p->places[i].ntasks = 1;
+    return 0;
 }
 
 /* Names of the nodes that are told, NULL when all are: then those of R do. */
