@@ -54,8 +54,8 @@ static const struct {
     const char *name;
     bool root_only;
 } default_modules[] = {
-    {"log", false}, {"hb", true},      {"nest", true},  {"barrier", false},
-    {"kvs", false}, {"resrc", false}, {"wrexec", false}, {"sched", true},
+    {"log", false},   {"hb", true},      {"nest", true},  {"barrier", false}, {"kvs", false},
+    {"resrc", false}, {"wrexec", false}, {"sched", true}, {"job", true},
 };
 
 struct broker {

@@ -1,0 +1,90 @@
+#!/bin/bash
+# Jobs that wait for other jobs, or for a time.
+# shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok, submit
+. "$(dirname "$0")/lib.sh"
+need_flux start submit wreck jobs
+# shellcheck source=t/jobs/lib.sh
+. "$(dirname "$0")/jobs/lib.sh"
+hold 1
+
+depends() {
+    "$FLUX" jobs -a -j "$1" | tr -d '\n' | sed -n 's/.*"dependency": *"\([^"]*\)".*/\1/p'
+}
+
+# A gate that jobs wait behind: it ends with the exit code in the file.
+gate() {
+    rm -f "open.$1"
+    submit sh -c "while ! test -e open.$1; do sleep 0.02; done; exit \$(cat open.$1)"
+    gate=$id
+}
+open_gate() {
+    echo "$2" >"open.$1.tmp" && mv "open.$1.tmp" "open.$1"
+}
+
+gate a
+submit --dependency=afterok:"$gate" sh -c 'test -e open.a && echo ok'
+ok1=$id
+is "$(depends "$ok1")" "afterok:$gate" "a list says what it waits for"
+submit --dependency=afterany:"$gate" true
+any=$id
+submit --dependency=afternotok:"$gate" true
+notok=$id
+submit --dependency=after:"$gate" true
+after=$id
+ok "after: when the other has started" "$FLUX" wreck wait "$after"
+like "$("$FLUX" jobs "$ok1")" pending "afterok waits until the other has ended"
+open_gate a 0
+ok "afterok: when it has ended well" "$FLUX" wreck wait "$ok1"
+ok "afterany: when it has ended" "$FLUX" wreck wait "$any"
+run "$FLUX" wreck wait "$notok"
+isnt "$status" 0 "afternotok is ended when that can not be met any more"
+like "$("$FLUX" kvs get "job.$notok.eventlog")" '"type":"dependency","severity":0' "... by an exception"
+expect "$ok1" completed 0
+expect "$any" completed 0
+expect "$notok" failed -
+
+gate b
+submit --dependency=afterok:"$gate" true
+first=$id
+submit --dependency=afterok:"$first" true
+second=$id
+submit --dependency=afternotok:"$gate" true
+notok=$id
+open_gate b 1
+ok "afternotok: when the other has failed" "$FLUX" wreck wait "$notok"
+run "$FLUX" wreck wait "$second"
+isnt "$status" 0 "what waits for what never comes is ended, too"
+expect "$first" failed -
+expect "$second" failed -
+expect "$notok" completed 0
+
+fails "afterok of a job that has failed is refused" "$FLUX" submit --dependency=afterok:"$first" true
+ok "afterany of one that has ended is no dependency" "$FLUX" submit --dependency=afterany:"$first" true
+
+# A long chain, ended from its beginning.
+gate c
+last=$gate
+for _ in $(seq 50); do
+    submit --dependency=afterok:"$last" true
+    last=$id
+done
+open_gate c 1
+run "$FLUX" wreck wait "$last"
+isnt "$status" 0 "a chain of 50 is ended by its first"
+
+# The begin time.
+now=$(date +%s.%N)
+submit --begin-time=+1s sh -c 'date +%s.%N >began'
+like "$("$FLUX" jobs "$id")" pending "a job with a begin time waits"
+ok "... and starts then" "$FLUX" wreck wait "$id"
+ok "... not before" test "$(echo "$(cat began) - $now >= 0.9" | bc)" = 1
+submit --begin-time=+1h true
+ok "one that waits for its time is cancelled" "$FLUX" cancel "$id"
+run "$FLUX" wreck wait "$id"
+expect "$id" canceled -
+
+"$FLUX" queue idle
+jobs_proved "the event logs prove it"
+release
+is "$status" 0 "the session ends"
+finish

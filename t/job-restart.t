@@ -1,0 +1,106 @@
+#!/bin/bash
+# The whole session killed with SIGKILL, several times, while jobs are submitted, wait and run: what was
+# accepted is there after the next start, queued jobs run once, what ran is recorded as dead, ids go on.
+# RESTART_ROUNDS chooses how often, RESTART_SEED which moments.
+# shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok, submit
+. "$(dirname "$0")/lib.sh"
+need_flux start submit wreck jobs
+need setsid
+# shellcheck source=t/jobs/lib.sh
+. "$(dirname "$0")/jobs/lib.sh"
+
+rounds=${RESTART_ROUNDS:-4}
+seed=${RESTART_SEED:-$(date +%N | sed 's/^0*//')}
+RANDOM=$((seed % 32768))
+note "seed $seed"
+mkdir ran
+: >accepted
+
+# What a session does until it is killed: jobs that say that they have run, some for a while.
+cat >work <<'END'
+#!/bin/bash
+touch working
+n=0
+while n=$((n + 1)); do
+    "$FLUX" submit --cc=1-5 sh -c 'echo x >>ran/$FLUX_JOB_ID; sleep 0.{{cc}}' >>accepted || exit 1
+    if [ $((n % 3)) -eq 0 ]; then
+        "$FLUX" submit --dependency=afterany:"$(tail -1 accepted)" \
+            sh -c 'echo x >>ran/$FLUX_JOB_ID' >>accepted || exit 1
+    fi
+    sleep 0.05
+done
+END
+chmod +x work
+export FLUX
+
+crash() {
+    local sid
+    rm -f working
+    setsid "$FLUX" start --size=2 --statedir="$TEST_DIR/state" ./work >out 2>err </dev/null &
+    sid=$!
+    wait_until 30 test -e working || return 1
+    sleep "0.$(printf %03d $((200 + RANDOM % 800)))"
+    kill -0 $sid || {
+        note "$(cat err)" >&2
+        return 1
+    }
+    kill_setsid $sid
+    wait $sid 2>/dev/null
+    # Tasks are in sessions of their own; they end with their launchers.
+    wait_until 20 sh -c "! pgrep -f 'ran/\$FLUX_JOB[_]ID; sleep' >/dev/null"
+    rm -rf "$TMPDIR"/flux-*
+}
+
+good=0
+for ((round = 1; round <= rounds; round++)); do
+    crash || break
+    good=$((good + 1))
+done
+is "$good" "$rounds" "the session was killed $rounds times"
+accepted=$(sort -un accepted | wc -l)
+note "$accepted jobs were accepted"
+ok "some jobs were accepted" test "$accepted" -gt 10
+is "$(wc -l <accepted)" "$accepted" "no id was given twice"
+
+hold 2 --statedir="$TEST_DIR/state"
+ok "what was queued runs to its end" run_with_timeout 50 "$FLUX" queue idle
+lost=0 twice=0 wrong=0
+"$FLUX" kvs dir -R job >dump 2>/dev/null
+while read -r one; do
+    log=$(grep -F "job.$one.eventlog =" dump)
+    times=$(cat "ran/$one" 2>/dev/null | wc -l)
+    case $log in
+    *'"name":"clean"'*) ;;
+    *) lost=$((lost + 1)) && note "job $one: $log" >&2 ;;
+    esac
+    [ "$times" -le 1 ] || twice=$((twice + 1))
+    case $log in
+    *'"status":0'*) [ "$times" -eq 1 ] || wrong=$((wrong + 1)) ;;
+    *'"name":"start"'*) ;;
+    *) wrong=$((wrong + 1)) && note "job $one never started: $log" >&2 ;;
+    esac
+done < <(sort -un accepted)
+is "$lost" 0 "every job that was accepted has ended"
+is "$twice" 0 "... none has run twice"
+is "$wrong" 0 "... and what is said to be done has been"
+if grep -q "the session was restarted" dump; then
+    pass "what ran is recorded as dead"
+else
+    pass "nothing ran when the session was killed (this machine is slow)"
+fi
+submit true
+ok "the next job runs" "$FLUX" wreck wait "$id"
+ok "... and its id is new" test "$id" -gt "$(sort -n accepted | tail -1)"
+jobs_proved "the event logs prove it"
+ok "the queue is stopped" "$FLUX" queue stop "for a while"
+submit true
+release
+is "$status" 0 "the session ends"
+hold 2 --statedir="$TEST_DIR/state"
+like "$("$FLUX" queue list)" "for a while" "an orderly restart: the queue is still stopped"
+ok "... is started" "$FLUX" queue start
+ok "... and its job runs" "$FLUX" wreck wait "$id"
+jobs_proved "the event logs prove it"
+release
+is "$status" 0 "the session ends"
+finish
