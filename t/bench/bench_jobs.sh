@@ -7,22 +7,14 @@ uri=${FLUX_URI-} # of the session it runs in: bench_lib.sh starts without
 . "$(dirname "$0")/bench_lib.sh"
 export FLUX
 
-# Process ids of the brokers of this session.
-brokers() {
-    local environ
-    # shellcheck disable=SC2013 # such names have no blanks
-    for environ in $(grep -lazxsF "FLUX_BENCH_ID=$FLUX_BENCH_ID" /proc/[0-9]*/environ); do
-        case $(readlink "${environ%environ}exe") in
-        */flux-broker)
-            environ=${environ#/proc/}
-            echo "${environ%/environ}"
-            ;;
-        esac
-    done
+# broker RANK: its process id
+broker() {
+    # shellcheck disable=SC2016 # to be expanded there: the parent of the launcher
+    "$FLUX" exec -r "$1" sh -c 'ps -o ppid= -p $PPID' | tr -d ' '
 }
 
 output() {
-    local mb=100 pid n=0
+    local mb=100 rank
     megabytes() { # COMMAND...: MB/s of its standard output
         local begin=$EPOCHREALTIME bytes
         bytes=$("$@" | wc -c)
@@ -48,9 +40,9 @@ output() {
     figure "100 MB of output into the KVS" "$(median <"$TMPDIR/kvs")" MB/s "cat in a pipe" "$cat"
     figure "100 MB of output into a file" "$(median <"$TMPDIR/files")" MB/s "cat in a pipe" "$cat"
     figure "100 MB of output to wreckrun" "$(median <"$TMPDIR/client")" MB/s "cat in a pipe" "$cat"
-    for pid in $(brokers | sort -n); do
-        figure "peak memory of broker $n" "$(awk '/^VmHWM:/ { print $2 / 1024 }' "/proc/$pid/status")" MiB
-        n=$((n + 1))
+    for rank in 0 1 2 3; do
+        figure "peak memory of broker $rank" \
+            "$(awk '/^VmHWM:/ { print $2 / 1024 }' "/proc/$(broker $rank)/status")" MiB
     done
 }
 
@@ -61,13 +53,11 @@ if [ "${1-}" = --output ]; then
 fi
 if [ "${1-}" = --run ]; then
     export FLUX_URI=$uri
-    BENCH_ROOT=$(brokers | sort -n | head -n 1)
+    BENCH_ROOT=$(broker 0)
     export BENCH_ROOT
     exec "$BENCH_DIR/bench_jobs" "${@:2}"
 fi
 
-FLUX_BENCH_ID=$$-$RANDOM
-export FLUX_BENCH_ID
 [ $# -gt 0 ] || set -- run submit launch output mpi
 for part in "$@"; do
     echo "-- $part"
