@@ -1,8 +1,8 @@
 /* Processes as /proc shows them.
  *
  * A subreaper finds what its jobs left behind among its own children: whoever loses its parent is
- * given to it.  Children come from /proc/self/task/TID/children where the kernel has that file, one
- * read; else by the parent id in /proc/PID/stat of every process.
+ * given to it.  Children come from /proc/self/task/TID/children where the kernel has these files, one
+ * read a thread; else by the parent id in /proc/PID/stat of every process.
  */
 #include "libsubprocess/proctree.h"
 
@@ -76,16 +76,16 @@ static int if_child(pid_t pid, void *arg)
     return f->cb(pid, f->arg);
 }
 
-int proctree_children(proctree_f cb, void *arg)
+/* Children of one thread: 0, what the callback returned, or -1 when the kernel does not tell. */
+static int thread_children(const char *tid, proctree_f cb, void *arg)
 {
-    struct filter f = {cb, arg, getpid()};
-    char path[64], *text, *p, *end;
+    char path[300], *text, *p, *end;
     size_t len;
     int rc = 0;
 
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)gettid());
+    snprintf(path, sizeof(path), "/proc/self/task/%s/children", tid);
     if (file_read_all(path, CHILDREN_MAX, &text, &len) < 0)
-        return proctree_all(if_child, &f);
+        return -1;
     for (p = text; rc == 0; p = end) {
         long pid = strtol(p, &end, 10);
 
@@ -95,6 +95,21 @@ int proctree_children(proctree_f cb, void *arg)
     }
     free(text);
     return rc;
+}
+
+int proctree_children(proctree_f cb, void *arg)
+{
+    struct filter f = {cb, arg, getpid()};
+    DIR *dir = opendir("/proc/self/task");
+    struct dirent *de;
+    int rc = dir ? 0 : -1;
+
+    while (rc == 0 && (de = readdir(dir)))
+        if (isdigit((unsigned char)de->d_name[0]))
+            rc = thread_children(de->d_name, cb, arg);
+    if (dir)
+        closedir(dir);
+    return rc < 0 ? proctree_all(if_child, &f) : rc;
 }
 
 int proctree_has_env(pid_t pid, const char *assignment)

@@ -35,7 +35,16 @@
 #define CHILD_STACK 16384
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
-enum step { STEP_NONE, STEP_FDS, STEP_GROUP, STEP_LIMIT, STEP_CHDIR, STEP_ORPHAN, STEP_EXEC };
+enum step {
+    STEP_NONE,
+    STEP_FDS,
+    STEP_GROUP,
+    STEP_LIMIT,
+    STEP_CPUS,
+    STEP_CHDIR,
+    STEP_ORPHAN,
+    STEP_EXEC,
+};
 
 struct outcome {
     const struct spawn_params *p;
@@ -78,10 +87,14 @@ CHILD_FN static int wire_fds(const struct spawn_params *p)
 /* By the system call: the library does not let its own two signals (32 and 33) be reset, which a
  * parent may have left ignored.  All zero is SIG_DFL, no flags and an empty mask on every machine.
  */
-CHILD_FN static void default_handlers(void)
+CHILD_FN static void default_handlers(bool plain)
 {
     static const unsigned long dfl[8];
 
+    if (plain) {
+        syscall(SYS_rt_sigaction, SIGPIPE, dfl, NULL, _NSIG / 8);
+        return;
+    }
     for (int sig = 1; sig < _NSIG; sig++)
         syscall(SYS_rt_sigaction, sig, dfl, NULL, _NSIG / 8);
 }
@@ -92,7 +105,7 @@ CHILD_FN static int child(void *arg)
     const struct spawn_params *p = o->p;
     sigset_t none;
 
-    default_handlers();
+    default_handlers((p->flags & SPAWN_PLAIN_SIGNALS) != 0);
     o->step = STEP_GROUP;
     if ((p->flags & SPAWN_SESSION) && setsid() < 0)
         goto fail;
@@ -102,7 +115,11 @@ CHILD_FN static int child(void *arg)
     if (wire_fds(p) < 0)
         goto fail;
     o->step = STEP_LIMIT;
-    if (p->nofile && setrlimit(RLIMIT_NOFILE, p->nofile) < 0)
+    for (size_t i = 0; i < p->nlimits; i++)
+        if (syscall(SYS_prlimit64, 0, p->limits[i].resource, p->limits[i].limit, NULL) < 0)
+            goto fail;
+    o->step = STEP_CPUS;
+    if (p->cpus && sched_setaffinity(0, sizeof(*p->cpus), p->cpus) < 0)
         goto fail;
     o->step = STEP_CHDIR;
     if (p->cwd && chdir(p->cwd) < 0)
@@ -142,7 +159,10 @@ static void explain(const struct outcome *o, errmsg_t *err)
         errmsg_set(err, "cannot arrange the open files of '%s': %s", o->p->path, why);
         break;
     case STEP_LIMIT:
-        errmsg_set(err, "cannot set the limit of open files for '%s': %s", o->p->path, why);
+        errmsg_set(err, "cannot set the resource limits of '%s': %s", o->p->path, why);
+        break;
+    case STEP_CPUS:
+        errmsg_set(err, "cannot bind '%s' to its cores: %s", o->p->path, why);
         break;
     case STEP_ORPHAN:
         errmsg_set(err, "cannot tie '%s' to its parent: %s", o->p->path, why);

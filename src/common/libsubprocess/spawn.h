@@ -11,6 +11,7 @@
 #ifndef SUBPROCESS_SPAWN_H
 #define SUBPROCESS_SPAWN_H
 
+#include <sched.h>
 #include <stddef.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -28,6 +29,15 @@ struct spawn_fd {
 enum {
     SPAWN_PGRP = 1,    /* lead a process group of its own */
     SPAWN_SESSION = 2, /* lead a session of its own (and so a group) */
+    /* The caller has no signal handlers and ignores nothing but SIGPIPE: that saves resetting all
+     * of them. */
+    SPAWN_PLAIN_SIGNALS = 4,
+};
+
+/* A limit to set in the child. */
+struct spawn_limit {
+    int resource; /* RLIMIT_* */
+    const struct rlimit *limit;
 };
 
 /* Zeros mean: nothing of the kind. */
@@ -39,9 +49,11 @@ struct spawn_params {
     const struct spawn_fd *fds; /* everything the child has open; `dst` at most once each */
     size_t nfds;                /* at most SPAWN_FDS_MAX */
     unsigned flags;
-    int pdeathsig;               /* signal for the child when the calling *thread* ends */
-    const struct rlimit *nofile; /* limit of open files to set in the child */
-    int *pidfd;                  /* receives a descriptor of the child (close-on-exec) */
+    int pdeathsig; /* signal for the child when the calling *thread* ends */
+    const struct spawn_limit *limits;
+    size_t nlimits;
+    const cpu_set_t *cpus; /* processors it may use */
+    int *pidfd;            /* receives a descriptor of the child (close-on-exec) */
 };
 
 /* Start it.  The process id; or -1 with errno and a sentence, and no child is left: ENOENT, EACCES,

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@
 
 #define OUT_MAX (256u << 20)
 #define READ_SIZE 131072
+#define FLUSH_SIZE (1u << 20)
 #define END_TIMEOUT_MS 5000
 
 extern char **environ;
@@ -43,7 +45,8 @@ struct exec {
     flux_t *h;
     const struct exec_callbacks *cbs;
     void *arg;
-    char *uri;
+    char *config[WIRE_CONFIG_STRINGS];
+    flux_watcher_t *flusher;
     int fd;
     int pidfd;
     pid_t pid;
@@ -153,6 +156,11 @@ static void end_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
     reap(arg);
 }
 
+static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    flush(arg);
+}
+
 exec_t *exec_create(flux_t *h, const struct exec_callbacks *cbs, void *arg)
 {
     exec_t *x = calloc(1, sizeof(*x));
@@ -165,7 +173,8 @@ exec_t *exec_create(flux_t *h, const struct exec_callbacks *cbs, void *arg)
     x->fd = x->pidfd = -1;
     x->in = buf_create(0);
     x->out = buf_create(OUT_MAX);
-    if (!x->in || !x->out) {
+    x->flusher = flux_defer_create(flux_get_reactor(h), flusher_cb, x);
+    if (!x->in || !x->out || !x->flusher) {
         exec_destroy(x);
         errno = ENOMEM;
         return NULL;
@@ -191,26 +200,28 @@ void exec_destroy(exec_t *x)
     }
     buf_destroy(x->in);
     buf_destroy(x->out);
-    free(x->uri);
+    flux_watcher_destroy(x->flusher);
+    for (int i = 0; i < WIRE_CONFIG_STRINGS; i++)
+        free(x->config[i]);
     free(x);
     errno = errnum;
 }
 
-int exec_set_uri(exec_t *x, const char *uri)
+int exec_config(exec_t *x, enum wire_config what, const char *value)
 {
-    char *copy = uri ? strdup(uri) : NULL;
+    char *copy = value ? strdup(value) : NULL;
 
-    if (uri && !copy)
+    if (value && !copy)
         return -1;
-    free(x->uri);
-    x->uri = copy;
+    free(x->config[what]);
+    x->config[what] = copy;
     return 0;
 }
 
 static int spawn_launcher(exec_t *x, const char *program, int fd, int nullfd, errmsg_t *err)
 {
-    char rank[32], token[32], sweep[40], uri[256] = "", pmi[4096] = "";
-    char *argv[8] = {(char *)"flux-launcher", (char *)"--fd=3", rank, token};
+    char rank[32], token[32], sweep[40];
+    char *argv[6] = {(char *)"flux-launcher", (char *)"--fd=3", rank, token};
     struct spawn_fd fds[4] = {{nullfd, 0}, {2, 1}, {2, 2}, {fd, 3}};
     struct spawn_params sp = {.path = program,
                               .argv = argv,
@@ -220,7 +231,6 @@ static int spawn_launcher(exec_t *x, const char *program, int fd, int nullfd, er
                               .nfds = 4,
                               .flags = SPAWN_SESSION,
                               .pidfd = &x->pidfd};
-    char *libpmi = flux_path_libpmi(NULL);
     int argc = 4;
 
     if (fcntl(2, F_GETFD) < 0)
@@ -228,18 +238,54 @@ static int spawn_launcher(exec_t *x, const char *program, int fd, int nullfd, er
     snprintf(x->token, sizeof(x->token), "%016" PRIx64, flux_random(x->h));
     snprintf(rank, sizeof(rank), "--rank=%u", flux_rank(x->h));
     snprintf(token, sizeof(token), "--token=%s", x->token);
-    if (x->uri && (size_t)snprintf(uri, sizeof(uri), "--uri=%s", x->uri) < sizeof(uri))
-        argv[argc++] = uri;
-    if (libpmi && (size_t)snprintf(pmi, sizeof(pmi), "--libpmi=%s", libpmi) < sizeof(pmi))
-        argv[argc++] = pmi;
     if (x->last[0]) {
         snprintf(sweep, sizeof(sweep), "--sweep=%s", x->last);
         argv[argc++] = sweep;
     }
-    free(libpmi);
     x->pid = spawn_process(&sp, err);
     x->last[0] = '\0';
     return x->pid > 0 ? 0 : -1;
+}
+
+static int put(exec_t *x, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
+{
+    size_t len = 0;
+    uint8_t *p;
+
+    for (int i = 0; i < n; i++)
+        len += iov[i].iov_len;
+    if (len > WIRE_PAYLOAD_MAX) {
+        errno = EMSGSIZE;
+        return -1;
+    }
+    if (!(p = buf_reserve(x->out, WIRE_HEADER + len)))
+        return -1;
+    wire_header(p, type, job, (uint32_t)len);
+    p += WIRE_HEADER;
+    for (int i = 0; i < n; i++) {
+        if (iov[i].iov_len)
+            memcpy(p, iov[i].iov_base, iov[i].iov_len);
+        p += iov[i].iov_len;
+    }
+    buf_commit(x->out, WIRE_HEADER + len);
+    /* All of a pass in one system call. */
+    if (buf_len(x->out) >= FLUSH_SIZE)
+        flush(x);
+    else
+        flux_watcher_start(x->flusher);
+    return 0;
+}
+
+/* Without memory for it tasks lack what it says; nothing else goes wrong. */
+static void send_config(exec_t *x)
+{
+    struct iovec iov[WIRE_CONFIG_STRINGS];
+
+    for (int i = 0; i < WIRE_CONFIG_STRINGS; i++) {
+        iov[i].iov_base = x->config[i] ? x->config[i] : (char *)"";
+        iov[i].iov_len = strlen(iov[i].iov_base) + 1;
+    }
+    (void)put(x, WIRE_CONFIG, 0, iov, WIRE_CONFIG_STRINGS);
 }
 
 static int start(exec_t *x, errmsg_t *err)
@@ -268,6 +314,7 @@ static int start(exec_t *x, errmsg_t *err)
     flux_watcher_start(x->io);
     if ((x->end = flux_fd_watcher_create(r, x->pidfd, FLUX_POLLIN, end_cb, x)))
         flux_watcher_start(x->end);
+    send_config(x);
     rc = 0;
 out:
     errnum = errno;
@@ -285,36 +332,28 @@ out:
     return rc;
 }
 
-static int put(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
-               const void *data, size_t len)
-{
-    size_t total = WIRE_HEADER + fixedlen + len;
-    uint8_t *p;
-
-    if (fixedlen + len > WIRE_PAYLOAD_MAX) {
-        errno = EMSGSIZE;
-        return -1;
-    }
-    if (!(p = buf_reserve(x->out, total)))
-        return -1;
-    wire_header(p, type, job, (uint32_t)(fixedlen + len));
-    if (fixedlen)
-        memcpy(p + WIRE_HEADER, fixed, fixedlen);
-    if (len)
-        memcpy(p + WIRE_HEADER + fixedlen, data, len);
-    buf_commit(x->out, total);
-    flush(x);
-    return 0;
-}
-
-int exec_run(exec_t *x, uint64_t job, const struct wire_run *run, errmsg_t *err)
+int exec_run(exec_t *x, uint64_t job, struct wire_run *run,
+             const char *const strings[WIRE_NODE_STRINGS], const struct launchrec *rec,
+             errmsg_t *err)
 {
     uint8_t fixed[WIRE_RUN_FIXED];
+    struct iovec iov[5 + WIRE_NODE_STRINGS];
+    int n = 0;
 
     if (x->fd < 0 && start(x, err) < 0)
         return -1;
+    run->argc = rec->argc;
+    run->envc = rec->envc;
+    run->nfiles = rec->nfiles;
     wire_run_put(fixed, run);
-    if (put(x, WIRE_RUN, job, fixed, sizeof(fixed), run->strings, run->strings_len) < 0)
+    iov[n++] = (struct iovec){fixed, sizeof(fixed)};
+    iov[n++] = (struct iovec){(void *)run->runs, run->nruns * sizeof(struct layout_run)};
+    iov[n++] = (struct iovec){(void *)run->limits, run->nlimits * sizeof(struct wire_limit)};
+    for (int i = 0; i < WIRE_NODE_STRINGS; i++)
+        iov[n++] = (struct iovec){(void *)strings[i], strlen(strings[i]) + 1};
+    iov[n++] = (struct iovec){(void *)rec->strings, rec->strings_len};
+    iov[n++] = (struct iovec){(void *)rec->env, rec->env_len};
+    if (put(x, WIRE_RUN, job, iov, n) < 0)
         return errmsg_fail(err, errno, "the launcher cannot be told to start tasks: %s",
                            strerror(errno));
     return 0;
@@ -323,10 +362,12 @@ int exec_run(exec_t *x, uint64_t job, const struct wire_run *run, errmsg_t *err)
 void exec_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
                const void *data, size_t len)
 {
+    struct iovec iov[2] = {{(void *)fixed, fixedlen}, {(void *)data, len}};
+
     if (x->fd < 0 || x->broken)
         return;
     /* Found out by io_cb(): callers are in the middle of something. */
-    if (put(x, type, job, fixed, fixedlen, data, len) < 0) {
+    if (put(x, type, job, iov, 2) < 0) {
         x->broken = true;
         shutdown(x->fd, SHUT_RDWR);
     }

@@ -13,7 +13,7 @@
 
 #include "libflux/handle.h"
 #include "libutil/errmsg.h"
-#include "wire.h"
+#include "proto.h"
 
 typedef struct exec exec_t;
 
@@ -28,11 +28,14 @@ struct exec_callbacks {
 exec_t *exec_create(flux_t *h, const struct exec_callbacks *cbs, void *arg); /* NULL with ENOMEM */
 void exec_destroy(exec_t *x); /* NULL-safe, keeps errno */
 
-/* What tasks are told as FLUX_URI; copied, may be NULL. */
-int exec_set_uri(exec_t *x, const char *uri);
+/* One of the strings that the next launcher is told before anything else; copied, NULL: "". */
+int exec_config(exec_t *x, enum wire_config what, const char *value);
 
-/* Start the local tasks of a job.  -1 with errno and a sentence. */
-int exec_run(exec_t *x, uint64_t job, const struct wire_run *run, errmsg_t *err);
+/* Start the local tasks of a job; argv, files and environment are those of `rec`, `strings` those
+ * about this node.  -1 with errno and a sentence. */
+int exec_run(exec_t *x, uint64_t job, struct wire_run *run,
+             const char *const strings[WIRE_NODE_STRINGS], const struct launchrec *rec,
+             errmsg_t *err);
 /* Send a frame about a job: SIGNAL, KILL, STDIN, CREDIT, PMI_DONE.  Without launcher: no effect. */
 void exec_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
                const void *data, size_t len);

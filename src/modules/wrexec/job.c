@@ -1,12 +1,13 @@
 /* An instance's part of a job: start, output, signals, result, along the tree.
  *
- * A start request comes from above (at rank 0: is made by root.c), goes to the launcher when this
- * rank has tasks, and unchanged to each child whose subtree has some: one message per edge.
- * Everything comes back as responses to it:
+ * A job comes from above (at rank 0: from root.c), goes to the launcher when this rank has tasks,
+ * and unchanged to each child whose subtree has some.  All that is said about it goes as frames, in
+ * batches (edge.c):
  *
- *   raw            output records                          passed on as they are
- *   JSON notice    a failure, standard input taken         passed on at once
- *   last, JSON     result of the whole subtree             merged; one message per edge
+ *   OUTPUT     passed on as it is
+ *   TAKEN      standard input was taken; passed on at once
+ *   FAIL       a failure; passed on at once
+ *   RESULT     how all tasks of the subtree ended; merged, one an edge, the last frame
  *
  * Flow of output, hop by hop: whoever takes output gives `window` bytes of credit first, and as
  * much again as it got rid of.  So an instance holds at most a window for its launcher and each
@@ -15,8 +16,8 @@
  *  1. A job is finished here once: local tasks done, all children done, no piece waiting, no commit
  *     unanswered.  Then the result goes up and the job is freed.
  *  2. A child that cannot be reached, or was lost, is done, its tasks count as killed, and the job
- *     fails.
- *  3. Nobody above (disconnect, cancel): the job is killed here and below, output is thrown away.
+ *     fails.  Which jobs that concerns is a list of the edge.
+ *  3. Nobody above: the job is killed here and below, output is thrown away.
  *  4. A job is freed only by the reaper, from the loop, never under the feet of a caller.
  */
 #include "config.h"
@@ -29,38 +30,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layout.h"
 #include "names.h"
 #include "libutil/le.h"
 
 #define LOST_CODE (128 + SIGKILL)
+#define WINDOW_ALL (8u << 20)
+#define WINDOW_MIN 32768u
+
+static void send_up(struct job *j, enum wire_type type, const void *fixed, size_t fixedlen,
+                    const void *data, size_t len)
+{
+    struct iovec iov[2] = {{(void *)fixed, fixedlen}, {(void *)data, len}};
+
+    edges_send_up(j->ctx->edges, type, j->id, iov, 2);
+}
+
+static void send_down(struct part *p, enum wire_type type, const void *fixed, size_t fixedlen,
+                      const void *data, size_t len)
+{
+    struct iovec iov[2] = {{(void *)fixed, fixedlen}, {(void *)data, len}};
+
+    if (!p->done)
+        edge_send(p->edge, type, p->job->id, iov, 2);
+}
 
 /* --- towards above --- */
 
-void job_send_notice(struct job *j, const struct wrexec_notice *n)
-{
-    char *json;
-
-    if (!j->req || !(json = flux_schema_encode(&wrexec_notice_schema, n)))
-        return;
-    flux_respond_more(j->ctx->h, j->req, json);
-    free(json);
-}
-
 void job_fail(struct job *j, int code, const char *text)
 {
-    struct wrexec_notice n = {.id = j->id, .code = code, .text = text};
+    uint8_t fixed[12];
+    size_t len = strlen(text);
 
-    if (j->rj)
+    if (j->rj) {
         root_job_failed(j, code, text);
-    else
-        job_send_notice(j, &n);
+        return;
+    }
+    le_put32(fixed, (uint32_t)code);
+    le_put32(fixed + 4, UINT32_MAX);
+    le_put32(fixed + 8, 0);
+    send_up(j, WIRE_FAIL, fixed, sizeof(fixed), text, len < 4096 ? len : 4096);
 }
 
 static void source_credit(struct job *j, uint32_t src, size_t len)
 {
-    uint8_t buf[WREXEC_CREDIT_SIZE];
-
     if (src == JOB_LOCAL) {
         uint32_t n;
 
@@ -71,72 +83,64 @@ static void source_credit(struct job *j, uint32_t src, size_t len)
         exec_send(j->ctx->exec, WIRE_CREDIT, j->id, &n, sizeof(n), NULL, 0);
         j->owed = 0;
     } else {
-        struct child *c = &j->children[src];
+        struct part *p = &j->parts[src];
+        uint8_t buf[4];
 
-        c->owed += len;
-        if (c->owed < j->spec.window / 4 || c->done)
+        p->owed += len;
+        if (p->owed < j->window / 4 || p->done)
             return;
-        le_put64(buf, j->id);
-        le_put32(buf + 8, (uint32_t)c->owed);
-        flux_future_destroy(flux_rpc_raw(j->ctx->h, "wrexec.credit", buf, sizeof(buf), c->rank,
-                                         FLUX_MSGF_NORESPONSE));
-        c->owed = 0;
+        le_put32(buf, (uint32_t)p->owed);
+        send_down(p, WIRE_CREDIT, buf, sizeof(buf), NULL, 0);
+        p->owed = 0;
     }
 }
 
 /* Get rid of bytes if they may be: false when they have to wait. */
 static bool forward(struct job *j, uint32_t src, const void *data, size_t len)
 {
-    enum root_output where = j->rj ? root_job_output(j, data, len) : ROOT_OUTPUT_PASS;
-
-    if (where == ROOT_OUTPUT_WAIT)
-        return false;
-    if (where == ROOT_OUTPUT_PASS && j->req) {
+    if (j->deaf) {
+        /* Thrown away. */
+    } else if (j->rj) {
+        if (!root_job_output(j, data, len))
+            return false;
+    } else {
         if (j->credit <= 0)
             return false;
         j->credit -= (int64_t)len;
-        flux_respond_more_raw(j->ctx->h, j->req, data, len);
+        send_up(j, WIRE_OUTPUT, NULL, 0, data, len);
     }
     source_credit(j, src, len);
     return true;
 }
 
-static const void *piece_data(const struct piece *p)
-{
-    size_t len;
-
-    return p->msg ? flux_msg_payload(p->msg, &len) : p->data;
-}
-
 static void piece_free(struct piece *p)
 {
     list_remove(&p->node);
-    flux_msg_destroy(p->msg);
     free(p);
 }
 
-static void flush_pieces(struct job *j)
+void job_flush(struct job *j)
 {
     struct list_node *n;
 
     while ((n = list_first(&j->pieces))) {
         struct piece *p = list_entry(n, struct piece, node);
 
-        if (!forward(j, p->src, piece_data(p), p->len))
+        if (!forward(j, p->src, p->data, p->len))
             return;
         piece_free(p);
     }
+    job_check(j);
 }
 
-/* Output came from the launcher (`msg` NULL) or a child. */
-static void output(struct job *j, uint32_t src, const flux_msg_t *msg, const void *data, size_t len)
+/* Output came from the launcher or a child. */
+static void output(struct job *j, uint32_t src, const void *data, size_t len)
 {
     struct piece *p;
 
     if (list_empty(&j->pieces) && forward(j, src, data, len))
         return;
-    p = malloc(sizeof(*p) + (msg ? 0 : len));
-    if (!p) {
+    if (!(p = malloc(sizeof(*p) + len))) {
         /* Not to lose it in silence. */
         source_credit(j, src, len);
         job_fail(j, 1, "out of memory for output: some of it is lost");
@@ -144,51 +148,54 @@ static void output(struct job *j, uint32_t src, const flux_msg_t *msg, const voi
     }
     p->src = src;
     p->len = len;
-    p->msg = msg ? flux_msg_incref(msg) : NULL;
-    if (!msg)
-        memcpy(p->data, data, len);
+    memcpy(p->data, data, len);
     list_append(&j->pieces, &p->node);
-}
-
-void job_credit(struct job *j, uint32_t bytes)
-{
-    j->credit += bytes;
-    flush_pieces(j);
-    job_check(j);
 }
 
 /* --- the end --- */
 
-static void respond_result(struct job *j)
+static void send_result(struct job *j)
 {
-    struct wrexec_result res = {.status = result_to_json(j->result)};
-    char *json = res.status ? flux_schema_encode(&wrexec_result_schema, &res) : NULL;
+    size_t len;
+    void *data = result_pack(j->result, &len);
 
-    if (json)
-        flux_respond(j->ctx->h, j->req, json);
-    else
-        flux_respond_error(j->ctx->h, j->req, ENOMEM, "rank %u has no memory for a job's result",
-                           j->ctx->rank);
-    free(json);
-    json_decref(res.status);
+    if (!data)
+        job_fail(j, 1, "out of memory for the results of tasks");
+    send_up(j, WIRE_RESULT, NULL, 0, data, data ? len : 0);
+    free(data);
 }
 
 void job_check(struct job *j)
 {
     if (j->finished || !j->local_done || !list_empty(&j->pieces))
         return;
-    for (uint32_t i = 0; i < j->nchildren; i++)
-        if (!j->children[i].done)
+    for (uint32_t i = 0; i < j->nparts; i++)
+        if (!j->parts[i].done)
             return;
     j->finished = true;
     if (j->rj) {
         root_job_finished(j);
         return;
     }
-    if (j->req)
-        respond_result(j);
+    send_result(j);
     list_append(&j->ctx->over, &j->over);
     flux_watcher_start(j->ctx->reaper);
+}
+
+/* Tasks number i to k - 1 of a node have this status. */
+static void add_status(struct job *j, uint32_t node, uint32_t i, uint32_t k, int status)
+{
+    const layout_t *l = j->spec->layout;
+
+    if (layout_kind(l) == LAYOUT_BLOCK) {
+        result_add(j->result, status, layout_task(l, node, i), layout_task(l, node, k - 1));
+        return;
+    }
+    for (; i < k; i++) {
+        uint32_t task = layout_task(l, node, i);
+
+        result_add(j->result, status, task, task);
+    }
 }
 
 /* Tasks of these ranks are no more. */
@@ -196,27 +203,20 @@ static void add_lost(struct job *j, const idset_t *ranks)
 {
     uint32_t node = 0;
 
-    for (uint32_t r = idset_first(j->ranks); r != IDSET_NONE; r = idset_next(j->ranks, r), node++) {
-        uint32_t first = layout_first(j->spec.ntasks, j->nnodes, node);
-
+    for (uint32_t r = idset_first(j->ranks); r != IDSET_NONE; r = idset_next(j->ranks, r), node++)
         if (idset_test(ranks, r))
-            result_add(j->result, SIGKILL, first,
-                       first + layout_count(j->spec.ntasks, j->nnodes, node) - 1);
-    }
+            add_status(j, node, 0, layout_count(j->spec->layout, node), SIGKILL);
 }
 
 static void local_end(struct job *j, const int32_t *status, uint32_t n)
 {
-    uint32_t first = layout_first(j->spec.ntasks, j->nnodes, j->node);
-    uint32_t count = layout_count(j->spec.ntasks, j->nnodes, j->node);
-
     /* Runs of equal statuses at a time. */
-    for (uint32_t i = 0, k; i < count; i = k) {
+    for (uint32_t i = 0, k; i < j->count; i = k) {
         int st = wire_i32(&status[i < n ? i : n - 1]);
 
-        for (k = i + 1; k < count && wire_i32(&status[k < n ? k : n - 1]) == st; k++)
+        for (k = i + 1; k < j->count && wire_i32(&status[k < n ? k : n - 1]) == st; k++)
             ;
-        result_add(j->result, st, first + i, first + k - 1);
+        add_status(j, j->node, i, k, st);
     }
     j->local_done = true;
     job_fences_free(j);
@@ -245,7 +245,7 @@ static void frame_fail(struct job *j, const struct wire_frame *f)
     uint32_t count = wire_u32(f->payload + 8);
     char text[512];
 
-    if (first >= 0 && count > 1)
+    if (first >= 0 && count > 1 && layout_kind(j->spec->layout) == LAYOUT_BLOCK)
         snprintf(text, sizeof(text), "%.*s (tasks %d-%u on rank %u)", (int)f->len - 12,
                  (const char *)f->payload + 12, first, (uint32_t)first + count - 1, j->ctx->rank);
     else
@@ -254,14 +254,17 @@ static void frame_fail(struct job *j, const struct wire_frame *f)
     job_fail(j, wire_i32(f->payload), text);
 }
 
-static void taken(struct job *j, uint32_t node, uint64_t bytes)
+static void taken(struct job *j, uint32_t node, uint32_t bytes)
 {
-    struct wrexec_notice n = {.id = j->id, .taken = bytes, .node = node};
+    uint8_t fixed[8];
 
-    if (j->rj)
+    if (j->rj) {
         root_job_taken(j, node, bytes);
-    else
-        job_send_notice(j, &n);
+        return;
+    }
+    le_put32(fixed, node);
+    le_put32(fixed + 4, bytes);
+    send_up(j, WIRE_TAKEN, fixed, sizeof(fixed), NULL, 0);
 }
 
 void job_frame(struct job *j, const struct wire_frame *f)
@@ -270,7 +273,7 @@ void job_frame(struct job *j, const struct wire_frame *f)
         return;
     switch (f->type) {
     case WIRE_OUTPUT:
-        output(j, JOB_LOCAL, NULL, f->payload, f->len);
+        output(j, JOB_LOCAL, f->payload, f->len);
         break;
     case WIRE_STDIN_ACK:
         taken(j, j->node, wire_u32(f->payload));
@@ -294,141 +297,170 @@ void job_frame(struct job *j, const struct wire_frame *f)
 
 /* --- what comes from a child --- */
 
-static void child_lost(struct child *c, const char *why)
+void job_part_lost(struct part *p, const char *why)
 {
-    struct job *j = c->job;
-    char *ranks = idset_format(c->nodes, 0), text[512];
+    struct job *j = p->job;
+    idset_t *nodes = idset_intersect(p->edge->below, j->ranks);
+    char *ranks = nodes ? idset_format(nodes, 0) : NULL, text[512];
 
+    list_remove(&p->node);
+    p->done = true;
+    if (nodes)
+        add_lost(j, nodes);
     snprintf(text, sizeof(text), "lost the tasks on rank%s %s: %s",
-             idset_count(c->nodes) == 1 ? "" : "s", ranks ? ranks : "?", why);
+             idset_count(nodes) == 1 ? "" : "s", ranks ? ranks : "?", why);
     free(ranks);
-    add_lost(j, c->nodes);
-    c->done = true;
+    idset_destroy(nodes);
     job_fail(j, LOST_CODE, text);
     job_check(j);
 }
 
-static void child_result(struct child *c, const char *json, size_t len)
+static void part_result(struct part *p, const void *data, size_t len)
 {
-    struct wrexec_result res = {0};
     errmsg_t err;
-    json_t *obj = flux_schema_decode(&wrexec_result_schema, json, len, &res, &err);
 
-    if (!obj || result_merge(c->job->result, res.status, &err) < 0) {
-        child_lost(c, err.text);
-    } else {
-        c->done = true;
-        job_check(c->job);
-    }
-    json_decref(obj);
-}
-
-static void child_notice(struct child *c, const char *json, size_t len)
-{
-    struct job *j = c->job;
-    struct wrexec_notice n = {0};
-    json_t *obj = flux_schema_decode(&wrexec_notice_schema, json, len, &n, NULL);
-
-    if (!obj)
-        return;
-    if (n.text)
-        job_fail(j, n.code, n.text);
-    else if (n.taken)
-        taken(j, n.node, n.taken);
-    json_decref(obj);
-}
-
-static void child_cb(flux_future_t *f, void *arg)
-{
-    struct child *c = arg;
-    const flux_msg_t *msg = flux_rpc_get_msg(f);
-    const void *data;
-    size_t len;
-
-    if (flux_future_errnum(f) || !msg) {
-        child_lost(c, flux_future_error(f));
+    if (result_unpack(p->job->result, data, len, &err) < 0) {
+        job_part_lost(p, err.text);
         return;
     }
-    data = flux_msg_payload(msg, &len);
-    if (flux_msg_has_flag(msg, FLUX_MSGF_RAW)) {
-        output(c->job, (uint32_t)(c - c->job->children), msg, data, len);
-        flux_future_next(f);
-    } else if (flux_msg_has_flag(msg, FLUX_MSGF_STREAMING)) {
-        child_notice(c, data, len);
-        flux_future_next(f);
-    } else {
-        child_result(c, data, len);
+    list_remove(&p->node);
+    p->done = true;
+    job_check(p->job);
+}
+
+static void part_fail(struct part *p, const struct wire_frame *f)
+{
+    char text[4096 + 1];
+
+    memcpy(text, f->payload + 12, f->len - 12);
+    text[f->len - 12] = '\0';
+    job_fail(p->job, (int)le_get32(f->payload), text);
+}
+
+void job_child_frame(struct job *j, struct edge *e, const struct wire_frame *f)
+{
+    uint32_t i = 0;
+
+    while (i < j->nparts && j->parts[i].edge != e)
+        i++;
+    if (i == j->nparts || j->parts[i].done)
+        return;
+    switch (f->type) {
+    case WIRE_OUTPUT:
+        output(j, i, f->payload, f->len);
+        break;
+    case WIRE_TAKEN:
+        taken(j, le_get32(f->payload), le_get32(f->payload + 4));
+        break;
+    case WIRE_FAIL:
+        part_fail(&j->parts[i], f);
+        break;
+    case WIRE_RESULT:
+        part_result(&j->parts[i], f->payload, f->len);
+        break;
+    default:
+        break;
+    }
+}
+
+/* --- what comes from the parent --- */
+
+void job_parent_frame(struct job *j, const struct wire_frame *f)
+{
+    switch (f->type) {
+    case WIRE_SIGNAL:
+        job_signal(j, (int)le_get32(f->payload));
+        break;
+    case WIRE_KILL:
+        job_signal(j, SIGKILL);
+        break;
+    case WIRE_STDIN:
+        job_stdin(j, f->payload + 4, f->len - 4);
+        break;
+    case WIRE_CREDIT:
+        j->credit += le_get32(f->payload);
+        job_flush(j);
+        break;
+    default:
+        break;
     }
 }
 
 /* --- start --- */
 
-/* Which of the job's ranks are below which child of this one. */
-static int find_children(struct job *j)
+/* Which children have nodes of the job below them. */
+static int find_parts(struct job *j)
 {
-    struct ctx *ctx = j->ctx;
-    uint32_t n = topology_nchildren(ctx->topo, ctx->rank);
+    edges_t *es = j->ctx->edges;
+    uint32_t n = edges_count(es), most = j->nnodes < n ? j->nnodes : n;
+    idset_t *rest = NULL;
+    int rc = -1;
 
-    if (n == 0 || !(j->children = calloc(n, sizeof(*j->children))))
-        return n ? -1 : 0;
-    for (uint32_t i = 0; i < n; i++) {
-        struct child *c = &j->children[j->nchildren];
-        uint32_t rank = topology_child_at(ctx->topo, ctx->rank, i);
-        idset_t *below = topology_subtree(ctx->topo, rank);
+    if (most == 0 || (j->nnodes == 1 && j->node != JOB_LOCAL))
+        return 0;
+    if (!(j->parts = calloc(most, sizeof(*j->parts))))
+        return -1;
+    for (uint32_t r = idset_first(j->ranks); r != IDSET_NONE && j->nparts < most;) {
+        struct edge *e = edges_find(es, r);
+        struct part *p;
 
-        if (!below)
-            return -1;
-        if (idset_intersects(below, j->ranks)) {
-            c->job = j;
-            c->rank = rank;
-            c->nodes = idset_intersect(below, j->ranks);
-            if (!c->nodes) {
-                idset_destroy(below);
-                return -1;
-            }
-            j->nchildren++;
+        if (!e) {
+            r = idset_next(rest ? rest : j->ranks, r);
+            continue;
         }
-        idset_destroy(below);
+        p = &j->parts[j->nparts++];
+        p->job = j;
+        p->edge = e;
+        list_append(&e->parts, &p->node);
+        if (j->nnodes == 1)
+            return 0;
+        if ((!rest && !(rest = idset_copy(j->ranks))) || idset_subtract(rest, e->below) < 0)
+            goto out;
+        r = idset_next(rest, r);
     }
-    return 0;
+    rc = 0;
+out:
+    idset_destroy(rest);
+    return rc;
 }
 
-struct job *job_create(struct ctx *ctx, const struct wrexec_start *spec, errmsg_t *err)
+static uint32_t window(const struct ctx *ctx)
+{
+    uint32_t n = edges_count(ctx->edges), window = WIRE_WINDOW;
+
+    /* With many children each gets less, so that what waits at one broker stays bounded. */
+    while ((uint64_t)window * n > WINDOW_ALL && window > WINDOW_MIN)
+        window /= 2;
+    return window;
+}
+
+struct job *job_create(struct ctx *ctx, struct spec *spec, errmsg_t *err)
 {
     struct job *j = calloc(1, sizeof(*j));
-    uint32_t node = 0;
 
-    if (!j)
+    if (!j) {
+        spec_destroy(spec);
         goto nomem;
+    }
     j->ctx = ctx;
     j->id = spec->id;
-    j->spec = *spec;
-    j->spec.ranks = NULL;
-    j->credit = spec->window;
+    j->spec = spec;
+    j->ranks = spec->ranks;
+    j->nnodes = layout_nnodes(spec->layout);
     j->node = JOB_LOCAL;
+    j->window = window(ctx);
     list_init(&j->pieces);
     list_init(&j->fences);
     list_init(&j->over);
-    if (!(j->ranks = idset_parse(spec->ranks, err)))
-        goto fail;
-    j->nnodes = (uint32_t)idset_count(j->ranks);
-    if (j->nnodes == 0 || spec->ntasks < j->nnodes || idset_last(j->ranks) >= ctx->size ||
-        (spec->flags & ~WIRE_FLAGS_ALL)) {
-        errmsg_fail(err, EPROTO, "%u tasks on ranks '%s' make no sense", spec->ntasks, spec->ranks);
-        goto fail;
-    }
     if (hmap_get_u64(ctx->jobs, j->id)) {
         errmsg_fail(err, EEXIST, "job %" PRIu64 " runs on rank %u already", j->id, ctx->rank);
         goto fail;
     }
-    if (idset_test(j->ranks, ctx->rank)) {
-        for (uint32_t r = idset_first(j->ranks); r < ctx->rank; r = idset_next(j->ranks, r))
-            node++;
-        j->node = node;
-    }
+    if (idset_test(j->ranks, ctx->rank))
+        j->node = 0; /* its number is told by job_launch() */
     j->local_done = (j->node == JOB_LOCAL);
     j->result = result_create();
-    if (!j->result || find_children(j) < 0 || hmap_put_u64(ctx->jobs, j->id, j) < 0)
+    if (!j->result || find_parts(j) < 0 || hmap_put_u64(ctx->jobs, j->id, j) < 0)
         goto nomem;
     ctx->njobs++;
     return j;
@@ -446,7 +478,7 @@ void job_free(struct job *j)
 
     if (!j)
         return;
-    if (j->ctx && hmap_get_u64(j->ctx->jobs, j->id) == j) {
+    if (hmap_get_u64(j->ctx->jobs, j->id) == j) {
         hmap_take_u64(j->ctx->jobs, j->id);
         names_job_over(j->ctx->names, j->id);
     }
@@ -454,67 +486,84 @@ void job_free(struct job *j)
     while ((n = list_first(&j->pieces)))
         piece_free(list_entry(n, struct piece, node));
     job_fences_free(j);
-    for (uint32_t i = 0; i < j->nchildren; i++) {
-        flux_future_destroy(j->children[i].f);
-        idset_destroy(j->children[i].nodes);
-    }
+    for (uint32_t i = 0; i < j->nparts; i++)
+        if (!j->parts[i].done)
+            list_remove(&j->parts[i].node);
     rootjob_free(j->rj);
-    free(j->children);
-    idset_destroy(j->ranks);
+    free(j->parts);
+    spec_destroy(j->spec);
     result_destroy(j->result);
-    flux_msg_destroy(j->req);
     free(j);
     errno = errnum;
 }
 
-static void launch_local(struct job *j, const struct jobreq *strings)
+static void launch_local(struct job *j, const struct launchrec *rec)
 {
-    struct wire_run run = {.flags = j->spec.flags,
-                           .nnodes = j->nnodes,
-                           .node = j->node,
-                           .ntasks = j->spec.ntasks,
+    const struct spec *s = j->spec;
+    struct wire_run run = {.flags = s->flags,
                            .window = WIRE_WINDOW,
-                           .argc = strings->argc,
-                           .envc = strings->envc,
-                           .strings = strings->strings,
-                           .strings_len = strings->strings_len};
-    int32_t status = 126 << 8;
+                           .nlimits = s->nlimits,
+                           .limits = s->limits,
+                           .nruns = (uint32_t)layout_nruns(s->layout),
+                           .runs = layout_runs(s->layout),
+                           .nnodes = j->nnodes,
+                           .ntasks = layout_ntasks(s->layout)};
+    const char *strings[WIRE_NODE_STRINGS];
+    int32_t status = 126 << 8, killed = SIGKILL;
+    struct spec_node n;
     errmsg_t err;
 
-    if (layout_count(run.ntasks, run.nnodes, run.node) > WIRE_TASKS_MAX)
-        errmsg_set(&err, "%u tasks on one node are too many: at most %u",
-                   layout_count(run.ntasks, run.nnodes, run.node), WIRE_TASKS_MAX);
-    else if (exec_run(j->ctx->exec, j->id, &run, &err) == 0)
+    spec_node(s, j->ctx->rank, &n);
+    j->node = n.node;
+    j->count = n.count;
+    if (j->killed) {
+        /* Those below could not be reached. */
+        local_end(j, &killed, 1);
+        return;
+    }
+    run.node = n.node;
+    run.memory = n.memory;
+    strings[WIRE_N_NAME] = s->w.name ? s->w.name : "";
+    strings[WIRE_N_NODE] = n.name;
+    strings[WIRE_N_CORES] = n.cores;
+    strings[WIRE_N_GPUS] = n.gpus;
+    strings[WIRE_N_CC] = s->w.cc ? s->w.cc : "";
+    if (exec_run(j->ctx->exec, j->id, &run, strings, rec, &err) == 0)
         return;
     job_fail(j, 126, err.text);
     local_end(j, &status, 1);
 }
 
-void job_launch(struct job *j, const struct jobreq *strings, const void *payload, size_t len)
+void job_launch(struct job *j, const struct launchrec *rec)
 {
-    /* Those below first: they have the longer way. */
-    for (uint32_t i = 0; i < j->nchildren; i++) {
-        struct child *c = &j->children[i];
+    uint8_t head[4 + LAUNCHREC_HEAD];
+    struct iovec iov[4] = {{head, sizeof(head)},
+                           {(void *)rec->json, rec->json_len},
+                           {(void *)rec->strings, rec->strings_len},
+                           {(void *)rec->env, rec->env_len}};
 
-        c->f = flux_rpc_raw(j->ctx->h, "wrexec.start", payload, len, c->rank, FLUX_MSGF_STREAMING);
-        if (!c->f || flux_future_then(c->f, -1., child_cb, c) < 0)
-            child_lost(c, "out of memory");
-    }
+    le_put32(head, j->window);
+    launchrec_head(head + 4, rec);
+    /* Those below first: they have the longer way. */
+    for (uint32_t i = 0; i < j->nparts; i++)
+        edge_send(j->parts[i].edge, WIRE_LAUNCH, j->id, iov, 4);
     if (j->node != JOB_LOCAL)
-        launch_local(j, strings);
+        launch_local(j, rec);
 }
 
 /* --- signals --- */
 
 void job_signal(struct job *j, int signum)
 {
-    struct wrexec_signal s = {j->id, signum};
     int32_t num = signum;
+    uint8_t buf[4];
 
-    for (uint32_t i = 0; i < j->nchildren; i++)
-        if (!j->children[i].done)
-            flux_future_destroy(flux_rpc_struct(j->ctx->h, "wrexec.ctl", &wrexec_signal_schema, &s,
-                                                j->children[i].rank, FLUX_MSGF_NORESPONSE));
+    le_put32(buf, (uint32_t)signum);
+    for (uint32_t i = 0; i < j->nparts; i++)
+        if (signum == SIGKILL)
+            send_down(&j->parts[i], WIRE_KILL, NULL, 0, NULL, 0);
+        else
+            send_down(&j->parts[i], WIRE_SIGNAL, buf, sizeof(buf), NULL, 0);
     if (j->local_done)
         return;
     if (signum == SIGKILL)
@@ -525,23 +574,63 @@ void job_signal(struct job *j, int signum)
 
 void job_abandon(struct job *j)
 {
-    flux_msg_destroy(j->req);
-    j->req = NULL;
-    flush_pieces(j);
-    job_signal(j, SIGKILL);
-    job_check(j);
+    j->deaf = true;
+    job_flush(j);
+    if (!j->finished)
+        job_signal(j, SIGKILL);
+}
+
+static void stdin_local(struct job *j, const void *data, size_t len)
+{
+    uint32_t task = (j->spec->flags & WIRE_F_STDIN_ALL) ? WIRE_ALL : 0;
+
+    if (j->local_done) {
+        if (len)
+            taken(j, j->node, (uint32_t)len);
+        return;
+    }
+    exec_send(j->ctx->exec, WIRE_STDIN, j->id, &task, sizeof(task), data, len);
+}
+
+/* Who has ended there holds nobody up. */
+static void part_taken(struct part *p, uint32_t bytes)
+{
+    const struct job *j = p->job;
+    uint32_t node = 0;
+
+    for (uint32_t r = idset_first(j->ranks); r != IDSET_NONE; r = idset_next(j->ranks, r), node++)
+        if (idset_test(p->edge->below, r))
+            taken(p->job, node, bytes);
 }
 
 void job_stdin(struct job *j, const void *data, size_t len)
 {
-    uint32_t task = (j->spec.flags & WIRE_F_STDIN_ALL) ? WIRE_ALL : 0;
+    uint32_t first = idset_first(j->ranks);
+    uint8_t fixed[4] = {0};
 
-    if (j->node == JOB_LOCAL || (j->spec.flags & WIRE_F_STDIN_NONE))
+    if (j->spec->flags & WIRE_F_STDIN_NONE)
         return;
-    if (j->local_done) {
-        if (len)
-            taken(j, j->node, len);
+    if (j->spec->flags & WIRE_F_STDIN_ALL) {
+        for (uint32_t i = 0; i < j->nparts; i++) {
+            send_down(&j->parts[i], WIRE_STDIN, fixed, sizeof(fixed), data, len);
+            if (j->parts[i].done && len)
+                part_taken(&j->parts[i], (uint32_t)len);
+        }
+        if (j->node != JOB_LOCAL)
+            stdin_local(j, data, len);
         return;
     }
-    exec_send(j->ctx->exec, WIRE_STDIN, j->id, &task, sizeof(task), data, len);
+    /* Task 0 is on the first node. */
+    if (first == j->ctx->rank) {
+        stdin_local(j, data, len);
+        return;
+    }
+    for (uint32_t i = 0; i < j->nparts; i++) {
+        if (!idset_test(j->parts[i].edge->below, first))
+            continue;
+        if (!j->parts[i].done)
+            send_down(&j->parts[i], WIRE_STDIN, fixed, sizeof(fixed), data, len);
+        else if (len)
+            taken(j, 0, (uint32_t)len);
+    }
 }

@@ -14,7 +14,7 @@
 
 #define MAGIC "WXL1"
 #define MAGIC_LEN 4
-#define HEAD 20
+#define HEAD LAUNCHREC_HEAD
 #define SAME UINT32_MAX
 
 struct launchbuf {
@@ -170,25 +170,26 @@ static int count_env(const char *env, size_t len, uint32_t *n)
     return 0;
 }
 
-int launchrec_next(const void *data, size_t len, size_t *pos, struct launchrec *rec, errmsg_t *err)
+void launchrec_head(void *dst, const struct launchrec *rec)
 {
-    const uint8_t *p = data;
+    uint8_t *p = dst;
+
+    le_put32(p, (uint32_t)rec->json_len);
+    le_put32(p + 4, rec->nfiles);
+    le_put32(p + 8, rec->argc);
+    le_put32(p + 12, (uint32_t)rec->strings_len);
+    le_put32(p + 16, (uint32_t)rec->env_len);
+}
+
+/* One job at `p`, of at most `left` bytes, into *rec, which holds the one before: its length, or -1.
+ */
+static ptrdiff_t get_one(const uint8_t *p, size_t left, struct launchrec *rec, errmsg_t *err)
+{
     uint64_t nstrings;
     uint32_t elen;
-    size_t left;
 
-    if (*pos == 0) {
-        if (!p || len < MAGIC_LEN || memcmp(p, MAGIC, MAGIC_LEN) != 0)
-            return bad(err, "is not in the right form");
-        *pos = MAGIC_LEN;
-        memset(rec, 0, sizeof(*rec));
-    }
-    left = len - *pos;
-    if (left == 0)
-        return 0;
     if (left < HEAD)
         return bad(err, "is cut off");
-    p += *pos;
     left -= HEAD;
     rec->json_len = le_get32(p);
     rec->nfiles = le_get32(p + 4);
@@ -212,6 +213,34 @@ int launchrec_next(const void *data, size_t len, size_t *pos, struct launchrec *
     } else if (!rec->env) {
         return bad(err, "refers to an environment that is not there");
     }
-    *pos += HEAD + rec->json_len + rec->strings_len + (elen == SAME ? 0 : elen);
+    return (ptrdiff_t)(HEAD + rec->json_len + rec->strings_len + (elen == SAME ? 0 : elen));
+}
+
+int launchrec_next(const void *data, size_t len, size_t *pos, struct launchrec *rec, errmsg_t *err)
+{
+    const uint8_t *p = data;
+    ptrdiff_t n;
+
+    if (*pos == 0) {
+        if (!p || len < MAGIC_LEN || memcmp(p, MAGIC, MAGIC_LEN) != 0)
+            return bad(err, "is not in the right form");
+        *pos = MAGIC_LEN;
+        memset(rec, 0, sizeof(*rec));
+    }
+    if (*pos == len)
+        return 0;
+    if ((n = get_one(p + *pos, len - *pos, rec, err)) < 0)
+        return -1;
+    *pos += (size_t)n;
     return 1;
+}
+
+int launchrec_get(const void *data, size_t len, struct launchrec *rec, errmsg_t *err)
+{
+    ptrdiff_t n;
+
+    memset(rec, 0, sizeof(*rec));
+    if ((n = get_one(data, len, rec, err)) < 0)
+        return -1;
+    return (size_t)n == len ? 0 : bad(err, "is longer than it says");
 }

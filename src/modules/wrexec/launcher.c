@@ -1,9 +1,9 @@
 /* flux-launcher - the parent of all tasks that a broker's node runs.
  *
- *    flux-launcher --fd=N --rank=R [--uri=URI] [--libpmi=PATH] [--sweep=TOKEN] --token=TOKEN
+ *    flux-launcher --fd=N --rank=R [--sweep=TOKEN] --token=TOKEN
  *
  * The wrexec module starts one at its first job, and speaks with it over descriptor N (wire.h).  It
- * is small, single-threaded and knows nothing of messages, so that starting a process costs little
+ * is small and knows nothing of messages, so that starting a process costs little
  * more than the kernel takes for it, and the broker, with its threads and its memory, never forks.
  *
  *  1. Nothing blocks but epoll_wait(); no timer: grace periods are the module's business.  (Only
@@ -16,8 +16,10 @@
  *  5. Memory is bounded: output by the credit of its job, standard input by its window, PMI by the
  *     server's bounds; a task whose PMI answers are not read is not listened to.
  *
- * launcher_job.c starts, signals, reaps; launcher_io.c moves the streams; launcher_pmi.c serves
- * PMI; launcher_dir.c keeps the directories.
+ * launcher_job.c has the life of jobs, launcher_task.c starts tasks, launcher_env.c makes their
+ * environment, launcher_bind.c binds them to cores; launcher_io.c moves the streams, launcher_file.c
+ * writes labelled ones; launcher_pmi.c serves PMI, launcher_pmix.c has PMIx served;
+ * launcher_dir.c keeps the directories; launcher_orphan.c finds what is left behind.
  */
 #include "config.h"
 #include "launcher.h"
@@ -146,12 +148,45 @@ void send_fail(struct job *j, int code, int32_t first, uint32_t count, const cha
     send_frame(j->l, WIRE_FAIL, j->id, fixed, sizeof(fixed), text, (size_t)n);
 }
 
+static const char *or_null(const char *s)
+{
+    return s[0] ? s : NULL;
+}
+
+static void set_config(struct launcher *l, const struct wire_frame *f)
+{
+    const char *s[WIRE_CONFIG_STRINGS], *p;
+
+    if (l->config || !wire_strings_ok((const char *)f->payload, f->len, WIRE_CONFIG_STRINGS) ||
+        !(l->config = malloc(f->len))) {
+        l->stop = true;
+        return;
+    }
+    memcpy(l->config, f->payload, f->len);
+    p = l->config;
+    for (int i = 0; i < WIRE_CONFIG_STRINGS; i++, p += strlen(p) + 1)
+        s[i] = p;
+    l->uri = or_null(s[WIRE_C_URI]);
+    l->libpmi = or_null(s[WIRE_C_LIBPMI]);
+    l->prolog = or_null(s[WIRE_C_PROLOG]);
+    l->epilog = or_null(s[WIRE_C_EPILOG]);
+    l->hook_timeout = strtod(s[WIRE_C_HOOK_TIMEOUT], NULL);
+    l->luapath = or_null(s[WIRE_C_LUA_PATH]);
+    l->tmpdir = or_null(s[WIRE_C_TMPDIR]);
+    if (l->lost)
+        backing_sweep(l, l->lost);
+}
+
 static void handle_frame(struct launcher *l, const struct wire_frame *f)
 {
     struct job *j = hmap_get_u64(l->jobs, f->job);
 
     if (f->type == WIRE_RUN) {
         job_run(l, f->job, f->payload, f->len);
+        return;
+    }
+    if (f->type == WIRE_CONFIG) {
+        set_config(l, f);
         return;
     }
     if (!j || j->state == JOB_OVER)
@@ -257,13 +292,18 @@ static int launcher_init(struct launcher *l, int fd)
     sigset_t set;
 
     list_init(&l->ending);
+    /* As SPAWN_PLAIN_SIGNALS wants it. */
+    for (int sig = 1; sig < _NSIG; sig++)
+        signal(sig, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
+    if (gethostname(l->hostname, sizeof(l->hostname) - 1) < 0)
+        l->hostname[0] = '\0';
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGTERM);
     sigprocmask(SIG_SETMASK, &set, NULL);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 || raise_limit(l) < 0 ||
-        fd_set_cloexec(fd, 1) < 0 || fd_set_nonblock(fd, 1) < 0 || backing_init(l) < 0)
+        fd_set_cloexec(fd, 1) < 0 || fd_set_nonblock(fd, 1) < 0)
         return -1;
     l->epfd = epoll_create1(EPOLL_CLOEXEC);
     l->nullfd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -281,7 +321,7 @@ static int launcher_init(struct launcher *l, int fd)
     return 0;
 }
 
-static void run(struct launcher *l)
+static int run(struct launcher *l)
 {
     struct epoll_event ev[EVENTS];
 
@@ -299,6 +339,8 @@ static void run(struct launcher *l)
         jobs_step(l);
         control_flush(l);
     }
+    jobs_kill_all(l);
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -306,14 +348,12 @@ int main(int argc, char **argv)
     static const struct option opts[] = {
         {"fd", required_argument, NULL, 'f'},
         {"rank", required_argument, NULL, 'r'},
-        {"uri", required_argument, NULL, 'u'},
-        {"libpmi", required_argument, NULL, 'p'},
         {"token", required_argument, NULL, 't'},
         {"sweep", required_argument, NULL, 's'},
         {NULL, 0, NULL, 0},
     };
     struct launcher l = {.rank = "0", .dirlock = -1};
-    int c, fd = -1;
+    int c, fd = -1, rc;
 
     while ((c = getopt_long(argc, argv, "", opts, NULL)) != -1) {
         switch (c) {
@@ -324,18 +364,12 @@ int main(int argc, char **argv)
         case 'r':
             l.rank = optarg;
             break;
-        case 'u':
-            l.uri = optarg;
-            break;
-        case 'p':
-            l.libpmi = optarg;
-            break;
         case 't':
             snprintf(l.token, sizeof(l.token), "%s", optarg);
             break;
         case 's':
             sweep(optarg);
-            backing_sweep(optarg);
+            l.lost = optarg;
             break;
         default:
             return 2;
@@ -349,13 +383,14 @@ int main(int argc, char **argv)
         fprintf(stderr, "flux-launcher: cannot start: %s\n", strerror(errno));
         return 1;
     }
-    run(&l);
-    jobs_kill_all(&l);
+    rc = orphans_watch(&l, run);
     hmap_destroy(l.jobs);
     hmap_destroy(l.pids);
     hmap_destroy(l.servers);
     buf_destroy(l.in);
     buf_destroy(l.out);
     backing_fini(&l);
-    return 0;
+    bind_destroy(l.bind);
+    free(l.config);
+    return rc;
 }

@@ -2,12 +2,14 @@
 #ifndef WREXEC_LAUNCHER_H
 #define WREXEC_LAUNCHER_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "libidset/idset.h"
 #include "libpmi/pmi_server.h"
 #include "libutil/buf.h"
 #include "libutil/errmsg.h"
@@ -28,7 +30,9 @@ struct job;
 struct stream {
     struct source src; /* our end of the pipe */
     struct task *task;
-    int num; /* 1 or 2 */
+    int num;              /* 1 or 2 */
+    struct outfile *file; /* labelled lines go there, NULL: to the module */
+    buf_t *line;          /* the beginning of one */
 };
 
 struct task {
@@ -59,7 +63,19 @@ struct job {
     enum job_state state;
     struct wire_run run; /* strings point into `body` */
     void *body;
-    uint32_t first;
+    layout_t *layout;
+    /* What the strings of the request say. */
+    const char *name, *node;
+    idset_t *cores, *gpus; /* of the job on this node; may be empty */
+    const char *fixed[WIRE_STRINGS];
+    char **files; /* name, text, ... */
+    char **argv;  /* NULL-terminated */
+    char **env;
+    char **changes; /* to it: NAME=value, or NAME: removed */
+    size_t nchanges;
+    hmap_t *opened;   /* names of output files */
+    hmap_t *outfiles; /* name -> struct outfile */
+    cpu_set_t cpus;
     uint32_t ntasks; /* on this node */
     uint32_t running;
     int64_t credit; /* bytes of output that may be sent */
@@ -69,7 +85,7 @@ struct job {
     struct pmi_server *pmi;
     struct pmix *pmix;       /* with WIRE_F_MPI_PMIX: NULL until it was begun */
     uint32_t barriers;       /* handed over */
-    char *dir;               /* backing directory of its MPI, when made */
+    char *dir;               /* its directory here */
     char mark[96];           /* NAME=value in the environment of all its processes */
     struct list_node ending; /* in launcher.ending */
     struct task *tasks;
@@ -89,12 +105,23 @@ struct launcher {
     bool stop;
     bool again;          /* look again in a moment */
     struct rlimit files; /* limit of open files for tasks */
+    char *config;        /* what `uri` and those below point into */
     const char *uri;     /* of the local broker; may be NULL */
     const char *libpmi;  /* may be NULL */
-    const char *rank;    /* of the local broker, as text */
-    char token[17];      /* of this launcher, random */
-    char *dirname;       /* base of backing directories */
-    int dirlock;         /* holds it, -1: not made */
+    const char *prolog;  /* programs; may be NULL */
+    const char *epilog;
+    double hook_timeout; /* seconds they may take */
+    const char *luapath; /* may be NULL */
+    const char *tmpdir;  /* where to make job directories; NULL: choose */
+    char hostname[256];
+    struct orphans *orphans;
+    struct bind *bind;
+    bool childless;   /* no child of any kind was there when last reaped */
+    const char *rank; /* of the local broker, as text */
+    const char *lost; /* token of the launcher before, when that was lost */
+    char token[17];   /* of this launcher, random */
+    char *dirname;    /* base of backing directories */
+    int dirlock;      /* holds it, -1: not made */
 };
 
 /* launcher.c: the loop and the connection */
@@ -117,11 +144,63 @@ void job_kill(struct job *j);
 void job_destroy(void *arg);
 /* Start the tasks: at once, or when the job's PMIx server is ready. */
 void job_start(struct job *j);
+const char *job_node_name(const struct job *j);
 void jobs_reap(struct launcher *l);
 /* What is due once per round: ends of jobs. */
 void jobs_step(struct launcher *l);
 /* Kill everything there is, and wait until it is gone. */
 void jobs_kill_all(struct launcher *l);
+
+/* launcher_task.c */
+#define PMI_TASK_FD 3
+/* Does a socket for PMI-1 wait for each task? */
+bool job_has_pmi(const struct job *j);
+/* Start all; *started says how many there are, and the exit code that stands for the others (0) is
+ * returned, with a sentence. */
+int tasks_start(struct job *j, uint32_t *started, errmsg_t *err);
+/* Text with its {{...}} replaced, malloc'd, of at most `max` bytes; NULL with errno. */
+char *job_expand(const struct job *j, const char *text, uint32_t task, size_t max);
+/* A descriptor, or -1 with errno and a sentence; *name_out (may be NULL): the file's whole name. */
+int job_open_file(struct job *j, const char *path, uint32_t task, int flags, char **name_out,
+                  errmsg_t *err);
+
+/* launcher_env.c */
+enum env_slot { SLOT_CORES, SLOT_GPUS, SLOT_CUDA, SLOT_ROCR, ENV_SLOTS };
+struct env {
+    char **vars; /* NULL-terminated */
+    size_t n;
+    char *owned[32];
+    size_t nowned;
+    char rank[40], local[40], pmirank[40]; /* change from task to task */
+    size_t share_at[ENV_SLOTS];            /* 0: none */
+    char *shares[ENV_SLOTS];
+    char **pmix; /* places that pmix_task_env() fills */
+};
+int env_build(struct env *e, struct job *j); /* -1 with ENOMEM */
+void env_task(struct env *e, struct job *j, const struct task *t);
+void env_free(struct env *e);
+const char *env_get(char *const *env, const char *name);
+/* Set (NAME=value) or remove (NAME) a variable for all tasks to come.  -1 with ENOMEM. */
+int env_change(struct job *j, const char *var);
+/* The share of cores of a task; NULL with ENOMEM. */
+idset_t *env_task_cores(const struct job *j, const struct task *t);
+void strv_free(char **v);
+
+/* launcher_bind.c: the processors a task may use, NULL: all.  Valid until the next call. */
+const cpu_set_t *bind_task(struct job *j, const struct task *t);
+void bind_destroy(struct bind *b);
+
+/* launcher_file.c: labelled output in files */
+int file_attach(struct stream *s, const char *path, errmsg_t *err);
+/* Bytes of a task; len 0: the end. */
+void file_output(struct stream *s, const void *data, size_t len);
+void files_close(struct job *j);
+
+/* launcher_orphan.c */
+/* Call fn(arg) in a thread of its own, while this one watches for orphans; what fn returns. */
+int orphans_watch(struct launcher *l, int (*fn)(struct launcher *l));
+/* Is there a child that is nobody's: left behind by a task? */
+bool orphans_there(struct launcher *l);
 
 /* launcher_io.c */
 void stream_ready(struct source *s, uint32_t events);
@@ -158,14 +237,14 @@ bool pmix_is(const struct launcher *l, pid_t pid);
 bool pmix_reaped(struct launcher *l, pid_t pid, int status);
 void pmix_destroy(struct job *j);
 
-/* launcher_dir.c */
-/* Where the backing directory of a job will be (malloc'd); and make it. */
-char *backing_path(struct launcher *l, uint64_t job);
+/* launcher_dir.c: directories of jobs */
+/* Make it, when it is not there: j->dir, NULL when it cannot be made. */
 void backing_make(struct job *j);
+/* Write the job's files into it.  -1 with a sentence. */
+int backing_files(struct job *j, errmsg_t *err);
 void backing_remove(struct job *j);
-int backing_init(struct launcher *l);
 /* Remove what the launcher of this token left behind; it is dead. */
-void backing_sweep(const char *token);
+void backing_sweep(const struct launcher *l, const char *token);
 void backing_fini(struct launcher *l);
 
 #endif

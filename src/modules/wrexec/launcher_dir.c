@@ -1,15 +1,18 @@
-/* Directories for the shared-memory files of MPI libraries, one per job and node.
+/* Directories of jobs, one per job and node:
  *
- * Open MPI names its segments by host, user, job and local rank, so that two brokers on one host
- * collide unless each job has a place per node; and a crashed rank leaves its segment.  So there is
+ *    BASE/flux-UID-TOKEN/JOB       BASE: attribute wrexec.tmpdir, else /dev/shm unless programs
+ *                                  cannot be run there, else $TMPDIR, else /tmp
  *
- *    BASE/flux-UID-TOKEN/JOB       BASE: /dev/shm, else $TMPDIR, else /tmp
+ * It holds the files that the jobspec brought along, the shared-memory files of MPI libraries (Open
+ * MPI names its segments by host, user, job and local rank, so that two brokers on one host collide
+ * unless each job has a place per node), and whatever the tasks put there (FLUX_JOB_TMPDIR).  It is
+ * made before the first task and removed after the last process.  /dev/shm comes first since a
+ * directory there costs a tenth of one on a disk.
  *
- * made when the first task of a job speaks PMI, removed when the job ends.  The launcher holds a
- * lock on the upper directory while it lives; the first thing a launcher does after making its own
- * is to remove those of the same user that nobody has locked: their launcher was killed.  A launcher
- * that follows one that was lost in the same broker removes that one's at once; and the PMIx server
- * of a job, which sees the end of its launcher, that of its job.
+ * The launcher holds a lock on the upper directory while it lives; the first thing a launcher does
+ * after making its own is to remove those of the same user that nobody has locked: their launcher
+ * was killed. A launcher that follows one that was lost in the same broker removes that one's at
+ * once; and the PMIx server of a job, which sees the end of its launcher, that of its job.
  */
 #include "config.h"
 #include "launcher.h"
@@ -23,37 +26,28 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
 
-static const char *base_dir(void)
+static bool usable(const char *dir)
+{
+    struct statvfs st;
+
+    return access(dir, W_OK | X_OK) == 0 && statvfs(dir, &st) == 0 && !(st.f_flag & ST_NOEXEC);
+}
+
+static const char *base_dir(const struct launcher *l)
 {
     const char *tmp = getenv("TMPDIR");
 
-    if (access("/dev/shm", W_OK | X_OK) == 0)
+    if (l->tmpdir)
+        return l->tmpdir;
+    if (usable("/dev/shm"))
         return "/dev/shm";
-    if (tmp && access(tmp, W_OK | X_OK) == 0)
-        return tmp;
-    return "/tmp";
-}
-
-int backing_init(struct launcher *l)
-{
-    l->dirlock = -1;
-    if (asprintf(&l->dirname, "%s/flux-%u-%s", base_dir(), (unsigned)getuid(), l->token) < 0) {
-        l->dirname = NULL;
-        return -1;
-    }
-    return 0;
-}
-
-char *backing_path(struct launcher *l, uint64_t job)
-{
-    char *path;
-
-    return asprintf(&path, "%s/%" PRIu64, l->dirname, job) < 0 ? NULL : path;
+    return tmp && usable(tmp) ? tmp : "/tmp";
 }
 
 /* Open and lock.  -1 when it is not there, not ours, or locked. */
@@ -71,10 +65,9 @@ static int lock_dir(const char *path)
     return fd;
 }
 
-static void remove_stale(const char *own)
+static void remove_stale(const char *base, const char *own)
 {
     char prefix[32], *path;
-    const char *base = base_dir();
     struct dirent *de;
     DIR *dir = opendir(base);
     int fd;
@@ -94,52 +87,95 @@ static void remove_stale(const char *own)
     closedir(dir);
 }
 
-void backing_sweep(const char *token)
+void backing_sweep(const struct launcher *l, const char *token)
 {
     char *path;
 
-    if (asprintf(&path, "%s/flux-%u-%s", base_dir(), (unsigned)getuid(), token) < 0)
+    if (asprintf(&path, "%s/flux-%u-%s", base_dir(l), (unsigned)getuid(), token) < 0)
         return;
     dir_remove_tree(path);
     free(path);
+}
+
+/* The upper directory, locked. */
+static int base_make(struct launcher *l)
+{
+    const char *base = base_dir(l);
+
+    if (!l->dirname &&
+        asprintf(&l->dirname, "%s/flux-%u-%s", base, (unsigned)getuid(), l->token) < 0) {
+        l->dirname = NULL;
+        return -1;
+    }
+    /* Between mkdir and lock another launcher may take it for stale; then make it again. */
+    for (int i = 0; i < 10 && l->dirlock < 0; i++) {
+        struct stat a, b;
+
+        if (mkdir(l->dirname, 0700) < 0 && errno != EEXIST)
+            return -1;
+        l->dirlock = lock_dir(l->dirname);
+        if (l->dirlock >= 0 &&
+            (stat(l->dirname, &a) < 0 || fstat(l->dirlock, &b) < 0 || a.st_ino != b.st_ino)) {
+            close(l->dirlock);
+            l->dirlock = -1;
+        }
+    }
+    if (l->dirlock < 0)
+        return -1;
+    remove_stale(base, l->dirname);
+    return 0;
 }
 
 void backing_make(struct job *j)
 {
     struct launcher *l = j->l;
 
-    if (j->dir)
+    if (j->dir || (l->dirlock < 0 && base_make(l) < 0))
         return;
-    if (l->dirlock < 0) {
-        /* Between mkdir and lock another launcher may take it for stale; then make it again. */
-        for (int i = 0; i < 10 && l->dirlock < 0; i++) {
-            struct stat a, b;
-
-            if (mkdir(l->dirname, 0700) < 0 && errno != EEXIST)
-                return;
-            l->dirlock = lock_dir(l->dirname);
-            if (l->dirlock >= 0 &&
-                (stat(l->dirname, &a) < 0 || fstat(l->dirlock, &b) < 0 || a.st_ino != b.st_ino)) {
-                close(l->dirlock);
-                l->dirlock = -1;
-            }
-        }
-        if (l->dirlock < 0)
-            return;
-        remove_stale(l->dirname);
-    }
-    j->dir = backing_path(l, j->id);
-    if (j->dir && mkdir(j->dir, 0700) < 0 && errno != EEXIST) {
+    if (asprintf(&j->dir, "%s/%" PRIu64, l->dirname, j->id) < 0) {
+        j->dir = NULL;
+    } else if (mkdir(j->dir, 0700) < 0 && errno != EEXIST) {
         free(j->dir);
         j->dir = NULL;
     }
+}
+
+static int write_file(struct job *j, const char *name, const char *text, errmsg_t *err)
+{
+    char path[4096];
+    int fd, rc;
+
+    if (!name[0] || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return errmsg_fail(err, EINVAL, "'%s' is no name for a file of a job", name);
+    if (snprintf(path, sizeof(path), "%s/%s", j->dir, name) >= (int)sizeof(path))
+        return errmsg_fail(err, ENAMETOOLONG, "the name of a file of the job is too long");
+    /* One that begins like a script is to be run. */
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, text[0] == '#' ? 0700 : 0600);
+    rc = fd < 0 ? -1 : fd_write_all(fd, text, strlen(text));
+    if (rc < 0)
+        errmsg_fail(err, errno, "cannot write the job's file '%s': %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+int backing_files(struct job *j, errmsg_t *err)
+{
+    if (j->run.nfiles && !j->dir)
+        return errmsg_fail(err, ENOSPC, "the job's directory cannot be made in %s", base_dir(j->l));
+    for (uint32_t i = 0; i < j->run.nfiles; i++)
+        if (write_file(j, j->files[2 * i], j->files[2 * i + 1], err) < 0)
+            return -1;
+    return 0;
 }
 
 void backing_remove(struct job *j)
 {
     if (!j->dir)
         return;
-    dir_remove_tree(j->dir);
+    /* Mostly it is empty. */
+    if (rmdir(j->dir) < 0 && errno != ENOENT)
+        dir_remove_tree(j->dir);
     free(j->dir);
     j->dir = NULL;
 }

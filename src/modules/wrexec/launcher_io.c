@@ -21,6 +21,18 @@
 
 enum got { GOT_DATA, GOT_NOTHING, GOT_EOF, NO_CREDIT };
 
+/* Into a file of labelled lines: no credit is needed for that. */
+static enum got file_read(struct stream *s)
+{
+    char data[READ_MAX];
+    ssize_t n = read(s->src.fd, data, sizeof(data));
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return GOT_NOTHING;
+    file_output(s, data, n > 0 ? (size_t)n : 0);
+    return n > 0 ? GOT_DATA : GOT_EOF;
+}
+
 static enum got stream_read(struct stream *s)
 {
     struct job *j = s->task->job;
@@ -29,6 +41,8 @@ static enum got stream_read(struct stream *s)
     uint8_t *p;
     ssize_t n;
 
+    if (s->file)
+        return file_read(s);
     if (j->credit <= 0)
         return NO_CREDIT;
     if ((int64_t)want > j->credit)
@@ -76,6 +90,8 @@ bool job_drain(struct job *j)
                 got = stream_read(s);
             if (got == NO_CREDIT)
                 return false;
+            if (s->file)
+                file_output(s, NULL, 0);
             source_close(j->l, &s->src);
         }
     }

@@ -162,8 +162,10 @@ char *pmi_job_mapping(const struct job *j)
     if (!tasks)
         return NULL;
     for (uint32_t i = 0; i < j->run.nnodes; i++)
-        tasks[i] = layout_count(j->run.ntasks, j->run.nnodes, i);
-    mapping = pmi_mapping_format(j->run.nnodes, tasks, PMI_LAYOUT_BLOCK);
+        tasks[i] = layout_count(j->layout, i);
+    mapping = pmi_mapping_format(j->run.nnodes, tasks,
+                                 layout_kind(j->layout) == LAYOUT_CYCLIC ? PMI_LAYOUT_CYCLIC
+                                                                         : PMI_LAYOUT_BLOCK);
     free(tasks);
     return mapping;
 }

@@ -1,32 +1,50 @@
-/* Which task runs where: blocks of consecutive tasks, the first nodes having one more when it does
- * not come out even.  Pure functions, for 1 <= nnodes, node < nnodes. */
+/* Which task of a job runs on which of its nodes.
+ *
+ * Nodes may have different numbers of tasks.  In blocks, node 0 has the first tasks, node 1 the
+ * next, and so on; cyclic, tasks are dealt out one to each node in turn, and nodes that have all
+ * theirs are left out.  Nodes with equal numbers are kept as runs, so that size and time depend on
+ * the number of runs, not of nodes or tasks.
+ *
+ * Not thread-safe while it is being made; afterwards constant.
+ */
 #ifndef WREXEC_LAYOUT_H
 #define WREXEC_LAYOUT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-/* Number of tasks on a node. */
-static inline uint32_t layout_count(uint32_t ntasks, uint32_t nnodes, uint32_t node)
-{
-    return ntasks / nnodes + (node < ntasks % nnodes);
-}
+#include "libutil/errmsg.h"
 
-/* The first task of a node. */
-static inline uint32_t layout_first(uint32_t ntasks, uint32_t nnodes, uint32_t node)
-{
-    uint32_t rest = ntasks % nnodes;
+#define LAYOUT_TASKS_MAX (1u << 24)
+#define LAYOUT_RUNS_MAX (1u << 20)
 
-    return node * (ntasks / nnodes) + (node < rest ? node : rest);
-}
+enum layout_kind { LAYOUT_BLOCK, LAYOUT_CYCLIC };
 
-/* The node of a task < ntasks. */
-static inline uint32_t layout_node(uint32_t ntasks, uint32_t nnodes, uint32_t task)
-{
-    uint32_t each = ntasks / nnodes, rest = ntasks % nnodes;
+/* `nodes` neighbouring nodes with `each` tasks. */
+struct layout_run {
+    uint32_t nodes;
+    uint32_t each;
+};
 
-    if (task < rest * (each + 1))
-        return task / (each + 1);
-    return rest + (task - rest * (each + 1)) / each;
-}
+typedef struct layout layout_t;
+
+/* Runs in the order of nodes, copied; neighbours that are equal are joined.  NULL with EINVAL (no
+ * node, a node without task, too many) or ENOMEM, and a sentence. */
+layout_t *layout_create(enum layout_kind kind, const struct layout_run *runs, size_t nruns,
+                        errmsg_t *err);
+void layout_destroy(layout_t *l); /* NULL-safe, keeps errno */
+
+enum layout_kind layout_kind(const layout_t *l);
+uint32_t layout_nnodes(const layout_t *l);
+uint32_t layout_ntasks(const layout_t *l);
+size_t layout_nruns(const layout_t *l);
+const struct layout_run *layout_runs(const layout_t *l);
+
+/* Number of tasks on a node < nnodes. */
+uint32_t layout_count(const layout_t *l, uint32_t node);
+/* Its task number i < count; ascending in i.  Logarithmic in runs for blocks, else linear. */
+uint32_t layout_task(const layout_t *l, uint32_t node, uint32_t i);
+/* The node of a task < ntasks; *local (may be NULL): its number there. */
+uint32_t layout_node(const layout_t *l, uint32_t task, uint32_t *local);
 
 #endif

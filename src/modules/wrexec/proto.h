@@ -144,6 +144,7 @@ struct wrexec_launch {
     bool label;              /* "TASK: " before each line in files */
     bool killbad;            /* the first task that fails ends the job */
     bool nested;             /* a session of its own runs in it */
+    bool exec;               /* of wrexec itself: flux exec */
     double grace;         /* seconds between SIGTERM and SIGKILL when it has to end; 0: at once */
     json_t *rlimits;      /* {"nofile":n, "stack":n, ...}, -1: unlimited; NULL: as the broker's */
     uint64_t outputlimit; /* bytes kept in the store; 0: attribute wrexec.output-limit */
@@ -190,6 +191,12 @@ struct launchrec {
 };
 /* Take the next job off: start with *pos = 0.  1, 0 at the end, -1 with EPROTO and a sentence. */
 int launchrec_next(const void *data, size_t len, size_t *pos, struct launchrec *rec, errmsg_t *err);
+
+/* One job alone, as in the frame LAUNCH between instances: its head (of LAUNCHREC_HEAD bytes, to be
+ * followed by JSON, strings and environment), and read again.  As above. */
+#define LAUNCHREC_HEAD 20
+void launchrec_head(void *dst, const struct launchrec *rec);
+int launchrec_get(const void *data, size_t len, struct launchrec *rec, errmsg_t *err);
 
 /* A response of wrexec.jobs.  Arrays that are absent are empty. */
 struct wrexec_jobs {

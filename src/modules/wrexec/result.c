@@ -7,6 +7,8 @@
 
 #include "libidset/idset.h"
 #include "libsubprocess/spawn.h"
+#include "libutil/buf.h"
+#include "libutil/le.h"
 
 struct entry {
     int status;
@@ -77,27 +79,70 @@ int result_add(struct result *r, int status, uint32_t lo, uint32_t hi)
     return e ? idset_range_set(e->tasks, lo, hi) : -1;
 }
 
-int result_merge(struct result *r, const json_t *status, errmsg_t *err)
+void *result_pack(const struct result *r, size_t *len)
 {
-    json_t *pair;
-    size_t i;
+    buf_t *b = buf_create(0);
+    uint8_t head[8], *mem = NULL;
 
-    json_array_foreach(status, i, pair)
-    {
-        json_t *num = json_array_get(pair, 0), *set = json_array_get(pair, 1);
-        idset_t *tasks;
-        struct entry *e;
-        int rc;
+    for (size_t i = 0; b && i < r->n; i++) {
+        char *tasks = idset_format(r->v[i].tasks, 0);
+        size_t n = tasks ? strlen(tasks) : 0;
 
-        if (json_array_size(pair) != 2 || !json_is_integer(num) || !json_is_string(set))
-            return errmsg_fail(err, EPROTO, "a list of statuses is not in the right form");
-        if (!(tasks = idset_parse(json_string_value(set), err)))
-            return -1;
-        e = find(r, (int)json_integer_value(num));
+        le_put32(head, (uint32_t)r->v[i].status);
+        le_put32(head + 4, (uint32_t)n);
+        if (!tasks || buf_append(b, head, sizeof(head)) < 0 || buf_append(b, tasks, n) < 0) {
+            buf_destroy(b);
+            b = NULL;
+        }
+        free(tasks);
+    }
+    if (b && (mem = malloc(buf_len(b) + 1))) {
+        *len = buf_len(b);
+        if (*len)
+            memcpy(mem, buf_data(b), *len);
+    }
+    buf_destroy(b);
+    return mem;
+}
+
+static int unpack_one(struct result *r, int status, const char *text, size_t len, errmsg_t *err)
+{
+    char few[64], *copy = few;
+    idset_t *tasks = NULL;
+    struct entry *e;
+    int rc = -1;
+
+    if (len >= sizeof(few) && !(copy = malloc(len + 1)))
+        return errmsg_fail(err, ENOMEM, "no memory for the statuses of tasks");
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    if (strlen(copy) != len)
+        errmsg_fail(err, EPROTO, "a set of tasks holds a NUL");
+    else if ((tasks = idset_parse(copy, err))) {
+        e = find(r, status);
         rc = e ? idset_add(e->tasks, tasks) : -1;
-        idset_destroy(tasks);
         if (rc < 0)
-            return errmsg_fail(err, ENOMEM, "no memory for the statuses of tasks");
+            errmsg_fail(err, ENOMEM, "no memory for the statuses of tasks");
+    }
+    idset_destroy(tasks);
+    if (copy != few)
+        free(copy);
+    return rc;
+}
+
+int result_unpack(struct result *r, const void *data, size_t len, errmsg_t *err)
+{
+    const uint8_t *p = data;
+
+    while (len > 0) {
+        size_t n;
+
+        if (len < 8 || (n = le_get32(p + 4)) > len - 8)
+            return errmsg_fail(err, EPROTO, "the statuses of tasks are cut off");
+        if (unpack_one(r, (int)le_get32(p), (const char *)p + 8, n, err) < 0)
+            return -1;
+        p += 8 + n;
+        len -= 8 + n;
     }
     return 0;
 }

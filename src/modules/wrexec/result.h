@@ -18,10 +18,13 @@ void result_destroy(struct result *r); /* NULL-safe, keeps errno */
 
 /* Tasks lo..hi ended with a wait(2) status.  -1 with ENOMEM. */
 int result_add(struct result *r, int status, uint32_t lo, uint32_t hi);
-/* Add what result_to_json() made elsewhere.  -1 with EPROTO and a sentence, or ENOMEM. */
-int result_merge(struct result *r, const json_t *status, errmsg_t *err);
 /* [[status, "tasks"], ...], by status; a new reference.  NULL with ENOMEM. */
 json_t *result_to_json(const struct result *r);
+/* The same as bytes, between instances: for each status i32, u32 length, set as text without NUL,
+ * little-endian.  malloc'd; NULL with ENOMEM.  And added: -1 with EPROTO and a sentence, or ENOMEM.
+ */
+void *result_pack(const struct result *r, size_t *len);
+int result_unpack(struct result *r, const void *data, size_t len, errmsg_t *err);
 /* The greatest exit code among them (128 + signal), 0 without tasks. */
 int result_worst(const struct result *r);
 

@@ -1,4 +1,4 @@
-/* What root.c and rootjob.c share: jobs as rank 0 sees them. */
+/* What the files of rank 0 share: root.c, rootjob.c, listen.c, output.c, run.c. */
 #ifndef WREXEC_ROOT_H
 #define WREXEC_ROOT_H
 
@@ -6,52 +6,98 @@
 #include "libutil/buf.h"
 #include "wrexec.h"
 
-enum known { UNKNOWN, ASKED, KNOWN };
-
-struct waiting {
-    struct list_node node;
-    flux_msg_t *req;
-};
-
 struct root {
     struct ctx *ctx;
-    enum known ids_state, up_state;
-    uint64_t next_id, next_exec;
-    bool kvs; /* there is one */
-    bool warned;
-    idset_t *up;
-    struct list_node waiting;
+    /* The job module's stream, and what it is to be told at the end of the pass. */
+    flux_msg_t *jobs_req;
+    char jobs_sender[FLUX_SENDER_MAX];
+    json_t *ended, *raise;
+    flux_watcher_t *flusher;
+    struct list_node waiting; /* messages that came before the tree was known */
     size_t nwaiting;
-    flux_future_t *ids_f, *up_f;
+    struct output *output;
+    struct clients *clients;
+    struct runs *runs;
+};
+
+/* A client that listens to a job, or ran it. */
+struct listener {
+    struct list_node node; /* in its client's list */
+    struct client *client;
+    flux_msg_t *req;
+    uint64_t id;
+    struct rootjob *rj; /* NULL: the job is not there yet */
+    int64_t credit;
+    bool input;
 };
 
 struct rootjob {
     struct job *j;
     struct root *root;
-    bool exec, detach, keep_output, gone, stored;
-    char sender[FLUX_SENDER_MAX];
-    uint32_t matchtag;
-    flux_msg_t *req; /* the run request */
-    char *command;
+    struct listener *l;
+    bool exec;
+    bool owned; /* by its listener: goes with it */
+    bool gone;  /* who listened, or should have */
+    bool terminating;
     int fail_code;
     char *fail_text;
-    flux_watcher_t *limit, *grace, *record;
     double limit_seconds;
-    flux_kvs_txn_t *txn; /* not yet committed */
-    flux_future_t *commit, *final;
+    flux_watcher_t *grace, *limit;
     uint64_t *taken; /* standard input to all: taken by each node */
     uint64_t acked;
-    buf_t *outbuf;
-    uint32_t nchunks;
-    uint64_t kept, lost;
+    /* output.c */
+    buf_t *outbuf; /* what is to be committed */
+    uint64_t kept, lost, cap;
+    uint64_t sent; /* of it, in the commit under way */
+    bool committing;
+    struct list_node dirty, waiting;
 };
 
+/* root.c: what the job module is told */
+void root_tell_ended(struct root *r, struct rootjob *rj, int code, const json_t *status);
+void root_tell_raise(struct root *r, uint64_t id, const char *type, int severity, const char *note);
+/* Start a job; takes spec over.  -1 with errno and a sentence. */
+struct job *root_start(struct root *r, struct spec *spec, const struct launchrec *rec,
+                       struct listener *l, errmsg_t *err);
+
 /* rootjob.c */
-/* A job of this client begins: timers and the first half of its record. */
-void rootjob_begin(struct rootjob *rj, const struct wrexec_run *run, const struct jobreq *strings);
+struct rootjob *rootjob_create(struct root *r, struct job *j);
 /* Decide the exit code and the sentence; the first one counts. */
 void rootjob_fail(struct rootjob *rj, int code, const char *text);
 /* SIGTERM, and SIGKILL after a while. */
-void rootjob_terminate(struct rootjob *rj);
+void rootjob_terminate(struct rootjob *rj, double grace);
+
+/* listen.c */
+struct clients *clients_create(struct root *r);
+void clients_destroy(struct clients *cl);
+void clients_gone(struct clients *cl, const char *sender, uint32_t matchtag);
+/* A request that is to be answered as a listener is.  NULL with ENOMEM. */
+struct listener *listener_create(struct clients *cl, const flux_msg_t *req, uint64_t id,
+                                 uint32_t window);
+void listener_free(struct listener *l);                       /* of a job */
+void listener_forget(struct clients *cl, struct listener *l); /* of one that was not started */
+void listener_notice(struct listener *l, const struct wrexec_notice *n);
+/* A job begins, maybe one that is listened to already. */
+void clients_job(struct clients *cl, struct rootjob *rj);
+/* It has ended: tell who listens, or keep it for somebody who will. */
+void clients_result(struct clients *cl, struct rootjob *rj, const char *json);
+/* There will be no such job. */
+void clients_unknown(struct clients *cl, uint64_t id);
+
+/* output.c */
+struct output *output_create(struct root *r);
+void output_destroy(struct output *o);
+void output_set_limit(struct output *o, uint64_t bytes);
+/* Keep records: false when they have to be offered again. */
+bool output_put(struct output *o, struct rootjob *rj, const void *data, size_t len);
+/* Is all that was put in the store?  Else root_job_finished() will be called again. */
+bool output_settled(struct output *o, struct rootjob *rj);
+void output_forget(struct output *o, struct rootjob *rj);
+
+/* run.c */
+struct runs *runs_create(struct root *r);
+void runs_destroy(struct runs *rs);
+void runs_ready(struct runs *rs);
+void runs_gone(struct runs *rs, const char *sender, uint32_t matchtag);
 
 #endif

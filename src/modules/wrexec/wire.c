@@ -4,9 +4,10 @@
 #include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "layout.h"
+#include "libutil/le.h"
 
 #define MAGIC 0x5746
 
@@ -14,6 +15,10 @@ static const struct {
     uint32_t min, max;
     bool known;
 } lengths[] = {
+    [WIRE_LAUNCH] = {4 + 20, WIRE_PAYLOAD_MAX, true},
+    [WIRE_TAKEN] = {8, 8, true},
+    [WIRE_RESULT] = {0, WIRE_PAYLOAD_MAX, true},
+    [WIRE_CONFIG] = {WIRE_CONFIG_STRINGS, 1u << 20, true},
     [WIRE_RUN] = {WIRE_RUN_FIXED, WIRE_PAYLOAD_MAX, true},
     [WIRE_SIGNAL] = {4, 4, true},
     [WIRE_KILL] = {0, 0, true},
@@ -47,13 +52,12 @@ int32_t wire_i32(const void *p)
 
 void wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len)
 {
-    uint16_t t = (uint16_t)type, magic = MAGIC;
     uint8_t *p = dst;
 
-    memcpy(p, &len, 4);
-    memcpy(p + 4, &t, 2);
-    memcpy(p + 6, &magic, 2);
-    memcpy(p + 8, &job, 8);
+    le_put32(p, len);
+    le_put16(p + 4, (uint16_t)type);
+    le_put16(p + 6, MAGIC);
+    le_put64(p + 8, job);
 }
 
 ptrdiff_t wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_t *err)
@@ -63,10 +67,10 @@ ptrdiff_t wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_
 
     if (len < WIRE_HEADER)
         return 0;
-    memcpy(&f->len, p, 4);
-    memcpy(&type, p + 4, 2);
-    memcpy(&magic, p + 6, 2);
-    memcpy(&f->job, p + 8, 8);
+    f->len = le_get32(p);
+    type = le_get16(p + 4);
+    magic = le_get16(p + 6);
+    f->job = le_get64(p + 8);
     if (magic != MAGIC || type >= NTYPES || !lengths[type].known)
         return errmsg_fail(err, EPROTO, "bytes that are no frame (magic %x, type %u)", magic, type);
     if (f->len < lengths[type].min || f->len > lengths[type].max)
@@ -107,14 +111,6 @@ int wire_record_next(const void **p, size_t *left, struct wire_record *rec)
     return -1;
 }
 
-void wire_run_put(void *dst, const struct wire_run *run)
-{
-    uint32_t v[8] = {run->flags,  run->nnodes, run->node, run->ntasks,
-                     run->window, run->argc,   run->envc, 0};
-
-    memcpy(dst, v, sizeof(v));
-}
-
 int wire_strings_ok(const char *strings, size_t len, size_t count)
 {
     const char *p = strings, *end = strings + len;
@@ -128,30 +124,87 @@ int wire_strings_ok(const char *strings, size_t len, size_t count)
     return p == end;
 }
 
+void wire_run_put(void *dst, const struct wire_run *run)
+{
+    uint32_t v[8] = {run->flags, run->node,   run->window, run->argc,
+                     run->envc,  run->nfiles, run->nruns,  run->nlimits};
+
+    memcpy(dst, v, sizeof(v));
+    memcpy((uint8_t *)dst + sizeof(v), &run->memory, sizeof(run->memory));
+}
+
+static int run_size(struct wire_run *run)
+{
+    uint64_t nodes = 0, tasks = 0, own = 0;
+
+    for (uint32_t i = 0; i < run->nruns; i++) {
+        struct layout_run r;
+
+        memcpy(&r, (const uint8_t *)run->runs + i * sizeof(r), sizeof(r));
+        if (r.nodes == 0 || r.each == 0)
+            return -1;
+        if (run->node >= nodes && run->node - nodes < r.nodes)
+            own = r.each;
+        nodes += r.nodes;
+        tasks += (uint64_t)r.nodes * r.each;
+        if (tasks > LAYOUT_TASKS_MAX)
+            return -1;
+    }
+    run->nnodes = (uint32_t)nodes;
+    run->ntasks = (uint32_t)tasks;
+    return own == 0 || own > WIRE_TASKS_MAX ? -1 : 0;
+}
+
 int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *err)
 {
+    uint64_t rest, nstrings;
     uint32_t v[8];
 
     if (len < WIRE_RUN_FIXED)
         return errmsg_fail(err, EPROTO, "a request to start tasks is too short");
     memcpy(v, data, sizeof(v));
     *run = (struct wire_run){.flags = v[0],
-                             .nnodes = v[1],
-                             .node = v[2],
-                             .ntasks = v[3],
-                             .window = v[4],
-                             .argc = v[5],
-                             .envc = v[6],
-                             .strings = (const char *)data + WIRE_RUN_FIXED,
-                             .strings_len = len - WIRE_RUN_FIXED};
-    if (v[7] || (run->flags & ~WIRE_FLAGS_ALL))
+                             .node = v[1],
+                             .window = v[2],
+                             .argc = v[3],
+                             .envc = v[4],
+                             .nfiles = v[5],
+                             .nruns = v[6],
+                             .nlimits = v[7]};
+    memcpy(&run->memory, (const uint8_t *)data + sizeof(v), sizeof(run->memory));
+    if (run->flags & ~WIRE_FLAGS_ALL)
         return errmsg_fail(err, EPROTO, "a request to start tasks has unknown flags");
-    if (run->nnodes == 0 || run->node >= run->nnodes || run->ntasks < run->nnodes ||
-        layout_count(run->ntasks, run->nnodes, run->node) > WIRE_TASKS_MAX)
-        return errmsg_fail(err, EPROTO, "%u tasks on node %u of %u make no sense", run->ntasks,
-                           run->node, run->nnodes);
-    if (run->argc == 0 || !wire_strings_ok(run->strings, run->strings_len,
-                                           (size_t)WIRE_STRINGS + run->argc + run->envc))
+    rest = (uint64_t)run->nruns * sizeof(struct layout_run) +
+           (uint64_t)run->nlimits * sizeof(struct wire_limit);
+    if (run->nlimits > WIRE_LIMITS_MAX || rest > len - WIRE_RUN_FIXED)
+        return errmsg_fail(err, EPROTO, "a request to start tasks is cut off");
+    run->runs = (const uint8_t *)data + WIRE_RUN_FIXED;
+    run->limits = (const uint8_t *)run->runs + run->nruns * sizeof(struct layout_run);
+    run->strings = (const char *)data + WIRE_RUN_FIXED + rest;
+    run->strings_len = len - WIRE_RUN_FIXED - (size_t)rest;
+    if (run_size(run) < 0)
+        return errmsg_fail(err, EPROTO, "the layout of node %u makes no sense", run->node);
+    nstrings =
+        (uint64_t)WIRE_NODE_STRINGS + WIRE_STRINGS + 2ull * run->nfiles + run->argc + run->envc;
+    if (run->argc == 0 || nstrings > run->strings_len ||
+        !wire_strings_ok(run->strings, run->strings_len, (size_t)nstrings))
         return errmsg_fail(err, EPROTO, "the strings of a request to start tasks are damaged");
     return 0;
+}
+
+layout_t *wire_run_layout(const struct wire_run *run, errmsg_t *err)
+{
+    struct layout_run few[16], *runs = few;
+    layout_t *l;
+
+    if (run->nruns > 16 && !(runs = malloc(run->nruns * sizeof(*runs)))) {
+        errmsg_fail(err, ENOMEM, "no memory for the layout of a job");
+        return NULL;
+    }
+    memcpy(runs, run->runs, run->nruns * sizeof(*runs));
+    l = layout_create(run->flags & WIRE_F_CYCLIC ? LAYOUT_CYCLIC : LAYOUT_BLOCK, runs, run->nruns,
+                      err);
+    if (runs != few)
+        free(runs);
+    return l;
 }

@@ -1,14 +1,17 @@
-/* What the wrexec module and its launcher say to each other, over a stream socket on one machine.
+/* Frames: what the wrexec module and its launcher say to each other, over a stream socket on one
+ * machine, and what instances of the module say to each other along the tree (proto.h).
  *
  * A frame is a header of 16 bytes and a payload:
  *    0  u32  payload length, at most WIRE_PAYLOAD_MAX
  *    4  u16  type
  *    6  u16  magic 0x5746
  *    8  u64  job
- * Numbers are in the byte order of the machine, except in output records, which travel on.
+ * Between module and launcher numbers are in the byte order of the machine, except in output
+ * records, which travel on; between instances they are little-endian.
  *
  * To the launcher:
- *    RUN        struct wire_run and its strings: start the local tasks of a job
+ *    CONFIG     strings, see enum wire_config: what holds for all jobs; the first frame
+ *    RUN        struct wire_run and what belongs to it: start the local tasks of a job
  *    SIGNAL     i32 signal: to the process group of every running task
  *    KILL       (empty): SIGKILL to all there is of the job
  *    STDIN      u32 task (WIRE_ALL: all that have a pipe), data; no data: end of file
@@ -32,6 +35,13 @@
  *                 then that of each local task in turn
  *    PMIX_CLIENT  u32 rank, u32 1 (it is there) or 2 (it has finalized)
  *
+ * Between instances, down: LAUNCH, SIGNAL, KILL, STDIN, CREDIT as above,
+ *    LAUNCH     u32 first credit for output, then a job as in wrexec.launch (proto.h)
+ * and up: OUTPUT as above,
+ *    TAKEN      u32 node, u32 bytes: standard input was written there
+ *    FAIL       as above, the first task always -1: the text says where
+ *    RESULT     what result_pack() makes: all of the job in this subtree is over; its last frame
+ *
  * A record of output: u32 task, u32 stream (1 or 2), u32 length, all little-endian; then the bytes.
  *
  * Flow: the launcher sends no more bytes of OUTPUT payload than it was given credit for (it may
@@ -47,6 +57,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "layout.h"
 #include "libutil/errmsg.h"
 
 #define WIRE_HEADER 16
@@ -72,6 +83,10 @@ enum wire_type {
     WIRE_PMI_NAME,
     WIRE_PMIX_READY = 32,
     WIRE_PMIX_CLIENT,
+    WIRE_LAUNCH = 48,
+    WIRE_TAKEN,
+    WIRE_RESULT,
+    WIRE_CONFIG,
 };
 enum wire_name { WIRE_NAME_PUBLISH = 1, WIRE_NAME_LOOKUP, WIRE_NAME_UNPUBLISH };
 #define WIRE_NAME_MAX 1024 /* bytes of a service or a port */
@@ -104,6 +119,22 @@ void wire_record_header(void *dst, uint32_t task, uint32_t stream, uint32_t len)
 /* Take the next record off: 1; 0 at the end; -1 with EPROTO. */
 int wire_record_next(const void **p, size_t *left, struct wire_record *rec);
 
+/* --- CONFIG --- */
+
+/* Its strings: the local broker's URI and libpmi.so for tasks, the programs to be run before and
+ * after each job and how many seconds they may take, directories of Lua plugins, where job
+ * directories are made.  "": none. */
+enum wire_config {
+    WIRE_C_URI,
+    WIRE_C_LIBPMI,
+    WIRE_C_PROLOG,
+    WIRE_C_EPILOG,
+    WIRE_C_HOOK_TIMEOUT,
+    WIRE_C_LUA_PATH,
+    WIRE_C_TMPDIR,
+    WIRE_CONFIG_STRINGS
+};
+
 /* --- RUN --- */
 
 enum {
@@ -112,29 +143,56 @@ enum {
     WIRE_F_STDIN_NONE = 4,
     WIRE_F_MPI_NONE = 8,  /* no PMI */
     WIRE_F_MPI_PMIX = 16, /* a PMIx server instead of PMI-1 */
+    WIRE_F_CYCLIC = 32,
+    WIRE_F_LABEL = 64,        /* "TASK: " before each line in files */
+    WIRE_F_KILLBAD = 128,     /* the first task that fails ends the job */
+    WIRE_F_OUTPUT_NONE = 256, /* streams without file go to /dev/null */
+    WIRE_F_BIND = 512,        /* to all cores of the job here */
+    WIRE_F_BIND_TASK = 1024,  /* to the task's share of them */
+    WIRE_F_GPU_OFF = 2048,    /* no variables about gpus */
+    WIRE_F_GPU_ALL = 4096,    /* each task is shown all of them, not its share */
+    WIRE_F_NESTED = 8192,     /* a session runs in it */
 };
-#define WIRE_FLAGS_ALL 31u
+#define WIRE_FLAGS_ALL 16383u
+#define WIRE_LIMITS_MAX 16
+
+struct wire_limit {
+    uint32_t resource; /* RLIMIT_* */
+    uint32_t reserved; /* 0 */
+    uint64_t soft;
+};
 
 struct wire_run {
     uint32_t flags;
-    uint32_t nnodes;
     uint32_t node;   /* number of this node in the job */
-    uint32_t ntasks; /* of the job, in blocks: see layout.h */
     uint32_t window; /* first credit for output */
     uint32_t argc;
     uint32_t envc;
-    uint32_t reserved; /* 0 */
-    /* Strings that follow, each with its NUL: WIRE_STRINGS fixed ones, argv, environment. */
+    uint32_t nfiles;
+    uint32_t nruns; /* of the layout */
+    uint32_t nlimits;
+    uint64_t memory;    /* MiB on this node, 0: not told */
+    const void *runs;   /* nruns struct layout_run, from any address */
+    const void *limits; /* nlimits struct wire_limit, from any address */
+    /* Strings that follow, each with its NUL: WIRE_NODE_STRINGS about this node, WIRE_STRINGS fixed
+     * ones, name and text of each file, argv, environment. */
     const char *strings;
     size_t strings_len;
+    /* From the layout, filled in by wire_run_get(). */
+    uint32_t nnodes;
+    uint32_t ntasks; /* of the job */
 };
 enum { WIRE_S_CWD, WIRE_S_IN, WIRE_S_OUT, WIRE_S_ERR, WIRE_STRINGS };
-#define WIRE_RUN_FIXED 32
+/* The job's name, this node's, its cores and gpus (idsets), the job's place in its array. */
+enum { WIRE_N_NAME, WIRE_N_NODE, WIRE_N_CORES, WIRE_N_GPUS, WIRE_N_CC, WIRE_NODE_STRINGS };
+#define WIRE_RUN_FIXED 40
 
-/* Payload of RUN without the strings, WIRE_RUN_FIXED bytes. */
+/* The first WIRE_RUN_FIXED bytes of RUN; runs, limits and strings follow. */
 void wire_run_put(void *dst, const struct wire_run *run);
 /* Strict; pointers lead into the payload.  -1 with EPROTO and a sentence. */
 int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *err);
+/* Its layout, to be destroyed by the caller.  NULL with ENOMEM and a sentence. */
+layout_t *wire_run_layout(const struct wire_run *run, errmsg_t *err);
 
 /* Are these bytes exactly `count` NUL-terminated strings? */
 int wire_strings_ok(const char *strings, size_t len, size_t count);

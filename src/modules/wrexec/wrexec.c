@@ -16,7 +16,7 @@
  * an exit code that is not 0, and a sentence.
  */
 #include "config.h"
-#include "wrexec.h"
+#include "root.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,85 +43,101 @@ static const struct flux_field stats_fields[] = {
 };
 static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
 
-/* --- from above --- */
+/* --- along the tree --- */
 
-static int try_start(struct ctx *ctx, const flux_msg_t *req, errmsg_t *err)
+/* Say that the tasks of a job cannot be started in this subtree. */
+static void refuse(struct ctx *ctx, uint64_t id, const char *text)
 {
-    struct wrexec_start start = {0};
-    struct jobreq strings;
-    const void *data;
-    struct job *j = NULL;
-    json_t *owner;
-    size_t len;
+    uint8_t fixed[12];
+    struct iovec iov[2] = {{fixed, sizeof(fixed)}, {(void *)text, strlen(text)}};
 
-    if (!ctx->topo)
-        return errmsg_fail(err, EAGAIN, "rank %u does not know its place yet", ctx->rank);
-    data = flux_msg_payload(req, &len);
-    if (jobreq_decode(data, len, &strings, err) < 0)
-        return -1;
-    owner = flux_schema_decode(&wrexec_start_schema, strings.json, strings.json_len, &start, err);
-    if (!owner)
-        return -1;
-    j = job_create(ctx, &start, err);
-    json_decref(owner);
-    if (!j)
-        return -1;
-    j->req = flux_msg_incref(req);
-    job_launch(j, &strings, data, len);
-    job_check(j);
-    return 0;
+    le_put32(fixed, 126);
+    le_put32(fixed + 4, UINT32_MAX);
+    le_put32(fixed + 8, 0);
+    edges_send_up(ctx->edges, WIRE_FAIL, id, iov, 2);
+    edges_send_up(ctx->edges, WIRE_RESULT, id, NULL, 0);
 }
 
-static void start_cb(flux_t *h, const flux_msg_t *req, void *arg)
+static void try_launch(struct ctx *ctx, const struct wire_frame *f)
 {
+    struct launchrec rec;
+    struct spec *s = NULL;
+    struct job *j = NULL;
+    uint64_t id = f->job;
     errmsg_t err;
 
-    if (try_start(arg, req, &err) < 0)
-        flux_respond_error(h, req, errno, "%s", err.text);
+    if (launchrec_get(f->payload + 4, f->len - 4, &rec, &err) == 0)
+        s = spec_create(rec.json, rec.json_len, ctx->size, &id, &err);
+    if (s && id != f->job) {
+        errmsg_fail(&err, EPROTO, "a job comes with two numbers");
+        spec_destroy(s);
+    } else if (s) {
+        j = job_create(ctx, s, &err);
+    }
+    if (!j) {
+        refuse(ctx, f->job, err.text);
+        return;
+    }
+    j->credit = le_get32(f->payload);
+    job_launch(j, &rec);
+    job_check(j);
 }
 
-static void ctl_cb(flux_t *h, const flux_msg_t *req, void *arg)
+static void tree_frame(void *arg, struct edge *e, const struct wire_frame *f)
 {
     struct ctx *ctx = arg;
-    struct wrexec_signal s;
-    struct job *j;
-    json_t *owner;
+    struct job *j = hmap_get_u64(ctx->jobs, f->job);
 
-    if (flux_request_decode(h, req, &wrexec_signal_schema, &s, &owner) < 0)
+    if (!e && f->type == WIRE_LAUNCH)
+        try_launch(ctx, f);
+    else if (!j || j->finished)
         return;
-    if ((j = hmap_get_u64(ctx->jobs, s.id)) && !j->rj)
-        job_signal(j, s.signum);
-    json_decref(owner);
+    else if (e)
+        job_child_frame(j, e, f);
+    else if (!j->rj)
+        job_parent_frame(j, f);
 }
 
-static void credit_cb(flux_t *h, const flux_msg_t *req, void *arg)
+static void tree_lost(void *arg, struct edge *e, const char *why)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&e->parts)))
+        job_part_lost(list_entry(n, struct part, node), why);
+}
+
+static const struct edge_callbacks edge_callbacks = {tree_frame, tree_lost};
+
+static void tree_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    size_t len;
-    const uint8_t *data = flux_msg_payload(req, &len);
-    struct job *j;
 
-    if (len != WREXEC_CREDIT_SIZE)
-        return;
-    if ((j = hmap_get_u64(ctx->jobs, le_get64(data))))
-        job_credit(j, le_get32(data + 8));
+    edges_tree(ctx->edges, req);
+}
+
+static void down_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    edges_down(ctx->edges, req);
 }
 
 /* Whoever asked is gone, or (matchtag) does not want one answer any more. */
 static void gone(struct ctx *ctx, const flux_msg_t *msg, uint32_t matchtag)
 {
-    char sender[FLUX_SENDER_MAX], theirs[FLUX_SENDER_MAX];
+    char sender[FLUX_SENDER_MAX];
     size_t pos = 0;
     void *val;
 
     flux_msg_sender(msg, sender, sizeof(sender));
     if (ctx->root)
         root_client_gone(ctx->root, sender, matchtag);
+    if (!edges_parent_gone(ctx->edges, sender, matchtag))
+        return;
     while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
         struct job *j = val;
 
-        if (!j->rj && j->req && (!matchtag || flux_msg_matchtag(j->req) == matchtag) &&
-            strcmp(flux_msg_sender(j->req, theirs, sizeof(theirs)), sender) == 0)
+        if (!j->rj)
             job_abandon(j);
     }
 }
@@ -169,13 +185,16 @@ static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 }
 
 static const struct flux_handler handlers[] = {
+    {FLUX_MSG_REQUEST, "wrexec.jobs", root_jobs, 0},
+    {FLUX_MSG_REQUEST, "wrexec.launch", root_launch, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "wrexec.kill", root_kill, 0},
+    {FLUX_MSG_REQUEST, "wrexec.listen", root_listen, 0},
     {FLUX_MSG_REQUEST, "wrexec.run", root_run, 0},
     {FLUX_MSG_REQUEST, "wrexec.signal", root_signal, 0},
-    {FLUX_MSG_REQUEST, "wrexec.list", root_list, 0},
     {FLUX_MSG_REQUEST, "wrexec.stdin", root_stdin, 0},
-    {FLUX_MSG_REQUEST, "wrexec.credit", credit_cb, 0},
-    {FLUX_MSG_REQUEST, "wrexec.start", start_cb, FLUX_ROLE_BROKER},
-    {FLUX_MSG_REQUEST, "wrexec.ctl", ctl_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "wrexec.credit", root_credit, 0},
+    {FLUX_MSG_REQUEST, "wrexec.tree", tree_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "wrexec.down", down_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "wrexec.disconnect", disconnect_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.cancel", cancel_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.name", name_cb, 0},
@@ -230,9 +249,12 @@ static void topology_cb(flux_future_t *f, void *arg)
         else
             ctx->topo = topology_create(s.topology, s.size, &err);
     }
-    if (!ctx->topo)
-        flux_log(ctx->h, LOG_ERR, "the shape of the tree is not known: %s", err.text);
     flux_future_destroy(f);
+    if (!ctx->topo || edges_set_topology(ctx->edges, ctx->topo) < 0)
+        flux_log(ctx->h, LOG_ERR, "the shape of the tree is not known: %s",
+                 ctx->topo ? strerror(errno) : err.text);
+    else if (ctx->root)
+        root_ready(ctx->root);
 }
 
 static void uri_cb(flux_future_t *f, void *arg)
@@ -241,7 +263,7 @@ static void uri_cb(flux_future_t *f, void *arg)
     const char *uri;
 
     if (flux_attr_future_get(f, &uri, NULL) == 0)
-        exec_set_uri(ctx->exec, uri);
+        exec_config(ctx->exec, WIRE_C_URI, uri);
     flux_future_destroy(f);
 }
 
@@ -267,12 +289,13 @@ static void wrexec_fini(flux_t *h, void *arg)
     while (ctx->jobs && hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
         struct job *j = val;
 
-        if (j->req)
-            flux_respond_error(h, j->req, ECONNABORTED, "the wrexec module of rank %u was unloaded",
-                               ctx->rank);
+        if (j->rj && j->rj->l)
+            flux_respond_error(h, j->rj->l->req, ECONNABORTED,
+                               "the wrexec module of rank %u was unloaded", ctx->rank);
         job_free(j);
     }
     root_destroy(ctx->root);
+    edges_destroy(ctx->edges);
     names_destroy(ctx->names);
     hmap_destroy(ctx->jobs);
     flux_watcher_destroy(ctx->reaper);
@@ -293,7 +316,8 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
     ctx->jobs = hmap_create_u64(NULL);
     ctx->reaper = flux_defer_create(flux_get_reactor(h), reaper_cb, ctx);
     ctx->exec = exec_create(h, &exec_callbacks, ctx);
-    if (!ctx->jobs || !ctx->reaper || !ctx->exec ||
+    ctx->edges = edges_create(h, &edge_callbacks, ctx);
+    if (!ctx->jobs || !ctx->reaper || !ctx->exec || !ctx->edges ||
         (ctx->rank == 0 &&
          (!(ctx->root = root_create(ctx)) || !(ctx->names = names_create(h, job_runs, ctx)))) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||

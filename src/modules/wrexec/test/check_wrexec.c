@@ -8,24 +8,75 @@
 #include "src/modules/wrexec/layout.h"
 #include "src/modules/wrexec/proto.h"
 #include "src/modules/wrexec/result.h"
+#include "src/modules/wrexec/spec.h"
 #include "src/modules/wrexec/wire.h"
 
-START_TEST(layout_covers_all_tasks)
+/* Every task is on exactly one node, found from both sides; counts are what was asked for. */
+static void layout_holds(enum layout_kind kind, const struct layout_run *runs, size_t n)
 {
-    for (uint32_t nnodes = 1; nnodes <= 17; nnodes++) {
-        for (uint32_t ntasks = nnodes; ntasks <= 70; ntasks++) {
-            uint32_t next = 0;
+    layout_t *l = layout_create(kind, runs, n, NULL);
+    uint32_t local, next = 0, node = 0, most = 0;
+    char *seen;
 
-            for (uint32_t node = 0; node < nnodes; node++) {
-                ck_assert_uint_eq(layout_first(ntasks, nnodes, node), next);
-                for (uint32_t i = 0; i < layout_count(ntasks, nnodes, node); i++)
-                    ck_assert_uint_eq(layout_node(ntasks, nnodes, next++), node);
+    ck_assert_ptr_nonnull(l);
+    seen = calloc(layout_ntasks(l), 1);
+    for (size_t r = 0; r < n; r++) {
+        for (uint32_t k = 0; k < runs[r].nodes; k++, node++) {
+            ck_assert_uint_eq(layout_count(l, node), runs[r].each);
+            for (uint32_t i = 0; i < runs[r].each; i++) {
+                uint32_t task = layout_task(l, node, i);
+
+                ck_assert_uint_lt(task, layout_ntasks(l));
+                ck_assert_int_eq(seen[task]++, 0);
+                ck_assert_uint_eq(layout_node(l, task, &local), node);
+                ck_assert_uint_eq(local, i);
+                if (kind == LAYOUT_BLOCK)
+                    ck_assert_uint_eq(task, next++);
             }
-            ck_assert_uint_eq(next, ntasks);
-            ck_assert_uint_le(
-                layout_count(ntasks, nnodes, 0) - layout_count(ntasks, nnodes, nnodes - 1), 1);
+            if (runs[r].each > most)
+                most = runs[r].each;
         }
     }
+    ck_assert_uint_eq(node, layout_nnodes(l));
+    /* Dealt out: task by task the node grows, or a new round begins. */
+    for (uint32_t t = 1, last = layout_node(l, 0, NULL);
+         kind == LAYOUT_CYCLIC && t < layout_ntasks(l); t++) {
+        uint32_t now = layout_node(l, t, &local);
+
+        if (now <= last)
+            ck_assert_uint_gt(local, 0);
+        last = now;
+    }
+    free(seen);
+    layout_destroy(l);
+}
+
+START_TEST(layouts)
+{
+    static const struct layout_run even[] = {{4, 3}}, one[] = {{1, 1}},
+                                   mixed[] = {{2, 3}, {3, 1}, {1, 5}},
+                                   equal[] = {{2, 2}, {3, 2}, {1, 1}}, falling[] = {{1, 9}, {7, 2}};
+    static const struct layout_run bad[] = {{0, 1}, {1, 0}, {1u << 20, 1u << 20}};
+    errmsg_t err;
+
+    for (int k = 0; k < 2; k++) {
+        enum layout_kind kind = k ? LAYOUT_CYCLIC : LAYOUT_BLOCK;
+
+        layout_holds(kind, even, 1);
+        layout_holds(kind, one, 1);
+        layout_holds(kind, mixed, 3);
+        layout_holds(kind, equal, 3);
+        layout_holds(kind, falling, 2);
+        for (uint32_t i = 1; i < 40; i++) {
+            struct layout_run runs[3] = {{i % 5 + 1, i % 7 + 1}, {i % 3 + 1, i % 4 + 1}, {1, i}};
+
+            layout_holds(kind, runs, 3);
+        }
+        ck_assert_ptr_null(layout_create(kind, even, 0, &err));
+        for (int i = 0; i < 3; i++)
+            ck_assert_ptr_null(layout_create(kind, &bad[i], 1, &err));
+    }
+    layout_destroy(NULL);
 }
 END_TEST
 
@@ -57,7 +108,7 @@ START_TEST(bad_frames)
     } bad[] = {{0, 0},
                {7, 0},
                {15, 0},
-               {22, 0},
+               {23, 0},
                {65535, 0},
                {WIRE_SIGNAL, 5},
                {WIRE_SIGNAL, 0},
@@ -113,27 +164,46 @@ START_TEST(records)
 }
 END_TEST
 
-static const char strings[] = "/tmp\0\0\0\0prog\0arg\0A=1";
+/* name, node, cores, gpus, cc; cwd, in, out, err; a file; argv; environment */
+static const char strings[] = "job\0n3\0"
+                              "0-3\0\0\0"
+                              "/tmp\0\0\0\0"
+                              "f\0text\0"
+                              "prog\0arg\0"
+                              "A=1";
 
 START_TEST(run_payload)
 {
+    static const struct layout_run runs[2] = {{2, 3}, {2, 1}};
     struct wire_run run = {.flags = WIRE_F_STDIN_ALL,
-                           .nnodes = 4,
                            .node = 3,
-                           .ntasks = 9,
                            .window = 1000,
                            .argc = 2,
-                           .envc = 1};
-    uint8_t buf[WIRE_RUN_FIXED + sizeof(strings)];
+                           .envc = 1,
+                           .nfiles = 1,
+                           .nruns = 2,
+                           .nlimits = 1,
+                           .memory = 77};
+    struct wire_limit limit = {7, 0, 1024};
+    uint8_t buf[WIRE_RUN_FIXED + sizeof(runs) + sizeof(limit) + sizeof(strings)];
     struct wire_run got;
+    layout_t *l;
     errmsg_t err;
 
     wire_run_put(buf, &run);
-    memcpy(buf + WIRE_RUN_FIXED, strings, sizeof(strings));
+    memcpy(buf + WIRE_RUN_FIXED, runs, sizeof(runs));
+    memcpy(buf + WIRE_RUN_FIXED + sizeof(runs), &limit, sizeof(limit));
+    memcpy(buf + WIRE_RUN_FIXED + sizeof(runs) + sizeof(limit), strings, sizeof(strings));
     ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), 0);
-    ck_assert_uint_eq(got.ntasks, 9);
+    ck_assert_uint_eq(got.ntasks, 8);
+    ck_assert_uint_eq(got.nnodes, 4);
     ck_assert_uint_eq(got.node, 3);
-    ck_assert_str_eq(got.strings, "/tmp");
+    ck_assert_uint_eq(got.memory, 77);
+    ck_assert_str_eq(got.strings, "job");
+    l = wire_run_layout(&got, &err);
+    ck_assert_uint_eq(layout_count(l, 1), 3);
+    ck_assert_uint_eq(layout_count(l, 3), 1);
+    layout_destroy(l);
     for (size_t n = 0; n < sizeof(buf); n++)
         ck_assert_int_eq(wire_run_get(buf, n, &got, &err), -1);
     run.node = 4;
@@ -144,7 +214,11 @@ START_TEST(run_payload)
     wire_run_put(buf, &run);
     ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), -1);
     run.argc = 2;
-    run.flags = 64;
+    run.nfiles = UINT32_MAX;
+    wire_run_put(buf, &run);
+    ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), -1);
+    run.nfiles = 1;
+    run.flags = WIRE_FLAGS_ALL + 1;
     wire_run_put(buf, &run);
     ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), -1);
 }
@@ -180,34 +254,171 @@ START_TEST(job_requests)
 }
 END_TEST
 
+START_TEST(launches)
+{
+    char *argv[] = {(char *)"a", (char *)"b c", NULL};
+    static const char *const files[] = {"script", "#!/bin/sh\n"};
+    static const char env[] = "X=1\0Y=2", other[] = "Z=3";
+    json_t *nodes = json_loads("[[\"0-1\",2,\"0-1\",\"\",0]]", 0, NULL);
+    struct wrexec_launch wl = {.id = 5, .nodes = nodes, .grace = 1.5};
+    struct launchreq req = {.launch = &wl, .argv = argv, .env = env, .envlen = sizeof(env)};
+    launchbuf_t *b = launchbuf_create();
+    struct launchrec rec, alone;
+    size_t len, pos = 0;
+    errmsg_t err;
+    char *data;
+
+    ck_assert_ptr_null(launchbuf_take(b, &len));
+    ck_assert_int_eq(launchbuf_add(b, &req), 0);
+    wl.id = 6;
+    req.files = files;
+    req.nfiles = 1;
+    req.fixed[WIRE_S_CWD] = "/home";
+    ck_assert_int_eq(launchbuf_add(b, &req), 0);
+    req.env = other;
+    req.envlen = sizeof(other);
+    ck_assert_int_eq(launchbuf_add(b, &req), 0);
+    req.envlen = 2;
+    ck_assert_int_eq(launchbuf_add(b, &req), -1);
+    ck_assert_uint_eq(launchbuf_count(b), 3);
+    data = launchbuf_take(b, &len);
+    ck_assert_ptr_nonnull(data);
+    ck_assert_uint_eq(launchbuf_count(b), 0);
+
+    ck_assert_int_eq(launchrec_next(data, len, &pos, &rec, &err), 1);
+    ck_assert_uint_eq(rec.argc, 2);
+    ck_assert_uint_eq(rec.envc, 2);
+    ck_assert_uint_eq(rec.nfiles, 0);
+    ck_assert_int_eq(launchrec_next(data, len, &pos, &rec, &err), 1);
+    ck_assert_uint_eq(rec.env_len, sizeof(env));
+    ck_assert_uint_eq(rec.nfiles, 1);
+    ck_assert_str_eq(rec.strings, "/home");
+    {
+        /* Alone it carries its environment. */
+        size_t n = LAUNCHREC_HEAD + rec.json_len + rec.strings_len + rec.env_len;
+        char *one = malloc(n);
+
+        launchrec_head(one, &rec);
+        memcpy(one + LAUNCHREC_HEAD, rec.json, rec.json_len);
+        memcpy(one + LAUNCHREC_HEAD + rec.json_len, rec.strings, rec.strings_len);
+        memcpy(one + n - rec.env_len, rec.env, rec.env_len);
+        ck_assert_int_eq(launchrec_get(one, n, &alone, &err), 0);
+        ck_assert_str_eq(alone.env, "X=1");
+        for (size_t cut = 0; cut < n; cut++)
+            ck_assert_int_eq(launchrec_get(one, cut, &alone, &err), -1);
+        free(one);
+    }
+    ck_assert_int_eq(launchrec_next(data, len, &pos, &rec, &err), 1);
+    ck_assert_str_eq(rec.env, "Z=3");
+    ck_assert_int_eq(launchrec_next(data, len, &pos, &rec, &err), 0);
+    for (size_t cut = 0; cut < len; cut++) {
+        int rc;
+
+        pos = 0;
+        while ((rc = launchrec_next(data, cut, &pos, &rec, &err)) == 1)
+            ;
+        if (rc == 0)
+            ck_assert_uint_lt(pos, len);
+    }
+    free(data);
+    launchbuf_destroy(b);
+    launchbuf_destroy(NULL);
+    json_decref(nodes);
+}
+END_TEST
+
+static struct spec *read_spec(const char *json, errmsg_t *err)
+{
+    uint64_t id;
+
+    return spec_create(json, strlen(json), 16, &id, err);
+}
+
+START_TEST(specs)
+{
+    static const char *const bad[] = {
+        "{}",
+        "{\"id\":0,\"nodes\":[[\"0\",1,\"\",\"\",0]]}",
+        "{\"id\":1,\"nodes\":[]}",
+        "{\"id\":1,\"nodes\":[[\"0\",0,\"\",\"\",0]]}",
+        "{\"id\":1,\"nodes\":[[\"0\",1,\"\",\"\"]]}",
+        "{\"id\":1,\"nodes\":[[\"\",1,\"\",\"\",0]]}",
+        "{\"id\":1,\"nodes\":[[\"x\",1,\"\",\"\",0]]}",
+        "{\"id\":1,\"nodes\":[[\"16\",1,\"\",\"\",0]]}",
+        "{\"id\":1,\"nodes\":[[\"0-1\",1,\"\",\"\",0],[\"1\",2,\"\",\"\",0]]}",
+        "{\"id\":1,\"nodes\":[[\"0\",1,\"\",\"\",-1]]}",
+        "{\"id\":1,\"nodes\":[[\"0\",1,\"\",\"\",0]],\"layout\":\"odd\"}",
+        "{\"id\":1,\"nodes\":[[\"0\",1,\"\",\"\",0]],\"output\":\"odd\"}",
+        "{\"id\":1,\"nodes\":[[\"0\",1,\"\",\"\",0]],\"mpi\":\"odd\"}",
+        "{\"id\":1,\"nodes\":[[\"0\",1,\"\",\"\",0]],\"affinity\":\"odd\"}",
+        "{\"id\":1,\"nodes\":[[\"0\",1,\"\",\"\",0]],\"rlimits\":{\"odd\":1}}",
+        "{\"id\":1,\"nodes\":[[\"0\",1,\"\",\"\",0]],\"rlimits\":{\"cpu\":-2}}",
+        "{\"id\":1,\"nodes\":[[\"0\",1,\"\",\"\",0]],\"grace\":-1}",
+        "{\"id\":1,\"nodes\":[[\"0\",1,\"\",\"\",0]],\"odd\":1}",
+    };
+    struct spec_node n;
+    struct spec *s;
+    errmsg_t err;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        ck_assert_msg(!read_spec(bad[i], &err), "%s", bad[i]);
+        ck_assert_uint_gt(strlen(err.text), 0);
+    }
+    /* Groups that interleave: nodes are numbered by rank. */
+    s = read_spec("{\"id\":9,\"nodes\":[[\"1,4\",2,\"0-1\",\"0\",100],[\"2-3\",1,\"5\",\"\",0]],"
+                  "\"names\":\"n[10-13]\",\"layout\":\"cyclic\",\"input\":\"all\","
+                  "\"output\":\"client\",\"rlimits\":{\"core\":-1,\"nofile\":99}}",
+                  &err);
+    ck_assert_msg(s != NULL, "%s", err.text);
+    ck_assert_uint_eq(layout_ntasks(s->layout), 6);
+    ck_assert_uint_eq(layout_count(s->layout, 0), 2);
+    ck_assert_uint_eq(layout_count(s->layout, 1), 1);
+    ck_assert_uint_eq(layout_count(s->layout, 3), 2);
+    ck_assert_uint_eq(s->nlimits, 2);
+    ck_assert_uint_eq(s->flags, WIRE_F_CYCLIC | WIRE_F_STDIN_ALL);
+    spec_node(s, 3, &n);
+    ck_assert_uint_eq(n.node, 2);
+    ck_assert_str_eq(n.cores, "5");
+    ck_assert_str_eq(n.name, "n12");
+    spec_node(s, 4, &n);
+    ck_assert_uint_eq(n.node, 3);
+    ck_assert_uint_eq(n.memory, 100);
+    ck_assert_str_eq(n.gpus, "0");
+    spec_destroy(s);
+    spec_destroy(NULL);
+}
+END_TEST
+
 START_TEST(results_merge)
 {
     struct result *a = result_create(), *b = result_create();
     errmsg_t err;
-    json_t *json, *bad;
+    json_t *json;
+    size_t len;
     char *text;
+    uint8_t *packed;
 
     ck_assert_int_eq(result_worst(a), 0);
     result_add(a, 0, 0, 7);
     result_add(a, 3 << 8, 8, 8);
     result_add(b, 0, 10, 15);
     result_add(b, SIGSEGV, 9, 9);
-    json = result_to_json(b);
-    ck_assert_int_eq(result_merge(a, json, &err), 0);
-    json_decref(json);
+    packed = result_pack(b, &len);
+    ck_assert_int_eq(result_unpack(a, packed, len, &err), 0);
     json = result_to_json(a);
     text = json_dumps(json, JSON_COMPACT);
     ck_assert_str_eq(text, "[[0,\"0-7,10-15\"],[11,\"9\"],[768,\"8\"]]");
     ck_assert_int_eq(result_worst(a), 128 + SIGSEGV);
     free(text);
     json_decref(json);
-    for (int i = 0; i < 4; i++) {
-        static const char *const texts[] = {"[1]", "[[1]]", "[[\"x\",\"1\"]]", "[[1,\"x\"]]"};
-
-        bad = json_loads(texts[i], 0, NULL);
-        ck_assert_int_eq(result_merge(a, bad, &err), -1);
-        json_decref(bad);
-    }
+    for (size_t cut = 1; cut < len; cut++)
+        if (cut != 8 + 5)
+            ck_assert_int_eq(result_unpack(a, packed, cut, &err), -1);
+    packed[8] = 'x';
+    ck_assert_int_eq(result_unpack(a, packed, len, &err), -1);
+    packed[8] = '\0';
+    ck_assert_int_eq(result_unpack(a, packed, len, &err), -1);
+    free(packed);
     result_destroy(a);
     result_destroy(b);
     result_destroy(NULL);
@@ -221,12 +432,14 @@ int main(void)
     SRunner *sr;
     int failed;
 
-    tcase_add_test(tc, layout_covers_all_tasks);
+    tcase_add_test(tc, layouts);
     tcase_add_test(tc, frames);
     tcase_add_test(tc, bad_frames);
     tcase_add_test(tc, records);
     tcase_add_test(tc, run_payload);
     tcase_add_test(tc, job_requests);
+    tcase_add_test(tc, launches);
+    tcase_add_test(tc, specs);
     tcase_add_test(tc, results_merge);
     suite_add_tcase(s, tc);
     sr = srunner_create(s);

@@ -1,0 +1,399 @@
+/* Edges of the tree: see edge.h.
+ *
+ * state of an edge   f       meaning
+ * closed             NULL    nothing was sent yet, or it was lost: opened by the next edge_send()
+ * open               set     "wrexec.tree" is at the child
+ *
+ *  1. The request that opens an edge leaves before the first message of frames, and both go the
+ *     same way, so that the child knows whom to answer when it gets the first job.
+ *  2. A message is sent at the end of the pass, or as soon as BATCH bytes wait.  How much can wait
+ *     is bounded by the credit of the jobs, not here.
+ *  3. Frames from the parent that come before the tree is known here are kept, EARLY_MAX messages.
+ *
+ * Failure: an edge whose request fails is closed, what waits for it is dropped, and its user is told
+ * once, with the reason.
+ */
+#include "config.h"
+#include "edge.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/buf.h"
+
+#define BATCH (1u << 20)
+#define EARLY_MAX 1024
+
+struct early {
+    struct list_node node;
+    flux_msg_t *msg;
+};
+
+struct edges {
+    flux_t *h;
+    const struct edge_callbacks *cbs;
+    void *arg;
+    const topology_t *topo;
+    struct edge *v;
+    uint32_t n;
+    flux_watcher_t *flusher;
+    struct list_node dirty;
+    flux_msg_t *up_req; /* the parent's request, NULL: none */
+    char up_sender[FLUX_SENDER_MAX];
+    buf_t *up;
+    struct list_node early;
+    size_t nearly;
+};
+
+static int put(buf_t *b, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
+{
+    size_t len = 0;
+    uint8_t *p;
+
+    for (int i = 0; i < n; i++)
+        len += iov[i].iov_len;
+    if (len > WIRE_PAYLOAD_MAX) {
+        errno = EMSGSIZE;
+        return -1;
+    }
+    if (!(p = buf_reserve(b, WIRE_HEADER + len)))
+        return -1;
+    wire_header(p, type, job, (uint32_t)len);
+    p += WIRE_HEADER;
+    for (int i = 0; i < n; i++) {
+        if (iov[i].iov_len)
+            memcpy(p, iov[i].iov_base, iov[i].iov_len);
+        p += iov[i].iov_len;
+    }
+    buf_commit(b, WIRE_HEADER + len);
+    return 0;
+}
+
+/* --- down --- */
+
+static void edge_lost(struct edge *e, const char *why)
+{
+    char text[400];
+
+    snprintf(text, sizeof(text), "%s", why);
+    flux_future_destroy(e->f);
+    e->f = NULL;
+    buf_consume(e->out, buf_len(e->out));
+    e->all->cbs->lost(e->all->arg, e, text);
+}
+
+static void edge_flush(struct edge *e)
+{
+    size_t len = buf_len(e->out);
+
+    list_remove(&e->node);
+    e->dirty = false;
+    if (len == 0)
+        return;
+    flux_future_destroy(flux_rpc_raw(e->all->h, "wrexec.down", buf_data(e->out), len, e->rank,
+                                     FLUX_MSGF_NORESPONSE));
+    buf_consume(e->out, len);
+}
+
+/* Frames of a message, one by one.  A frame's handler may close the edge. */
+static int each_frame(edges_t *es, struct edge *e, const void *data, size_t len, errmsg_t *err)
+{
+    const uint8_t *p = data;
+    struct wire_frame f;
+    ptrdiff_t used;
+
+    while (len > 0) {
+        if ((used = wire_parse(p, len, &f, err)) < 0)
+            return -1;
+        if (used == 0)
+            return errmsg_fail(err, EPROTO, "a frame that is cut off");
+        es->cbs->frame(es->arg, e, &f);
+        p += used;
+        len -= (size_t)used;
+    }
+    return 0;
+}
+
+static void tree_cb(flux_future_t *f, void *arg)
+{
+    struct edge *e = arg;
+    const flux_msg_t *msg = flux_rpc_get_msg(f);
+    const void *data;
+    errmsg_t err;
+    size_t len;
+
+    if (flux_future_errnum(f) || !msg) {
+        edge_lost(e, flux_future_error(f));
+        return;
+    }
+    data = flux_msg_payload(msg, &len);
+    if (!flux_msg_has_flag(msg, FLUX_MSGF_RAW)) {
+        flux_future_next(f);
+    } else if (each_frame(e->all, e, data, len, &err) < 0) {
+        edge_lost(e, err.text);
+    } else if (e->f == f) {
+        flux_future_next(f);
+    }
+}
+
+static int edge_open(struct edge *e)
+{
+    edges_t *es = e->all;
+
+    if (e->f)
+        return 0;
+    e->f = flux_rpc(es->h, "wrexec.tree", NULL, e->rank, FLUX_MSGF_STREAMING);
+    if (e->f && flux_future_then(e->f, -1., tree_cb, e) == 0)
+        return 0;
+    flux_future_destroy(e->f);
+    e->f = NULL;
+    return -1;
+}
+
+void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
+{
+    edges_t *es = e->all;
+
+    /* Nothing but a job opens an edge: all else is about jobs that went with it. */
+    if (!e->f && type != WIRE_LAUNCH)
+        return;
+    if (edge_open(e) < 0 || put(e->out, type, job, iov, n) < 0) {
+        edge_lost(e, strerror(errno));
+        return;
+    }
+    if (buf_len(e->out) >= BATCH) {
+        edge_flush(e);
+    } else if (!e->dirty) {
+        e->dirty = true;
+        list_append(&es->dirty, &e->node);
+        flux_watcher_start(es->flusher);
+    }
+}
+
+/* --- up --- */
+
+static void up_flush(edges_t *es)
+{
+    size_t len = buf_len(es->up);
+
+    if (len == 0)
+        return;
+    if (es->up_req)
+        flux_respond_more_raw(es->h, es->up_req, buf_data(es->up), len);
+    buf_consume(es->up, len);
+}
+
+void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
+{
+    if (!es->up_req)
+        return;
+    if (put(es->up, type, job, iov, n) < 0) {
+        /* The parent would wait for ever: end the stream, so that it knows. */
+        flux_respond_error(es->h, es->up_req, ENOMEM, "rank %u has no memory for its answers",
+                           flux_rank(es->h));
+        flux_msg_destroy(es->up_req);
+        es->up_req = NULL;
+        buf_consume(es->up, buf_len(es->up));
+        return;
+    }
+    if (buf_len(es->up) >= BATCH)
+        up_flush(es);
+    else
+        flux_watcher_start(es->flusher);
+}
+
+static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    edges_t *es = arg;
+    struct list_node *n;
+
+    while ((n = list_first(&es->dirty)))
+        edge_flush(list_entry(n, struct edge, node));
+    up_flush(es);
+}
+
+/* --- from the parent --- */
+
+void edges_tree(edges_t *es, const flux_msg_t *req)
+{
+    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
+        flux_respond_error(es->h, req, EPROTO, "wrexec.tree has to be a streaming request");
+        return;
+    }
+    if (es->up_req) {
+        flux_respond_error(es->h, es->up_req, ENODATA, "another has taken over");
+        flux_msg_destroy(es->up_req);
+    }
+    es->up_req = flux_msg_incref(req);
+    buf_consume(es->up, buf_len(es->up));
+    flux_msg_sender(req, es->up_sender, sizeof(es->up_sender));
+}
+
+static void down(edges_t *es, const flux_msg_t *msg)
+{
+    const void *data;
+    errmsg_t err;
+    size_t len;
+
+    data = flux_msg_payload(msg, &len);
+    if (each_frame(es, NULL, data, len, &err) == 0)
+        return;
+    flux_log(es->h, LOG_ERR, "the instance above sent %s", err.text);
+    if (es->up_req) {
+        flux_respond_error(es->h, es->up_req, EPROTO, "rank %u was sent %s", flux_rank(es->h),
+                           err.text);
+        flux_msg_destroy(es->up_req);
+        es->up_req = NULL;
+    }
+}
+
+void edges_down(edges_t *es, const flux_msg_t *msg)
+{
+    char sender[FLUX_SENDER_MAX];
+    struct early *ea;
+
+    /* Of somebody who is gone, or whose stream was ended. */
+    if (!es->up_req || strcmp(flux_msg_sender(msg, sender, sizeof(sender)), es->up_sender) != 0)
+        return;
+    if (es->topo) {
+        down(es, msg);
+        return;
+    }
+    if (es->nearly >= EARLY_MAX || !(ea = calloc(1, sizeof(*ea)))) {
+        flux_respond_error(es->h, es->up_req, EAGAIN, "rank %u does not know its place yet",
+                           flux_rank(es->h));
+        flux_msg_destroy(es->up_req);
+        es->up_req = NULL;
+        return;
+    }
+    ea->msg = flux_msg_incref(msg);
+    list_append(&es->early, &ea->node);
+    es->nearly++;
+}
+
+static void forget_early(edges_t *es, bool handle)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&es->early))) {
+        struct early *ea = list_entry(n, struct early, node);
+
+        list_remove(n);
+        es->nearly--;
+        if (handle)
+            down(es, ea->msg);
+        flux_msg_destroy(ea->msg);
+        free(ea);
+    }
+}
+
+bool edges_parent_gone(edges_t *es, const char *sender, uint32_t matchtag)
+{
+    if (!es->up_sender[0] || strcmp(es->up_sender, sender) != 0)
+        return false;
+    if (matchtag && (!es->up_req || flux_msg_matchtag(es->up_req) != matchtag))
+        return false;
+    flux_msg_destroy(es->up_req);
+    es->up_req = NULL;
+    es->up_sender[0] = '\0';
+    buf_consume(es->up, buf_len(es->up));
+    forget_early(es, false);
+    return true;
+}
+
+/* --- life --- */
+
+edges_t *edges_create(flux_t *h, const struct edge_callbacks *cbs, void *arg)
+{
+    edges_t *es = calloc(1, sizeof(*es));
+
+    if (!es)
+        return NULL;
+    es->h = h;
+    es->cbs = cbs;
+    es->arg = arg;
+    list_init(&es->dirty);
+    list_init(&es->early);
+    es->up = buf_create(0);
+    es->flusher = flux_defer_create(flux_get_reactor(h), flusher_cb, es);
+    if (!es->up || !es->flusher) {
+        edges_destroy(es);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return es;
+}
+
+void edges_destroy(edges_t *es)
+{
+    int errnum = errno;
+
+    if (!es)
+        return;
+    if (es->up_req)
+        flux_respond_error(es->h, es->up_req, ECONNABORTED,
+                           "the wrexec module of rank %u was unloaded", flux_rank(es->h));
+    flux_msg_destroy(es->up_req);
+    forget_early(es, false);
+    for (uint32_t i = 0; i < es->n; i++) {
+        flux_future_destroy(es->v[i].f);
+        idset_destroy(es->v[i].below);
+        buf_destroy(es->v[i].out);
+    }
+    free(es->v);
+    buf_destroy(es->up);
+    flux_watcher_destroy(es->flusher);
+    free(es);
+    errno = errnum;
+}
+
+int edges_set_topology(edges_t *es, const topology_t *t)
+{
+    uint32_t rank = flux_rank(es->h), n = topology_nchildren(t, rank);
+
+    if (n && !(es->v = calloc(n, sizeof(*es->v))))
+        return -1;
+    for (; es->n < n; es->n++) {
+        struct edge *e = &es->v[es->n];
+
+        e->all = es;
+        e->rank = topology_child_at(t, rank, es->n);
+        list_init(&e->parts);
+        list_init(&e->node);
+        e->below = topology_subtree(t, e->rank);
+        e->out = buf_create(0);
+        if (!e->below || !e->out) {
+            idset_destroy(e->below);
+            buf_destroy(e->out);
+            errno = ENOMEM;
+            return -1;
+        }
+    }
+    es->topo = t;
+    forget_early(es, true);
+    return 0;
+}
+
+uint32_t edges_count(const edges_t *es)
+{
+    return es->n;
+}
+
+struct edge *edges_find(edges_t *es, uint32_t rank)
+{
+    uint32_t own = flux_rank(es->h), child, lo = 0, hi = es->n;
+
+    if (!es->topo || !topology_is_ancestor(es->topo, own, rank) || rank == own)
+        return NULL;
+    child = topology_next_hop(es->topo, own, rank);
+    while (hi - lo > 1) {
+        uint32_t mid = (lo + hi) / 2;
+
+        if (es->v[mid].rank <= child)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo < es->n && es->v[lo].rank == child ? &es->v[lo] : NULL;
+}

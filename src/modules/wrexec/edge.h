@@ -1,0 +1,60 @@
+/* The edges of the tree at one instance: frames down to children and up to the parent, in batches.
+ *
+ * Whatever is sent during a pass of the loop goes out at its end, as one message an edge.  For a
+ * child there is one streaming request "wrexec.tree", opened with the first job that is passed on;
+ * its responses carry what comes up, and its failure says that the child, or its module, is gone.
+ * Since only this stream tells, no request to start a job needs an answer.
+ */
+#ifndef WREXEC_EDGE_H
+#define WREXEC_EDGE_H
+
+#include <sys/uio.h>
+
+#include "libflux/module.h"
+#include "libidset/idset.h"
+#include "libtopology/topology.h"
+#include "libutil/list.h"
+#include "wire.h"
+
+typedef struct edges edges_t;
+
+struct edge {
+    edges_t *all;
+    uint32_t rank;          /* of the child */
+    idset_t *below;         /* ranks of its subtree */
+    struct list_node parts; /* jobs that have tasks there: for the user */
+    flux_future_t *f;
+    struct buf *out;
+    bool dirty;
+    struct list_node node;
+};
+
+struct edge_callbacks {
+    /* A frame came from a child, or (edge NULL) from the parent. */
+    void (*frame)(void *arg, struct edge *e, const struct wire_frame *f);
+    /* A child is gone, and all that ran below it. */
+    void (*lost)(void *arg, struct edge *e, const char *why);
+};
+
+/* NULL with ENOMEM. */
+edges_t *edges_create(flux_t *h, const struct edge_callbacks *cbs, void *arg);
+void edges_destroy(edges_t *es); /* NULL-safe, keeps errno */
+
+/* The tree is known now.  -1 with ENOMEM.  What came from the parent before is handled. */
+int edges_set_topology(edges_t *es, const topology_t *t);
+/* Number of children, and the one whose subtree a rank is in (NULL: none). */
+uint32_t edges_count(const edges_t *es);
+struct edge *edges_find(edges_t *es, uint32_t rank);
+
+/* Queue a frame for a child, or for the parent; lost when there is none.  Pieces are copied. */
+void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
+void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
+
+/* Handlers of "wrexec.tree" and "wrexec.down". */
+void edges_tree(edges_t *es, const flux_msg_t *req);
+void edges_down(edges_t *es, const flux_msg_t *msg);
+/* A client is gone (matchtag 0), or gave one of its requests up: true when it was the parent; then
+ * nothing is sent up any more. */
+bool edges_parent_gone(edges_t *es, const char *sender, uint32_t matchtag);
+
+#endif

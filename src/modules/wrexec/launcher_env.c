@@ -1,0 +1,332 @@
+/* The environment of tasks.
+ *
+ * It is built once for a job: what the client gave, without what does not apply to a task, then what
+ * the job says; and some places at the end change from task to task (struct env), so that a task
+ * costs a few snprintf() and no allocation.  What plugins set or removed (env_set, env_unset) is a
+ * layer of its own above the client's.
+ *
+ * Cores, gpus and memory of a node are dealt out: task i of n on a node gets the i-th of n parts of
+ * the sorted ids; when there are fewer ids than tasks, one id each in turn.
+ */
+#include "config.h"
+#include "launcher.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/strbuf.h"
+
+#define ROOM 40
+
+/* Of the client's environment these do not apply to a task; prefixes end in '*'. */
+static const char *const dropped[] = {
+    "PMI_*",
+    "PMIX_*",
+    "OMPI_MCA_pmix",
+    "FLUX_URI",
+    "FLUX_JOB_ID",
+    "FLUX_JOB_SIZE",
+    "FLUX_JOB_NNODES",
+    "FLUX_JOB_TMPDIR",
+    "FLUX_JOB_LEVEL",
+    "FLUX_TASK_*",
+    "FLUX_NODE_ID",
+    "FLUX_NODE_NAME",
+    "FLUX_PMI_LIBRARY_PATH",
+    "OMPI_MCA_orte_tmpdir_base",
+    "FLUX_LAUNCHER_*",
+    "OMPI_MCA_btl_vader_backing_directory",
+    "OMPI_MCA_btl_sm_backing_directory",
+    "HYDI_CONTROL_FD",
+};
+
+static bool is_dropped(const char *var)
+{
+    if (var[0] != 'P' && var[0] != 'O' && var[0] != 'F' && var[0] != 'H')
+        return false;
+    for (size_t i = 0; i < sizeof(dropped) / sizeof(*dropped); i++) {
+        size_t n = strlen(dropped[i]);
+
+        if (var[0] != dropped[i][0])
+            continue;
+        if (dropped[i][n - 1] == '*' ? strncmp(var, dropped[i], n - 1) == 0
+                                     : strncmp(var, dropped[i], n) == 0 && var[n] == '=')
+            return true;
+    }
+    return false;
+}
+
+const char *env_get(char *const *env, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (; *env; env++)
+        if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
+            return *env + n + 1;
+    return NULL;
+}
+
+void strv_free(char **v)
+{
+    for (size_t i = 0; v && v[i]; i++)
+        free(v[i]);
+    free(v);
+}
+
+static int add(struct env *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int add(struct env *e, const char *fmt, ...)
+{
+    va_list ap;
+    char *s;
+    int n;
+
+    va_start(ap, fmt);
+    n = vasprintf(&s, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        return -1;
+    e->owned[e->nowned++] = s;
+    e->vars[e->n++] = s;
+    return 0;
+}
+
+void env_free(struct env *e)
+{
+    for (size_t i = 0; i < e->nowned; i++)
+        free(e->owned[i]);
+    for (size_t i = 0; i < ENV_SLOTS; i++)
+        free(e->shares[i]);
+    free(e->vars);
+    memset(e, 0, sizeof(*e));
+}
+
+/* --- what is the job's own --- */
+
+/* Does a name end here? */
+static size_t name_length(const char *var)
+{
+    return (size_t)(strchrnul(var, '=') - var);
+}
+
+/* Is it among the changes of plugins? */
+static bool is_changed(const struct job *j, const char *var)
+{
+    size_t n = name_length(var);
+
+    for (size_t i = 0; i < j->nchanges; i++)
+        if (strncmp(j->changes[i], var, n) == 0 &&
+            (j->changes[i][n] == '=' || j->changes[i][n] == '\0'))
+            return true;
+    return false;
+}
+
+int env_change(struct job *j, const char *var)
+{
+    size_t n = name_length(var), i = 0;
+    char *copy, **v;
+
+    if (n == 0 || !(copy = strdup(var)))
+        return -1;
+    while (i < j->nchanges &&
+           (strncmp(j->changes[i], var, n) != 0 || name_length(j->changes[i]) != n))
+        i++;
+    if (i == j->nchanges) {
+        if (!(v = realloc(j->changes, (i + 1) * sizeof(*v)))) {
+            free(copy);
+            return -1;
+        }
+        j->changes = v;
+        j->nchanges++;
+    } else {
+        free(j->changes[i]);
+    }
+    j->changes[i] = copy;
+    return 0;
+}
+
+/* How deep a session would be that a task starts: the launcher's own environment says where this
+ * one is. */
+static unsigned long job_level(void)
+{
+    const char *s = getenv("FLUX_JOB_LEVEL");
+
+    return (s && getenv("FLUX_JOB_ID") ? strtoul(s, NULL, 10) : 0) + 1;
+}
+
+static int add_mpi(struct env *e, struct job *j)
+{
+    struct launcher *l = j->l;
+    int rc = 0;
+
+    if (j->dir && !(j->run.flags & WIRE_F_MPI_NONE)) {
+        rc |= add(e, "OMPI_MCA_btl_vader_backing_directory=%s", j->dir);
+        rc |= add(e, "OMPI_MCA_btl_sm_backing_directory=%s", j->dir);
+        rc |= add(e, "OMPI_MCA_orte_tmpdir_base=%s", j->dir);
+    }
+    if (job_has_pmi(j)) {
+        rc |= add(e, "PMI_SIZE=%u", j->run.ntasks);
+        rc |= add(e, "PMI_FD=%d", PMI_TASK_FD);
+        if (l->libpmi)
+            rc |= add(e, "FLUX_PMI_LIBRARY_PATH=%s", l->libpmi);
+        e->vars[e->n++] = e->pmirank;
+    }
+    e->n += pmix_env(j, e->vars + e->n);
+    e->pmix = e->vars + e->n;
+    return rc;
+}
+
+static int add_job(struct env *e, struct job *j)
+{
+    int rc = 0;
+
+    rc |= add(e, "FLUX_JOB_ID=%" PRIu64, j->id);
+    rc |= add(e, "FLUX_JOB_NNODES=%u", j->run.nnodes);
+    rc |= add(e, "FLUX_JOB_SIZE=%u", j->run.ntasks);
+    rc |= add(e, "FLUX_JOB_LEVEL=%lu", job_level());
+    rc |= add(e, "FLUX_NODE_ID=%u", j->run.node);
+    rc |= add(e, "FLUX_NODE_NAME=%s", job_node_name(j));
+    if (j->dir)
+        rc |= add(e, "FLUX_JOB_TMPDIR=%s", j->dir);
+    return rc;
+}
+
+/* --- shares --- */
+
+static int add_id(strbuf_t *sb, uint32_t lo, uint32_t hi)
+{
+    const char *comma = strbuf_len(sb) ? "," : "";
+
+    return lo == hi ? strbuf_addf(sb, "%s%u", comma, lo)
+                    : strbuf_addf(sb, "%s%u-%u", comma, lo, hi);
+}
+
+/* Part i of n of a set, "NAME=set", or as a list "0,1,2" (no ranges); malloc'd.  A set that cannot
+ * be read, or is empty, has no parts. */
+static char *share(const char *name, const idset_t *set, uint32_t i, uint32_t n, bool list)
+{
+    size_t count = idset_count(set), from, to;
+    strbuf_t *sb = strbuf_create(0), *ids = strbuf_create(0);
+    uint32_t lo = IDSET_NONE, hi = 0;
+
+    if (count >= n) {
+        from = count * i / n;
+        to = count * (i + 1) / n;
+    } else {
+        from = count ? i % count : 0;
+        to = from + (count > 0);
+    }
+    for (size_t k = from; k < to; k++) {
+        uint32_t id = idset_nth(set, k);
+
+        if (lo != IDSET_NONE && !list && id == hi + 1) {
+            hi = id;
+            continue;
+        }
+        if (lo != IDSET_NONE)
+            add_id(ids, lo, hi);
+        lo = hi = id;
+    }
+    if (lo != IDSET_NONE)
+        add_id(ids, lo, hi);
+    strbuf_addf(sb, "%s=%s", name, ids ? strbuf_str(ids) : "");
+    strbuf_destroy(ids);
+    return strbuf_take(sb);
+}
+
+static void drop_var(struct env *e, const char *name)
+{
+    size_t len = strlen(name), n = 0;
+
+    for (size_t i = 0; i < e->n; i++)
+        if (strncmp(e->vars[i], name, len) != 0 || e->vars[i][len] != '=')
+            e->vars[n++] = e->vars[i];
+    e->n = n;
+}
+
+/* What this node has for the job, when that is told. */
+static int add_shares(struct env *e, struct job *j)
+{
+    if (!(j->run.flags & WIRE_F_GPU_OFF) && !idset_empty(j->gpus)) {
+        drop_var(e, "CUDA_VISIBLE_DEVICES");
+        drop_var(e, "ROCR_VISIBLE_DEVICES");
+        e->share_at[SLOT_GPUS] = e->n++;
+        e->share_at[SLOT_CUDA] = e->n++;
+        e->share_at[SLOT_ROCR] = e->n++;
+    }
+    if (!idset_empty(j->cores))
+        e->share_at[SLOT_CORES] = e->n++;
+    if (j->run.memory)
+        return add(e, "FLUX_TASK_MEMORY=%" PRIu64, j->run.memory / j->ntasks);
+    return 0;
+}
+
+static void set_share(struct env *e, enum env_slot slot, char *text)
+{
+    free(e->shares[slot]);
+    e->shares[slot] = text;
+    if (text)
+        e->vars[e->share_at[slot]] = text;
+}
+
+void env_task(struct env *e, struct job *j, const struct task *t)
+{
+    uint32_t i = (uint32_t)(t - j->tasks), n = j->ntasks;
+
+    snprintf(e->rank, sizeof(e->rank), "FLUX_TASK_RANK=%u", t->rank);
+    snprintf(e->local, sizeof(e->local), "FLUX_TASK_LOCAL_ID=%u", i);
+    snprintf(e->pmirank, sizeof(e->pmirank), "PMI_RANK=%u", t->rank);
+    if (e->share_at[SLOT_CORES] && (n > 1 || !e->shares[SLOT_CORES]))
+        set_share(e, SLOT_CORES, share("FLUX_TASK_CORES", j->cores, i, n, false));
+    if (e->share_at[SLOT_GPUS]) {
+        bool all = (j->run.flags & WIRE_F_GPU_ALL) != 0;
+        uint32_t k = all ? 0 : i, of = all ? 1 : n;
+
+        set_share(e, SLOT_GPUS, share("FLUX_TASK_GPUS", j->gpus, k, of, false));
+        set_share(e, SLOT_CUDA, share("CUDA_VISIBLE_DEVICES", j->gpus, k, of, true));
+        set_share(e, SLOT_ROCR, share("ROCR_VISIBLE_DEVICES", j->gpus, k, of, true));
+    }
+    pmix_task_env(j, t, e->pmix);
+}
+
+idset_t *env_task_cores(const struct job *j, const struct task *t)
+{
+    char *text = share("", j->cores, (uint32_t)(t - j->tasks), j->ntasks, false);
+    idset_t *set = text ? idset_parse(text + 1, NULL) : NULL;
+
+    free(text);
+    return set;
+}
+
+int env_build(struct env *e, struct job *j)
+{
+    struct launcher *l = j->l;
+    int rc = 0;
+
+    e->vars = calloc(j->run.envc + ROOM + j->nchanges + pmix_env_max(j), sizeof(*e->vars));
+    if (!e->vars)
+        return -1;
+    /* The first place is never that of a share: 0 means none. */
+    rc |= add(e, "FLUX_LAUNCHER_TOKEN=%s", l->token);
+    e->vars[e->n++] = j->mark;
+    for (uint32_t i = 0; i < j->run.envc; i++)
+        if (!is_dropped(j->env[i]) && (!j->nchanges || !is_changed(j, j->env[i])))
+            e->vars[e->n++] = j->env[i];
+    for (size_t i = 0; i < j->nchanges; i++)
+        if (strchr(j->changes[i], '='))
+            e->vars[e->n++] = j->changes[i];
+    if (l->uri)
+        rc |= add(e, "FLUX_URI=%s", l->uri);
+    e->vars[e->n++] = e->rank;
+    e->vars[e->n++] = e->local;
+    if (j->run.flags & WIRE_F_EXEC) {
+        e->pmix = e->vars + e->n;
+        return rc;
+    }
+    rc |= add_job(e, j);
+    rc |= add_shares(e, j);
+    rc |= add_mpi(e, j);
+    return rc;
+}

@@ -1,0 +1,99 @@
+/* Has any task left a process behind?
+ *
+ * A subreaper gets the orphans of its tasks as children of its own, and to find out whether there
+ * are any it would have to read all of /proc, at every end of a job.  But the kernel keeps children
+ * by the thread that made them, gives orphans to the first thread of the process that lives, and
+ * /proc/self/task/TID/children lists those of one thread.  So all work is done by a second thread,
+ * which makes all tasks; the first one makes none, and whether it has children is one system call on
+ * a file that stays open.  Only when it has are they looked at.
+ *
+ * Where the kernel has no such file the first thread is asked itself: waitid(2) with __WNOTHREAD
+ * sees the children of the calling thread alone.
+ */
+#include "config.h"
+#include "launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef __WNOTHREAD
+#define __WNOTHREAD 0x20000000
+#endif
+
+struct orphans {
+    struct launcher *l;
+    int (*fn)(struct launcher *l);
+    int rc;
+    int fd; /* children of the first thread, -1: no such file */
+    sem_t ask, answer;
+    bool over;
+    bool there;
+};
+
+static void *work(void *arg)
+{
+    struct orphans *o = arg;
+
+    o->rc = o->fn(o->l);
+    o->over = true;
+    sem_post(&o->ask);
+    return NULL;
+}
+
+static void wait_for(sem_t *s)
+{
+    while (sem_wait(s) < 0 && errno == EINTR)
+        ;
+}
+
+bool orphans_there(struct launcher *l)
+{
+    struct orphans *o = l->orphans;
+
+    char c;
+
+    if (l->childless)
+        return false;
+    if (o->fd >= 0)
+        return pread(o->fd, &c, 1, 0) != 0;
+    sem_post(&o->ask);
+    wait_for(&o->answer);
+    return o->there;
+}
+
+int orphans_watch(struct launcher *l, int (*fn)(struct launcher *l))
+{
+    struct orphans o = {.l = l, .fn = fn};
+    pthread_t thread;
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    o.fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (sem_init(&o.ask, 0, 0) < 0 || sem_init(&o.answer, 0, 0) < 0)
+        return 1;
+    l->orphans = &o;
+    if (pthread_create(&thread, NULL, work, &o) != 0)
+        return 1;
+    for (;;) {
+        siginfo_t si;
+
+        wait_for(&o.ask);
+        if (o.over)
+            break;
+        o.there = !(waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT | __WNOTHREAD) < 0 &&
+                    errno == ECHILD);
+        sem_post(&o.answer);
+    }
+    pthread_join(thread, NULL);
+    if (o.fd >= 0)
+        close(o.fd);
+    sem_destroy(&o.ask);
+    sem_destroy(&o.answer);
+    return o.rc;
+}

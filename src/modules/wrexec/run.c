@@ -1,0 +1,402 @@
+/* wrexec.run: programs that a client runs itself (flux exec), past the queue.
+ *
+ * One task on each of the ranks that were asked for.  It has a number of its own above
+ * JOB_EXEC_BIT, which says in output, signals and input what is meant; it is told to nobody but its
+ * client, and ends with it.
+ *
+ *  1. A request that comes before the shape of the tree and the ranks that are up are known waits
+ *     for them.
+ *  2. Which ranks are up is asked once, and again after an event that says it has changed.
+ *
+ * Failure: the request is answered with errno and a sentence, and nothing was started.
+ */
+#include "config.h"
+#include "root.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/proto_overlay.h"
+#include "libutil/strutil.h"
+
+#define WAITING_MAX 65536
+#define GRACE 5.0
+#define LIMIT_CODE (128 + SIGALRM)
+
+enum known { UNKNOWN, ASKED, KNOWN };
+
+struct waiting {
+    struct list_node node;
+    flux_msg_t *req;
+};
+
+struct runs {
+    struct root *root;
+    enum known up_state, ids_state;
+    idset_t *up;
+    flux_future_t *up_f, *ids_f;
+    uint64_t next_id, next_exec;
+    struct list_node waiting;
+    size_t nwaiting;
+};
+
+/* The ranks, and how many tasks on each. */
+static idset_t *place(struct runs *rs, const struct wrexec_run *run, uint32_t *ntasks,
+                      errmsg_t *err)
+{
+    size_t up = idset_count(rs->up);
+    uint32_t nnodes = run->nnodes;
+    idset_t *ranks = NULL;
+
+    *ntasks = run->ntasks;
+    if (run->ranks) {
+        if (!(ranks = idset_parse(run->ranks, err)))
+            return NULL;
+        if (idset_empty(ranks) || !idset_subset(ranks, rs->up)) {
+            idset_t *missing = idset_difference(ranks, rs->up);
+            char *text = idset_format(missing, 0);
+
+            errmsg_fail(err, EHOSTUNREACH, "rank%s %s %s not up; see flux up",
+                        idset_count(missing) == 1 ? "" : "s", text ? text : "?",
+                        idset_count(missing) == 1 ? "is" : "are");
+            free(text);
+            idset_destroy(missing);
+            idset_destroy(ranks);
+            return NULL;
+        }
+        nnodes = (uint32_t)idset_count(ranks);
+    } else if (nnodes == 0) {
+        nnodes = *ntasks == 0 ? 1 : *ntasks < up ? *ntasks : (uint32_t)up;
+    }
+    if (*ntasks == 0)
+        *ntasks = nnodes;
+    if (nnodes == 0 || nnodes > up || *ntasks < nnodes) {
+        errmsg_fail(err, nnodes > up ? ENOSPC : EINVAL,
+                    nnodes > up ? "%u nodes are wanted, but only %zu are up"
+                                : "%u nodes are more than there are tasks",
+                    nnodes, up);
+        idset_destroy(ranks);
+        return NULL;
+    }
+    if (!ranks) {
+        ranks = idset_create();
+        for (uint32_t i = 0, r = idset_first(rs->up); ranks && i < nnodes;
+             i++, r = idset_next(rs->up, r)) {
+            if (idset_set(ranks, r) < 0) {
+                idset_destroy(ranks);
+                ranks = NULL;
+            }
+        }
+        if (!ranks)
+            errmsg_fail(err, ENOMEM, "no memory to run it");
+    }
+    return ranks;
+}
+
+static json_t *group(const idset_t *ranks, uint32_t first, uint32_t n, uint32_t each)
+{
+    idset_t *part = idset_create();
+    json_t *g = json_array();
+    char *text;
+
+    for (uint32_t i = 0; part && i < n; i++)
+        idset_set(part, idset_nth(ranks, first + i));
+    text = part ? idset_format(part, 0) : NULL;
+    json_array_append_new(g, json_string(text ? text : ""));
+    json_array_append_new(g, json_integer(each));
+    json_array_append_new(g, json_string(""));
+    json_array_append_new(g, json_string(""));
+    json_array_append_new(g, json_integer(0));
+    free(text);
+    idset_destroy(part);
+    return g;
+}
+
+static json_t *groups(const idset_t *ranks, uint32_t ntasks)
+{
+    uint32_t n = (uint32_t)idset_count(ranks), rest = ntasks % n;
+    json_t *arr = json_array();
+
+    if (rest)
+        json_array_append_new(arr, group(ranks, 0, rest, ntasks / n + 1));
+    json_array_append_new(arr, group(ranks, rest, n - rest, ntasks / n));
+    return arr;
+}
+
+static void limit_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct rootjob *rj = arg;
+    char text[96];
+
+    snprintf(text, sizeof(text), "its time limit of %g s is over", rj->limit_seconds);
+    rootjob_fail(rj, LIMIT_CODE, text);
+    rootjob_terminate(rj, GRACE);
+}
+
+static int start(struct runs *rs, const flux_msg_t *req, const struct wrexec_run *run,
+                 const struct jobreq *strings, struct wrexec_launch *launch, errmsg_t *err)
+{
+    struct root *r = rs->root;
+    char *json = flux_schema_encode(&wrexec_launch_schema, launch);
+    struct launchrec rec = {.json = json,
+                            .json_len = json ? strlen(json) : 0,
+                            .argc = strings->argc,
+                            .envc = strings->envc,
+                            .strings = strings->strings};
+    struct listener *l = NULL;
+    struct spec *spec = NULL;
+    struct job *j = NULL;
+    uint64_t id;
+
+    rec.env = jobreq_string(strings, (size_t)WIRE_STRINGS + strings->argc);
+    rec.strings_len = (size_t)(rec.env - strings->strings);
+    rec.env_len = strings->strings_len - rec.strings_len;
+    if (!json)
+        errmsg_fail(err, ENOMEM, "no memory to run it");
+    else if ((spec = spec_create(json, rec.json_len, r->ctx->size, &id, err))) {
+        if (!run->detach && !(l = listener_create(r->clients, req, launch->id, run->window))) {
+            spec_destroy(spec);
+            errmsg_fail(err, ENOMEM, "no memory to run it");
+        } else {
+            if (l)
+                l->input = true;
+            j = root_start(r, spec, &rec, l, err);
+            if (!j && l)
+                listener_forget(r->clients, l);
+        }
+    }
+    free(json);
+    if (!j)
+        return -1;
+    j->rj->owned = !run->detach;
+    if (run->detach) {
+        struct wrexec_notice n = {.id = j->id};
+
+        flux_respond_struct(r->ctx->h, req, &wrexec_notice_schema, &n);
+    }
+    j->rj->limit_seconds = run->limit;
+    if (run->limit > 0 &&
+        (j->rj->limit = flux_timer_create(flux_get_reactor(r->ctx->h), limit_cb, j->rj)))
+        flux_timer_start(j->rj->limit, run->limit, 0.);
+    return 0;
+}
+
+static int try_run(struct runs *rs, const flux_msg_t *req, errmsg_t *err)
+{
+    struct wrexec_run run = {0};
+    struct wrexec_launch launch = {.uid = flux_msg_userid(req), .gpuaffinity = "off"};
+    struct jobreq strings;
+    idset_t *ranks = NULL;
+    const void *data;
+    json_t *owner;
+    size_t len;
+    uint32_t ntasks;
+    int rc = -1;
+
+    data = flux_msg_payload(req, &len);
+    if (jobreq_decode(data, len, &strings, err) < 0)
+        return -1;
+    if (!(owner =
+              flux_schema_decode(&wrexec_run_schema, strings.json, strings.json_len, &run, err)))
+        return -1;
+    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING) && !run.detach) {
+        errmsg_fail(err, EPROTO, "wrexec.run has to be a streaming request");
+        goto out;
+    }
+    launch.input = run.input ? run.input : "first";
+    launch.output = run.detach ? "kvs" : "client";
+    launch.exec = run.exec;
+    if (!(ranks = place(rs, &run, &ntasks, err)))
+        goto out;
+    launch.nodes = groups(ranks, ntasks);
+    launch.id = run.exec ? JOB_EXEC_BIT + rs->next_exec++ : rs->next_id++;
+    rc = start(rs, req, &run, &strings, &launch, err);
+out:
+    json_decref(launch.nodes);
+    idset_destroy(ranks);
+    json_decref(owner);
+    return rc;
+}
+
+/* --- what has to be known first --- */
+
+static void ask(struct runs *rs);
+
+void runs_ready(struct runs *rs)
+{
+    struct list_node *n;
+
+    while (rs->root->ctx->topo && rs->up_state == KNOWN && rs->ids_state == KNOWN &&
+           (n = list_first(&rs->waiting))) {
+        struct waiting *w = list_entry(n, struct waiting, node);
+        errmsg_t err = {"unknown"};
+
+        list_remove(n);
+        rs->nwaiting--;
+        if (try_run(rs, w->req, &err) < 0)
+            flux_respond_error(rs->root->ctx->h, w->req, errno, "%s", err.text);
+        flux_msg_destroy(w->req);
+        free(w);
+    }
+    if (!list_empty(&rs->waiting))
+        ask(rs);
+}
+
+static void ids_cb(flux_future_t *f, void *arg)
+{
+    struct runs *rs = arg;
+    struct flux_kvs_dirent e;
+    size_t pos = 0;
+    errmsg_t err;
+    uint64_t id;
+
+    while (flux_kvs_readdir_next(f, &pos, &e, &err) == 1)
+        if (str2u64(e.name, &id) == 0 && id >= rs->next_id && id < JOB_EXEC_BIT)
+            rs->next_id = id + 1;
+    rs->ids_state = KNOWN;
+    flux_future_destroy(f);
+    rs->ids_f = NULL;
+    runs_ready(rs);
+}
+
+static void up_cb(flux_future_t *f, void *arg)
+{
+    struct runs *rs = arg;
+    struct overlay_status st = {0};
+    idset_t *up = NULL;
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &overlay_status_schema, &st, &err) == 0)
+        up = idset_parse(st.up, &err);
+    if (up) {
+        idset_destroy(rs->up);
+        rs->up = up;
+    } else {
+        flux_log(rs->root->ctx->h, LOG_ERR, "cannot learn which ranks are up: %s", err.text);
+    }
+    flux_future_destroy(f);
+    rs->up_f = NULL;
+    /* With what was known before, if anything; the next request asks again. */
+    rs->up_state = rs->up ? KNOWN : UNKNOWN;
+    if (rs->up)
+        runs_ready(rs);
+}
+
+void root_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (ctx->root)
+        ctx->root->runs->up_state = UNKNOWN;
+}
+
+static void ask(struct runs *rs)
+{
+    flux_t *h = rs->root->ctx->h;
+
+    if (rs->ids_state == UNKNOWN && !rs->ids_f) {
+        rs->ids_f = flux_kvs_readdir(h, NULL, "job", 0, NULL);
+        if (rs->ids_f && flux_future_then(rs->ids_f, -1., ids_cb, rs) == 0)
+            rs->ids_state = ASKED;
+    }
+    if (rs->up_state == UNKNOWN && !rs->up_f) {
+        rs->up_f = flux_rpc(h, "overlay.status", NULL, FLUX_NODEID_ANY, 0);
+        if (rs->up_f && flux_future_then(rs->up_f, -1., up_cb, rs) == 0)
+            rs->up_state = ASKED;
+    }
+}
+
+void root_run(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct runs *rs = ctx->root ? ctx->root->runs : NULL;
+    struct waiting *w;
+
+    if (!rs) {
+        flux_respond_error(h, req, EINVAL, "programs are run by rank 0, not by rank %u", ctx->rank);
+        return;
+    }
+    if (rs->nwaiting >= WAITING_MAX || !(w = calloc(1, sizeof(*w)))) {
+        flux_respond_error(h, req, EAGAIN, "too many programs wait to be run");
+        return;
+    }
+    w->req = flux_msg_incref(req);
+    list_append(&rs->waiting, &w->node);
+    rs->nwaiting++;
+    runs_ready(rs);
+}
+
+void root_signal(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct wrexec_signal s;
+    struct job *j;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &wrexec_signal_schema, &s, &owner) < 0)
+        return;
+    j = hmap_get_u64(ctx->jobs, s.id);
+    if (s.signum <= 0 || s.signum >= _NSIG)
+        flux_respond_error(h, req, EINVAL, "%d is no signal", s.signum);
+    else if (!j || !j->rj || j->finished)
+        flux_respond_error(h, req, ESRCH, "nothing with the number %" PRIu64 " is running", s.id);
+    else {
+        job_signal(j, s.signum);
+        flux_respond(h, req, "{}");
+    }
+    json_decref(owner);
+}
+
+/* --- life --- */
+
+void runs_gone(struct runs *rs, const char *sender, uint32_t matchtag)
+{
+    LIST_FOREACH_SAFE(it, tmp, &rs->waiting)
+    {
+        struct waiting *w = list_entry(it, struct waiting, node);
+        char buf[FLUX_SENDER_MAX];
+
+        if (strcmp(flux_msg_sender(w->req, buf, sizeof(buf)), sender) != 0 ||
+            (matchtag && flux_msg_matchtag(w->req) != matchtag))
+            continue;
+        list_remove(&w->node);
+        rs->nwaiting--;
+        flux_msg_destroy(w->req);
+        free(w);
+    }
+}
+
+struct runs *runs_create(struct root *r)
+{
+    struct runs *rs = calloc(1, sizeof(*rs));
+
+    if (!rs)
+        return NULL;
+    rs->root = r;
+    rs->next_exec = rs->next_id = 1;
+    list_init(&rs->waiting);
+    return rs;
+}
+
+void runs_destroy(struct runs *rs)
+{
+    struct list_node *n;
+
+    if (!rs)
+        return;
+    while ((n = list_first(&rs->waiting))) {
+        struct waiting *w = list_entry(n, struct waiting, node);
+
+        list_remove(n);
+        flux_msg_destroy(w->req);
+        free(w);
+    }
+    flux_future_destroy(rs->up_f);
+    flux_future_destroy(rs->ids_f);
+    idset_destroy(rs->up);
+    free(rs);
+}
