@@ -172,6 +172,7 @@ int sched_remove(sched_t *s, uint64_t id)
         errno = ENOENT;
         return -1;
     }
+    s->moved += j->reserved != NULL;
     job_destroy(s, j);
     sched_touch(s);
     return 0;
@@ -185,6 +186,7 @@ int sched_urgency(sched_t *s, uint64_t id, uint32_t urgency, double now)
         errno = j ? EINVAL : ENOENT;
         return -1;
     }
+    s->moved += j->reserved != NULL;
     plan_cancel(s, j);
     job_dequeue(s, j);
     j->urgency = urgency;
@@ -241,6 +243,7 @@ void sched_release(sched_t *s, struct claim *c)
         s->queue->queue->ended(s->queue_state, &c->view, s->now);
     claim_destroy(c);
     s->grown++;
+    s->moved++;
     sched_touch(s);
 }
 
@@ -268,21 +271,6 @@ bool sched_is_running(const sched_t *s, uint64_t id)
     return hmap_get_u64(s->held, id) != NULL;
 }
 
-/* Is all of the claim free?  The first node where it is not, otherwise. */
-static const struct node *taken(const struct map *m, const struct claim *c)
-{
-    for (size_t i = 0; i < c->npieces; i++) {
-        const struct piece *p = claim_piece(c, i);
-        const uint64_t *bits = map_free(m, p->node);
-
-        for (size_t w = 0; w < m->cw + m->gw; w++) {
-            if (p->bits[w] & ~bits[w])
-                return &m->nodes[p->node];
-        }
-    }
-    return NULL;
-}
-
 int sched_running(sched_t *s, uint64_t id, const rset_t *R, double end, double now, errmsg_t *err)
 {
     const struct node *nd;
@@ -292,7 +280,7 @@ int sched_running(sched_t *s, uint64_t id, const rset_t *R, double end, double n
         return errmsg_fail(err, EEXIST, "job %ju is known to the scheduler already", (uintmax_t)id);
     if (!(c = claim_from_rset(s->map, id, R)))
         return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
-    if ((nd = taken(s->map, c))) {
+    if ((nd = map_taken(s->map, c))) {
         errmsg_fail(err, EEXIST, "job %ju cannot have that of node %u: another job has it",
                     (uintmax_t)id, nd->rank);
         claim_destroy(c);
@@ -339,6 +327,7 @@ int sched_nodes(sched_t *s, const idset_t *up, const idset_t *drained, errmsg_t 
         plan_cancel_all(s);
     s->epoch++;
     s->grown++;
+    s->moved++;
     sched_touch(s);
     return 0;
 }
@@ -390,6 +379,11 @@ static void swap_claims(sched_t *s, struct claim *list)
         tree_insert(&s->ends, &c->by_end);
         if (c->pools)
             tree_insert(&s->pool_ends, &c->by_pool);
+        /* Told before the inventory was known, two could have the same. */
+        if (map_taken(s->map, c)) {
+            sched_say(s, "job %ju runs on resources that another job has", (uintmax_t)c->id);
+            c->npieces = 0;
+        }
         map_hold(s->map, c);
     }
 }

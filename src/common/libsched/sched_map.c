@@ -329,6 +329,38 @@ void map_unreserve(struct map *m, struct claim *c)
     }
 }
 
+const struct node *map_taken(const struct map *m, const struct claim *c)
+{
+    for (size_t i = 0; i < c->npieces; i++) {
+        const struct piece *p = claim_piece(c, i);
+        const struct node *nd = &m->nodes[p->node];
+        const uint64_t *bits = map_free(m, p->node);
+
+        for (size_t w = 0; w < m->cw + m->gw; w++) {
+            if (p->bits[w] & ~bits[w])
+                return nd;
+        }
+    }
+    return NULL;
+}
+
+bool map_room(const struct map *m, const struct claim *c)
+{
+    for (size_t i = 0; i < c->npieces; i++) {
+        const struct piece *p = claim_piece(c, i);
+        const struct node *nd = &m->nodes[p->node];
+
+        if (!nd->usable || (p->whole && nd->nheld > 0) ||
+            (nd->memory > 0 && nd->used_memory + p->memory > nd->memory))
+            return false;
+    }
+    for (size_t i = 0; c->pools && i < m->npools; i++) {
+        if (c->pools[i] > 0 && m->pools[i].used + c->pools[i] > m->pools[i].total)
+            return false;
+    }
+    return !map_taken(m, c);
+}
+
 /* --- claims --- */
 
 struct claim *claim_create(const struct map *m, size_t npieces, bool pools)

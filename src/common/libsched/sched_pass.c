@@ -89,10 +89,9 @@ static bool admitted(sched_t *s, struct job *j)
     return rc != 0;
 }
 
-static enum tried start(sched_t *s, struct job *j, size_t nchoice, const struct span *sp,
-                        const struct sched_ops *ops)
+/* The job gets the claim, which is taken over. */
+static enum tried start(sched_t *s, struct job *j, struct claim *c, const struct sched_ops *ops)
 {
-    struct claim *c = select_claim(s, j, nchoice, sp);
     rset_t *R = c ? claim_rset(s->map, c) : NULL;
     double end = j->no_limit ? 0. : s->now + j->duration;
     uint64_t id = j->id;
@@ -127,7 +126,24 @@ static enum tried try_start(sched_t *s, struct job *j, const struct sched_ops *o
     }
     if (!admitted(s, j))
         return LATER;
-    return start(s, j, n, &sp, ops);
+    return start(s, j, select_claim(s, j, n, &sp), ops);
+}
+
+/* The time of its reservation has come: does it get what was reserved?  (Sums of memory and pools are
+ * on the safe side, and may say no where the reservation is good.) */
+static enum tried start_reserved(sched_t *s, struct job *j, const struct sched_ops *ops)
+{
+    struct claim *c = j->reserved;
+
+    if (!c || c->start > s->now + SCHED_EPSILON || c->start < s->now - SCHED_OVERDUE ||
+        !map_room(s->map, c))
+        return NO_ROOM;
+    if (!admitted(s, j))
+        return LATER;
+    plan_take(s, j);
+    c->start = s->now;
+    c->end = s->now + j->duration;
+    return start(s, j, c, ops);
 }
 
 static void deny(sched_t *s, struct job *j, const struct sched_ops *ops)
@@ -172,7 +188,7 @@ static void reserve(sched_t *s, struct job *j)
     size_t n;
 
     if (c && c->start > s->now + SCHED_EPSILON) {
-        if (c->grown == s->grown) {
+        if (c->moved == s->moved) {
             c->pass = s->pass;
             return;
         }
@@ -185,7 +201,7 @@ static void reserve(sched_t *s, struct job *j)
         plan_cancel(s, j);
     if (j->reserved) {
         j->reserved->pass = s->pass;
-        j->reserved->grown = s->grown;
+        j->reserved->moved = s->moved;
     }
 }
 
@@ -229,6 +245,8 @@ static enum sched_blocked look(sched_t *s, struct job *j, const struct sched_ops
         return 0;
     }
     t = try_start(s, j, ops);
+    if (t == NO_ROOM)
+        t = start_reserved(s, j, ops);
     if (t == NO_ROOM)
         t = try_again(s, j, ops);
     if (t != NO_ROOM)
@@ -394,6 +412,14 @@ static void go_on(sched_t *s, const struct sched_ops *ops)
     }
 }
 
+/* The first reservation that begins after the last pass. */
+static double next_start(const sched_t *s)
+{
+    size_t i = plan_place(s, s->now + SCHED_EPSILON);
+
+    return i < s->nreserved ? s->reserved[i]->start : -1.;
+}
+
 bool sched_wants_pass(const sched_t *s)
 {
     return s->phase != PHASE_IDLE || s->sweep || (s->dirty && s->enabled && s->ready);
@@ -406,6 +432,10 @@ bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *o
     s->work = 0;
     s->budget = budget;
     if (s->phase == PHASE_IDLE) {
+        double start = next_start(s);
+
+        if (start > 0. && start <= now + SCHED_EPSILON)
+            s->dirty = true;
         s->now = now;
         if (reorder > 0. && !s->sweep && !s->no_priority && now >= s->next_sweep) {
             s->sweep = s->all_jobs.next;
@@ -424,7 +454,10 @@ bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *o
 
 double sched_next_time(const sched_t *s)
 {
-    if (s->queue->queue->reorder > 0. && !s->no_priority && hmap_count(s->jobs) > 0)
-        return s->next_sweep;
-    return -1.;
+    double next = next_start(s);
+
+    if (s->queue->queue->reorder > 0. && !s->no_priority && hmap_count(s->jobs) > 0 &&
+        (next < 0. || s->next_sweep < next))
+        next = s->next_sweep;
+    return next;
 }

@@ -475,8 +475,7 @@ size_t plan_find(sched_t *s, const struct job *j, const struct claim *own, doubl
 
 /* --- reservations --- */
 
-/* Place of the first one that starts later. */
-static size_t place_of(const sched_t *s, double start)
+size_t plan_place(const sched_t *s, double start)
 {
     size_t lo = 0;
     size_t hi = s->nreserved;
@@ -518,31 +517,36 @@ int plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when)
         return -1;
     if (j->reserved)
         plan_cancel(s, j);
-    at = place_of(s, when);
+    at = plan_place(s, when);
     memmove(s->reserved + at + 1, s->reserved + at, (s->nreserved - at) * sizeof(*s->reserved));
     s->reserved[at] = c;
     s->nreserved++;
     c->job = j;
-    c->grown = s->grown;
+    c->moved = s->moved;
     j->reserved = c;
     map_reserve(s->map, c);
     return 0;
 }
 
-void plan_cancel(sched_t *s, struct job *j)
+struct claim *plan_take(sched_t *s, struct job *j)
 {
     struct claim *c = j->reserved;
-    size_t at;
+    size_t at = plan_place(s, c->start);
 
-    if (!c)
-        return;
-    for (at = place_of(s, c->start); at > 0 && s->reserved[at - 1] != c; at--)
-        ;
+    while (s->reserved[at - 1] != c)
+        at--;
     memmove(s->reserved + at - 1, s->reserved + at, (s->nreserved - at) * sizeof(*s->reserved));
     s->nreserved--;
     map_unreserve(s->map, c);
     j->reserved = NULL;
-    claim_destroy(c);
+    c->job = NULL;
+    return c;
+}
+
+void plan_cancel(sched_t *s, struct job *j)
+{
+    if (j->reserved)
+        claim_destroy(plan_take(s, j));
 }
 
 void plan_cancel_all(sched_t *s)

@@ -42,7 +42,7 @@ struct claim {
     struct claim *later; /* given back during a pass */
     uint64_t *pools;     /* amounts, one for each pool of the map; or NULL */
     uint64_t pass;       /* reservation: last pass that confirmed it */
-    uint64_t grown;      /* reservation: when it was planned */
+    uint64_t moved;      /* reservation: sched->moved when it was planned */
     size_t npieces, stride;
     char *pieces;
 };
@@ -96,6 +96,10 @@ void map_hold(struct map *m, struct claim *c);
 void map_release(struct map *m, struct claim *c);
 void map_reserve(struct map *m, struct claim *c);
 void map_unreserve(struct map *m, struct claim *c);
+/* The first node of which the claim has something that is held already, or NULL. */
+const struct node *map_taken(const struct map *m, const struct claim *c);
+/* Could the claim be held right now? */
+bool map_room(const struct map *m, const struct claim *c);
 static inline uint64_t *map_all(const struct map *m, uint32_t n)
 {
     return m->all + (size_t)n * (m->cw + m->gw);
@@ -170,6 +174,7 @@ struct sched {
     struct map *map;
     uint64_t epoch; /* inventory and state of nodes, from 1 */
     uint64_t grown; /* from 1; up whenever something became free */
+    uint64_t moved; /* up with that, and when a reservation was given up */
     hmap_t *jobs;   /* id -> struct job: the queue */
     hmap_t *held;   /* id -> struct claim: what runs */
     hmap_t *shapes; /* hash -> struct shape */
@@ -302,8 +307,12 @@ struct claim *select_claim(sched_t *s, const struct job *j, size_t nchoice, cons
  * `limit`; the nodes into s->choice.  Their number, or 0. */
 size_t plan_find(sched_t *s, const struct job *j, const struct claim *own, double limit,
                  double *when);
+/* Place in s->reserved of the first one that starts later than this. */
+size_t plan_place(const sched_t *s, double start);
 /* Give the job that.  -1 with ENOMEM. */
 int plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when);
+/* The claim of the job's reservation, which is one no longer. */
+struct claim *plan_take(sched_t *s, struct job *j);
 /* Take the job's reservation away. */
 void plan_cancel(sched_t *s, struct job *j);
 void plan_cancel_all(sched_t *s);
