@@ -1,0 +1,109 @@
+/* cmd_res.c - ask what the session has. */
+#include "config.h"
+#include "cmd_res.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libresource/res_wire.h"
+
+#define TIMEOUT 60.
+
+struct allocated {
+    json_t *allocated;
+    json_t *free;
+};
+static const struct flux_field allocated_fields[] = {
+    FLUX_FIELD_OBJECT(struct allocated, allocated, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_JSON(struct allocated, free, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema allocated_schema = FLUX_SCHEMA(struct allocated, allocated_fields);
+
+static int take(struct cmd *c, struct res *res, const struct resrc_update *u)
+{
+    errmsg_t err = {"it has no inventory"};
+
+    if (!u->inventory || !(res->g = resgraph_from_json(u->inventory, &err)) ||
+        !(res->up = idset_parse(u->up, &err)) || !(res->drained = idset_parse(u->drained, &err)) ||
+        !(res->all = resgraph_ranks(res->g))) {
+        cmd_error(c, "the answer of the service resrc cannot be used: %s", err.text);
+        return -1;
+    }
+    res->version = u->version;
+    return 0;
+}
+
+/* Where there is no scheduler nothing is allocated by one. */
+static int query_use(struct cmd *c, flux_t *h, struct res *res)
+{
+    flux_future_t *f = flux_rpc(h, "sched.resources", "{}", 0, 0);
+    struct allocated a = {0};
+    errmsg_t err = {""};
+
+    if (f && flux_future_wait(f, TIMEOUT) == 0 && flux_future_errnum(f) == ENOSYS)
+        res->allocated = rset_create();
+    else if (cmd_wait_struct(c, f, TIMEOUT, "the scheduler", &allocated_schema, &a) == 0 &&
+             !(res->allocated = rset_from_json(a.allocated, &err)))
+        cmd_error(c, "the answer of the scheduler cannot be used: %s", err.text);
+    flux_future_destroy(f);
+    return res->allocated ? 0 : -1;
+}
+
+int res_query(struct cmd *c, struct res *res, bool use)
+{
+    struct resrc_update u = {0};
+    flux_future_t *f;
+    flux_t *h;
+    int rc;
+
+    memset(res, 0, sizeof(*res));
+    if (!(h = cmd_handle(c)))
+        return -1;
+    f = flux_rpc(h, "resrc.watch", "{}", 0, FLUX_MSGF_STREAMING);
+    rc = cmd_wait_struct(c, f, TIMEOUT, "the inventory", &resrc_update_schema, &u);
+    if (rc == 0)
+        rc = take(c, res, &u);
+    flux_future_destroy(f);
+    if (rc == 0 && use)
+        rc = query_use(c, h, res);
+    if (rc < 0)
+        res_clear(res);
+    return rc;
+}
+
+void res_clear(struct res *res)
+{
+    resgraph_destroy(res->g);
+    idset_destroy(res->all);
+    idset_destroy(res->up);
+    idset_destroy(res->drained);
+    rset_destroy(res->allocated);
+    memset(res, 0, sizeof(*res));
+}
+
+idset_t *res_parse_nodes(struct cmd *c, const struct res *res, const char *text)
+{
+    idset_t *ids = idset_parse(text, NULL);
+    errmsg_t err;
+
+    if (ids && idset_subset(ids, res->all))
+        return ids;
+    if (ids)
+        cmd_error(c, "%s: there are not all of these nodes; see 'flux resource status'", text);
+    else if ((ids = resgraph_ranks_of_hosts(res->g, text, &err)))
+        return ids;
+    else
+        cmd_error(c, "%s", err.text);
+    idset_destroy(ids);
+    return NULL;
+}
+
+void res_cell_idset(table_t *t, const idset_t *ids)
+{
+    char *text = idset_empty(ids) ? NULL : idset_format(ids, 0);
+
+    table_str(t, text);
+    free(text);
+}

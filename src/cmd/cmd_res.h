@@ -1,0 +1,25 @@
+/* What the session has, for commands that show it: the inventory and the state of its nodes. */
+#ifndef CMD_CMD_RES_H
+#define CMD_CMD_RES_H
+
+#include "cmd.h"
+#include "libresource/resgraph.h"
+
+struct res {
+    resgraph_t *g;
+    idset_t *all;
+    idset_t *up;       /* nodes, drained ones too */
+    idset_t *drained;  /* nodes, up or not */
+    rset_t *allocated; /* empty where there is no scheduler; NULL unless asked for */
+    uint64_t version;
+};
+
+/* Ask; `use`: what is allocated, too.  0, or -1 after printing a sentence.  To be cleared. */
+int res_query(struct cmd *c, struct res *res, bool use);
+void res_clear(struct res *res);
+/* Nodes by idset or hostlist; NULL after printing a sentence. */
+idset_t *res_parse_nodes(struct cmd *c, const struct res *res, const char *text);
+/* An idset as text in a cell. */
+void res_cell_idset(table_t *t, const idset_t *ids);
+
+#endif
