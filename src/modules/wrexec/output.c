@@ -37,7 +37,7 @@ struct output {
 
 static void lost(struct output *o, struct rootjob *rj, uint64_t bytes, const char *why)
 {
-    char text[256];
+    char text[300];
 
     if (!rj->lost) {
         snprintf(text, sizeof(text), "output is lost from here on: %s", why);
