@@ -63,6 +63,8 @@ static bool inherited(const char *var)
                                      "HYDI_",
                                      "MPI_LOCAL"};
 
+    if (strncmp(var, "FLUX_JOB_CC=", sizeof("FLUX_JOB_CC=") - 1) == 0)
+        return true; /* which of many this one is: that is for the program */
     for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
         if (strncmp(var, no[i], strlen(no[i])) == 0)
             return false;

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# flux proxy: into sessions that are jobs, directly and by relays, through several levels.
+# shellcheck disable=SC2016,SC2154 # the inner shell expands; set by run
+. "$(dirname "$0")/lib.sh"
+need_flux start batch proxy jobs cancel
+
+hold 2
+cat >inner.sh <<'END'
+#!/bin/sh
+flux kvs put where=inner
+exec sleep 100
+END
+cat >outer.sh <<'END'
+#!/bin/sh
+#FLUX: -N2
+flux kvs put where=outer
+flux batch -q -N1 inner.sh
+exec sleep 100
+END
+id=$("$FLUX" batch outer.sh)
+proxy() {
+    run_with_timeout 30 "$FLUX" proxy "$@"
+}
+is "$(proxy --wait=20 "$id" "$FLUX" getattr size)" 2 "into a session"
+is "$(proxy "$id" "$FLUX" getattr instance-level)" 1 "one level down"
+is "$(proxy --wait=20 "$id/1" "$FLUX" getattr instance-level)" 2 "two levels down"
+has() {
+    [ "$(proxy "$1" "$FLUX" kvs get where)" = "$2" ]
+}
+ok "each has its own store" wait_until 10 has "$id" outer
+ok "each has its own store" wait_until 10 has "$id/1" inner
+is "$(proxy --relay "$id" "$FLUX" kvs get where)" outer "by a relay"
+is "$(proxy --relay "$id/1" "$FLUX" kvs get where)" inner "by two"
+exits 6 "the exit code" proxy "$id" sh -c 'exit 6'
+exits 6 "the exit code beside a relay" proxy --relay "$id" sh -c 'exit 6'
+exits 127 "no such command" proxy "$id" /no/such/command
+exits 127 "no such command beside a relay" proxy --relay "$id" /no/such/command
+like "$(proxy --uri "$id")" '^local:///' "--uri"
+head -c 5000000 /dev/urandom >data
+ok "5 MB through a relay" proxy --relay "$id/1" sh -c "'$FLUX' kvs put --raw big=- <data &&
+    '$FLUX' kvs get --raw big | cmp - data"
+ok "many connections at a time" proxy --relay "$id" sh -c 'for i in 1 2 3 4 5 6 7 8; do
+    "$0" getattr size & done; wait' "$FLUX"
+is "$(wc -l <<<"$out")" 8 "all are answered"
+address=$("$FLUX" jobs -n -o '{uri}' "$id")
+like "$address" '^flux://.*\?rank=' "the address of a session"
+is "$(proxy "$address" "$FLUX" getattr instance-level)" 1 "may stand for its id"
+fails "a job that is not there" proxy 4711 true
+like "$err" 4711 "the sentence names it"
+exits 2 "no path of ids" proxy 1/x true
+plain=$("$FLUX" submit sleep 100)
+fails "a job that is no session" proxy "$plain" true
+like "$err" "no session" "the sentence says so"
+"$FLUX" cancel "$plain" "$id"
+gone() {
+    ! "$FLUX" jobs -n -s active -o '{id}' | grep -q .
+}
+ok "cancelled" wait_until 10 gone
+fails "a job that has ended" proxy "$id" true
+like "$err" ended "the sentence says so"
+release
+finish
