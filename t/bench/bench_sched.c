@@ -1,0 +1,433 @@
+/* bench_sched.c - scheduling alone: 4096 nodes of 16 cores, 50,000 jobs in the queue, EASY backfill.
+ *
+ *    bench_sched            the library, on a virtual clock: jobs start, end after a part of their
+ *                           time, and as many come in as have started
+ *    bench_sched session    the module in a session, with this program in the place of the job
+ *                           module: every job ends as soon as it has started
+ *
+ * What a pass costs is compared with one walk over as many records in an array, that looks at each
+ * whether it could fit: the least a scheduler does that looks at every job.  How long others wait
+ * meanwhile is compared with the same request to an idle scheduler.
+ */
+#include "config.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "libflux/future.h"
+#include "libsched/sched.h"
+#include "libsched/sched_wire.h"
+
+#define NODES 4096
+#define CORES 16
+#define QUEUED 50000
+#define STARTS 30000
+#define SLICE 20000 /* as the module's */
+#define SESSION_STARTS 20000
+
+static uint64_t rnd(uint64_t *seed)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed * UINT64_C(0x2545f4914f6cdd1d) >> 16;
+}
+
+/* Half whole nodes, 1 to 512, small ones more often; half slots of 1 to 4 cores anywhere. */
+static void make_req(uint64_t *seed, struct rreq *r)
+{
+    memset(r, 0, sizeof(*r));
+    if (rnd(seed) % 2) {
+        r->nnodes = (uint32_t)exp2((double)(rnd(seed) % 1000) / 111.);
+        r->exclusive = true;
+    } else {
+        r->nslots = 1 + (uint32_t)(rnd(seed) % 64);
+        r->cores = 1 + (uint32_t)(rnd(seed) % 4);
+    }
+    r->duration = 60. + (double)(rnd(seed) % 86400);
+}
+
+/* --- the library --- */
+
+struct ending {
+    double t;
+    uint64_t id;
+};
+
+struct lib {
+    sched_t *s;
+    uint64_t seed;
+    uint64_t next_id;
+    size_t started, started_now;
+    struct ending *heap; /* by t */
+    size_t nheap;
+};
+
+static void push(struct lib *l, double t, uint64_t id)
+{
+    size_t i = l->nheap++;
+
+    for (; i > 0 && l->heap[(i - 1) / 2].t > t; i = (i - 1) / 2)
+        l->heap[i] = l->heap[(i - 1) / 2];
+    l->heap[i] = (struct ending){t, id};
+}
+
+static struct ending pop(struct lib *l)
+{
+    struct ending top = l->heap[0];
+    struct ending last = l->heap[--l->nheap];
+    size_t i = 0;
+
+    for (size_t c; (c = 2 * i + 1) < l->nheap; i = c) {
+        if (c + 1 < l->nheap && l->heap[c + 1].t < l->heap[c].t)
+            c++;
+        if (l->heap[c].t >= last.t)
+            break;
+        l->heap[i] = l->heap[c];
+    }
+    l->heap[i] = last;
+    return top;
+}
+
+static void lib_add(struct lib *l, double now)
+{
+    struct rreq r;
+    struct sched_job job = {++l->next_id, 16, 0, now, &r};
+
+    make_req(&l->seed, &r);
+    if (sched_add(l->s, &job, now, NULL) < 0)
+        bench_die("a job could not be added");
+}
+
+static void lib_alloc(uint64_t id, rset_t *R, double now, double end, void *arg)
+{
+    struct lib *l = arg;
+
+    rset_destroy(R);
+    push(l, now + (end - now) * (0.3 + (double)(rnd(&l->seed) % 700) / 1000.), id);
+    l->started++;
+    l->started_now++;
+}
+
+static void lib_deny(uint64_t id, const char *note, void *arg)
+{
+    bench_die("job %ju was denied: %s", (uintmax_t)id, note);
+}
+
+static void lib_nodes(sched_t *s)
+{
+    resgraph_t *g = resgraph_create();
+    idset_t *ranks = idset_create_range(0, NODES - 1);
+    idset_t *cores = idset_create_range(0, CORES - 1);
+    struct resgraph_node desc = {.cores = cores};
+    char hosts[32];
+
+    snprintf(hosts, sizeof(hosts), "node[0-%d]", NODES - 1);
+    if (!g || resgraph_add(g, ranks, hosts, &desc, NULL) < 0 ||
+        sched_inventory(s, g, ranks, NULL, NULL) < 0)
+        bench_die("no inventory");
+    idset_destroy(ranks);
+    idset_destroy(cores);
+    resgraph_destroy(g);
+}
+
+/* The least that looking at every job costs. */
+struct record {
+    uint64_t id;
+    uint32_t nodes, cores;
+    double duration;
+    char rest[72]; /* what else is known of a job */
+};
+
+static double walk_us(const struct record *records, size_t n, uint32_t nodes, uint32_t cores)
+{
+    double t = bench_now_us();
+    size_t fit = 0;
+
+    for (size_t i = 0; i < n; i++)
+        fit += records[i].nodes <= nodes && records[i].cores <= cores && records[i].duration < 1e6;
+    t = bench_now_us() - t;
+    return fit > n ? -1. : t; /* so that it is needed */
+}
+
+static void library(void)
+{
+    struct lib l = {.seed = 4711};
+    struct sched_ops ops = {lib_alloc, lib_deny, &l};
+    struct sched_stats st;
+    struct record *records = calloc(QUEUED, sizeof(*records));
+    double *pass = calloc(STARTS * 8, sizeof(*pass));
+    double *slice = calloc(STARTS * 8, sizeof(*slice));
+    double *walk = calloc(1000, sizeof(*walk));
+    size_t npass = 0;
+    size_t nslice = 0;
+    double total = 0.;
+    double now = 1e9;
+    double t;
+    size_t before;
+
+    l.heap = calloc(NODES * CORES + 1, sizeof(*l.heap));
+    if (!records || !pass || !slice || !walk || !l.heap || !(l.s = sched_create()))
+        bench_die("out of memory");
+    lib_nodes(l.s);
+    t = bench_now_us();
+    for (size_t i = 0; i < QUEUED; i++)
+        lib_add(&l, now);
+    t = bench_now_us() - t;
+    bench_print(
+        &(struct bench_figure){.name = "a job into the queue", .value = t / QUEUED, .unit = "us"});
+    for (size_t i = 0; i < QUEUED; i++) {
+        struct rreq r;
+
+        make_req(&l.seed, &r);
+        records[i] = (struct record){i, r.nnodes, r.cores * r.nslots, r.duration, {0}};
+    }
+    while (sched_pass(l.s, now, SLICE, &ops))
+        ;
+    before = l.started;
+    while (l.started < before + STARTS && npass < STARTS * 8) {
+        struct ending e = pop(&l);
+        double spent = 0.;
+        bool more = true;
+
+        now = e.t;
+        l.started_now = 0;
+        t = bench_now_us();
+        sched_free(l.s, e.id, now);
+        spent = bench_now_us() - t;
+        while (more && nslice < STARTS * 8) {
+            t = bench_now_us();
+            more = sched_pass(l.s, now, SLICE, &ops);
+            slice[nslice] = bench_now_us() - t;
+            spent += slice[nslice++];
+        }
+        t = bench_now_us();
+        for (size_t i = 0; i < l.started_now; i++)
+            lib_add(&l, now);
+        spent += bench_now_us() - t;
+        pass[npass++] = spent;
+        total += spent;
+    }
+    for (size_t i = 0; i < 1000; i++)
+        walk[i] = walk_us(records, QUEUED, (uint32_t)i % 64, (uint32_t)i % 1024);
+    sched_get_stats(l.s, &st);
+    bench_title("EASY, %d nodes, %ju jobs in the queue of %ju kinds, %ju running", NODES,
+                (uintmax_t)st.queued, (uintmax_t)st.shapes, (uintmax_t)st.running);
+    bench_print(&(struct bench_figure){
+        .name = "an end, and a pass over the queue",
+        .value = bench_percentile(pass, npass, 50),
+        .unit = "us",
+        .ref_name = "a walk over the records",
+        .ref = bench_percentile(walk, 1000, 50),
+        .ratio_at_most = 10,
+    });
+    bench_print(&(struct bench_figure){
+        .name = "the same, 99%", .value = bench_percentile(pass, npass, 99), .unit = "us"});
+    bench_print(&(struct bench_figure){.name = "longest slice",
+                                       .value = bench_percentile(slice, nslice, 100),
+                                       .unit = "us",
+                                       .at_most = 20000});
+    bench_print(&(struct bench_figure){.name = "jobs decided on",
+                                       .value = 1e6 * (double)npass * QUEUED / total,
+                                       .unit = "/s",
+                                       .at_least = 10e6});
+    bench_print(&(struct bench_figure){.name = "jobs started",
+                                       .value = 1e6 * (double)(l.started - before) / total,
+                                       .unit = "/s",
+                                       .at_least = 1000});
+    sched_destroy(l.s);
+    free(l.heap);
+    free(records);
+    free(pass);
+    free(slice);
+    free(walk);
+}
+
+/* --- the module --- */
+
+struct peer {
+    flux_t *h;
+    uint64_t generation;
+    uint64_t seed;
+    uint64_t next_id;
+    size_t inflight;
+    size_t started;
+    json_t *ended; /* ids to be given back */
+    double first, last;
+    double sent; /* of the request under way */
+    double *rtt;
+    size_t nrtt, nrtt_max;
+    bool loaded;
+};
+
+static void peer_feed(struct peer *p);
+
+static void fed_cb(flux_future_t *f, void *arg)
+{
+    struct peer *p = arg;
+    errmsg_t err;
+
+    if (flux_rpc_get(f, &err) < 0)
+        bench_die("sched.feed: %s", err.text);
+    flux_future_destroy(f);
+    p->inflight--;
+    peer_feed(p);
+}
+
+static json_t *peer_adds(struct peer *p, size_t count)
+{
+    json_t *adds = json_array();
+
+    for (size_t i = 0; i < count; i++) {
+        struct rreq r;
+        struct sched_wire_add add = {++p->next_id, 16, 1e9, 0, NULL};
+
+        make_req(&p->seed, &r);
+        add.req = rreq_to_json(&r);
+        json_array_append_new(adds, flux_schema_encode_json(&sched_wire_add_schema, &add));
+        json_decref(add.req);
+    }
+    return adds;
+}
+
+static void peer_feed(struct peer *p)
+{
+    while (p->generation && p->inflight < SCHED_FEEDS_MAX) {
+        struct sched_feed feed = {.generation = p->generation};
+        size_t back = json_array_size(p->ended);
+        size_t adds = 0;
+        flux_future_t *f;
+
+        if (p->next_id < QUEUED)
+            adds = QUEUED - p->next_id < 500 ? QUEUED - p->next_id : 500;
+        else
+            adds = back < 500 ? back : 500;
+        if (adds == 0 && back == 0)
+            return;
+        feed.free = json_array();
+        for (size_t i = 0; i < 500 && json_array_size(p->ended) > 0; i++) {
+            json_array_append(feed.free, json_array_get(p->ended, json_array_size(p->ended) - 1));
+            json_array_remove(p->ended, json_array_size(p->ended) - 1);
+        }
+        feed.add = peer_adds(p, adds);
+        if (p->next_id >= QUEUED && !p->loaded) {
+            p->loaded = true;
+            feed.enabled = json_true();
+            p->first = bench_now_us();
+        }
+        f = flux_rpc_struct(p->h, "sched.feed", &sched_feed_schema, &feed, FLUX_NODEID_ANY, 0);
+        if (!f || flux_future_then(f, -1., fed_cb, p) < 0)
+            bench_die("out of memory");
+        p->inflight++;
+        json_decref(feed.free);
+        json_decref(feed.add);
+    }
+}
+
+static void attach_cb(flux_future_t *f, void *arg)
+{
+    struct peer *p = arg;
+    struct sched_answer a = {0};
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &sched_answer_schema, &a, &err) < 0)
+        bench_die("sched.attach: %s", err.text);
+    if (a.attached)
+        p->generation = a.attached;
+    for (size_t i = 0; i < json_array_size(a.alloc); i++) {
+        json_array_append(p->ended, json_object_get(json_array_get(a.alloc, i), "id"));
+        p->started++;
+    }
+    if (p->started >= SESSION_STARTS && p->last == 0.) {
+        p->last = bench_now_us();
+        flux_reactor_stop(flux_get_reactor(p->h), 0);
+    }
+    flux_future_next(f);
+    peer_feed(p);
+}
+
+static void ask(struct peer *p);
+
+static void status_cb(flux_future_t *f, void *arg)
+{
+    struct peer *p = arg;
+    errmsg_t err;
+
+    if (flux_rpc_get(f, &err) < 0)
+        bench_die("sched.stats: %s", err.text);
+    flux_future_destroy(f);
+    p->rtt[p->nrtt++] = bench_now_us() - p->sent;
+    if (p->nrtt < p->nrtt_max)
+        ask(p);
+    else if (!p->generation)
+        flux_reactor_stop(flux_get_reactor(p->h), 0);
+}
+
+static void ask(struct peer *p)
+{
+    flux_future_t *f = flux_rpc(p->h, "sched.stats", NULL, FLUX_NODEID_ANY, 0);
+
+    p->sent = bench_now_us();
+    if (!f || flux_future_then(f, -1., status_cb, p) < 0)
+        bench_die("out of memory");
+}
+
+/* Another connection asks, as a submit would, while the first one is the job module. */
+static void session(void)
+{
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct peer p = {.seed = 4711, .ended = json_array()};
+    struct peer q = {.nrtt_max = 2000};
+    double idle50, idle99;
+    flux_future_t *f;
+    errmsg_t err;
+
+    if (!r || !(p.h = flux_open(NULL, r, &err)) || !(q.h = flux_open(NULL, r, &err)) ||
+        !(q.rtt = calloc(1000000, sizeof(*q.rtt))))
+        bench_die("no connection: %s", err.text);
+    ask(&q);
+    flux_reactor_run(r);
+    idle50 = bench_percentile(q.rtt, q.nrtt, 50);
+    idle99 = bench_percentile(q.rtt, q.nrtt, 99);
+    f = flux_rpc(p.h, "sched.attach", "{}", FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
+    if (!f || flux_future_then(f, -1., attach_cb, &p) < 0)
+        bench_die("out of memory");
+    q.nrtt = 0;
+    q.nrtt_max = 1000000;
+    ask(&q);
+    flux_reactor_run(r);
+    bench_title("the module, %d nodes, %d jobs in the queue, each ends as soon as it has started",
+                NODES, QUEUED);
+    bench_print(&(struct bench_figure){.name = "jobs started and ended",
+                                       .value = 1e6 * (double)p.started / (p.last - p.first),
+                                       .unit = "/s",
+                                       .at_least = 1000});
+    bench_print(&(struct bench_figure){.name = "a request meanwhile, 50%",
+                                       .value = bench_percentile(q.rtt, q.nrtt, 50),
+                                       .unit = "us",
+                                       .ref_name = "to an idle scheduler, 50%",
+                                       .ref = idle50});
+    bench_print(&(struct bench_figure){.name = "a request meanwhile, 99%",
+                                       .value = bench_percentile(q.rtt, q.nrtt, 99),
+                                       .unit = "us",
+                                       .ref_name = "to an idle scheduler, 99%",
+                                       .ref = idle99,
+                                       .at_most = 50000});
+    flux_future_destroy(f);
+    flux_close(q.h);
+    flux_close(p.h);
+    flux_reactor_destroy(r);
+    json_decref(p.ended);
+    free(q.rtt);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "session") == 0)
+        session();
+    else
+        library();
+    return 0;
+}
