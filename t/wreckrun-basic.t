@@ -18,9 +18,15 @@ is "$(sort -n <<<"$out" | tr '\n' ' ')" "0: 0 0 1: 0 1 2: 1 0 3: 1 1 4: 2 0 5: 3
     "6 tasks on 4 nodes: the first nodes have one more"
 run "$FLUX" wreckrun -N3 sh -c 'echo $FLUX_JOB_SIZE'
 is "$out" "$(printf '3\n3\n3')" "without -n there is one task a node"
-run "$FLUX" wreckrun -n2 -l sh -c 'echo $FLUX_JOB_NNODES; "$0" getattr rank' "$FLUX"
+run "$FLUX" wreckrun -N2 -l sh -c 'echo $FLUX_JOB_NNODES; "$0" getattr rank' "$FLUX"
 is "$(sort <<<"$out" | tr '\n' ' ')" "0: 0 0: 2 1: 1 1: 2 " \
-    "without -N tasks are spread, and FLUX_URI is that of the task's own broker"
+    "FLUX_URI is that of the task's own broker"
+run "$FLUX" wreckrun -n2 -l sh -c 'echo $FLUX_JOB_SIZE $FLUX_TASK_RANK'
+is "$(sort <<<"$out" | tr '\n' ' ')" "0: 2 0 1: 2 1 " "without -N tasks are where there is room"
+run "$FLUX" wreckrun sh -c 'echo $FLUX_JOB_SIZE'
+is "$out" 1 "without -n and -N there is one"
+run "$FLUX" wreckrun --overcommit -N4 -n64 sh -c 'echo $FLUX_JOB_SIZE'
+is "$(wc -l <<<"$out")" 64 "--overcommit: 64 tasks on 4 nodes"
 
 for code in 0 1 3 125 255; do
     exits $code "exit code $code" "$FLUX" wreckrun -n1 sh -c "exit $code"
@@ -50,9 +56,13 @@ run env COLOUR=blue TASTE=sour "$FLUX" wreckrun -n1 --env=TASTE=sweet --env=SIZE
 is "$out" "blue sweet a b none" "the environment is this one; --env sets and removes"
 run env PMIX_NAMESPACE=x PMI_FD=77 "$FLUX" wreckrun -n1 sh -c 'echo $PMI_FD ${PMIX_NAMESPACE-none}'
 is "$out" "3 none" "what an outer launcher said about PMI is not passed on"
-run "$FLUX" wreckrun -n1 printf '%s,' 'a b' '' "$(printf '\303\050\377')" '*'
-is "$(printf %s "$out" | od -An -tx1 | tr -d ' \n')" "6120622c2cc328ff2c2a2c" \
-    "arguments of any bytes arrive as they are"
+run "$FLUX" wreckrun -n1 printf '%s,' 'a b' '' "$(printf '\303\244\001')" '*'
+is "$(printf %s "$out" | od -An -tx1 | tr -d ' \n')" "6120622c2cc3a4012c2a2c" \
+    "arguments arrive as they are"
+fails "an argument that is not UTF-8" "$FLUX" wreckrun -n1 echo "$(printf '\303\050\377')"
+like "$err" "UTF-8" "is refused with a sentence"
+run env BYTES="$(printf '\303\050\377')" "$FLUX" wreckrun -n1 sh -c 'printf %s "$BYTES" | od -An -tx1'
+is "$(tr -d ' ' <<<"$out")" c328ff "variables of any bytes arrive as they are"
 # shellcheck disable=SC2046
 run "$FLUX" wreckrun -n1 sh -c 'echo $#' $(seq 0 10000)
 is "$out" 10000 "10,000 arguments"
@@ -63,7 +73,7 @@ is "$out" 0000000000000000 "no signal is blocked or ignored"
 is "$("$FLUX" wreckrun -n1 sh -c 'ulimit -n')" "$(ulimit -n)" "the limit of open files is the user's"
 
 fails "more nodes than there are" "$FLUX" wreckrun -N5 true
-like "$err" "5 nodes are wanted, but only 4 are up" "... and how many there are"
+like "$err" "needs 5 nodes; there are 4" "... and how many there are"
 exits 2 "fewer tasks than nodes" "$FLUX" wreckrun -N4 -n2 true
 exits 2 "no command" "$FLUX" wreckrun -N4
 exits 2 "no number" "$FLUX" wreckrun -n x true
@@ -89,7 +99,26 @@ echo from a file >in.txt
 run "$FLUX" wreckrun -N2 -i in.txt -l cat
 is "$out" "0: from a file" "standard input of task 0 from a file"
 
-# Lists.
+# Jobs that wait.
+"$FLUX" wreckrun -N4 -x sleep 100 2>/dev/null &
+busy=$!
+wait_until 10 sh -c "'$FLUX' jobs -n -s running | grep -q sleep"
+"$FLUX" wreckrun -n1 touch started 2>err.txt &
+pid=$!
+wait_until 10 sh -c "'$FLUX' jobs -n -s pending | grep -q touch"
+kill -INT $pid
+wait $pid
+is $? 130 "SIGINT cancels a job that waits"
+ok "... which was not started" test ! -e started
+"$FLUX" wreckrun -n1 sh -c 'echo here; exit 3' >out.txt &
+pid=$!
+wait_until 10 sh -c "'$FLUX' jobs -n -s pending | grep -q sh"
+kill -TERM $busy
+wait $busy
+is $? 143 "a job that ends makes room"
+wait $pid
+is "$?/$(cat out.txt)" 3/here "... for one that waits"
+
 run "$FLUX" wreckrun -d -n1 sleep 30
 like "$out" '^[0-9]+$' "a detached job: its id"
 is "$status" 0 "... and exit code 0"

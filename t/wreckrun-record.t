@@ -1,15 +1,19 @@
 #!/bin/bash
-# What the key-value store keeps of a job; detached jobs; sessions within a session; reloads.
+# What is on record of a job of flux wreckrun; detached jobs; sessions within a session; reloads.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
 . "$(dirname "$0")/lib.sh"
-need_flux start wreckrun kvs module
+need_flux start wreckrun kvs module jobs wreck
 hold 4
 
 get() {
     "$FLUX" kvs get "$1" 2>/dev/null
 }
-get_is() {
-    test "$(get "$1")" = "$2"
+# fields ID COLUMN...: of flux jobs
+fields() {
+    "$FLUX" jobs -n -o "$2" "$1" | tr -s ' '
+}
+state_is() {
+    test "$(fields "$1" state)" = "$2"
 }
 reload_runs() {
     grep -lazxsqF MARK=reload /proc/[0-9]*/environ
@@ -18,48 +22,47 @@ reload_gone() {
     ! reload_runs
 }
 last_id() {
-    "$FLUX" kvs dir job | sed -n 's/^job\.\([0-9][0-9]*\).*/\1/p' | sort -n | tail -n 1
+    "$FLUX" jobs -a -n -o '{id}' | sort -n | tail -n 1
 }
 
 # The record is complete when the command has ended.
 bad=0
 for i in 1 2 3 4 5 6 7 8 9 10; do
     "$FLUX" wreckrun -N2 -n3 sh -c "exit $i" 2>/dev/null
-    [ "$(get "job.$i.state") $(get "job.$i.exitcode") $(get "job.$i.status")" = \
-        "failed $i [[$((i * 256)),\"0-2\"]]" ] || bad=$((bad + 1))
+    [ "$(fields $i state,code)" = "failed $i" ] || bad=$((bad + 1))
+    "$FLUX" wreck eventlog $i | grep -q " finish status=$((i * 256))\$" || bad=$((bad + 1))
 done
 is $bad 0 "ten jobs: ids from 1, and each on record when its command ends"
-is "$(get job.3.nnodes) $(get job.3.ntasks) $(get job.3.ranks)" "2 3 0-1" "its size and its place"
+is "$(fields 3 nnodes,ntasks,ranks)" "2 3 0-1" "its size and its place"
 like "$(get job.3.jobspec)" '"command": ?\["sh", ?"-c", ?"exit 3"\]' "its command"
-ok "its times" test "$(get job.3.starttime | cut -d. -f1)" -le "$(get job.3.endtime | cut -d. -f1)"
+like "$(get job.3.R)" '"R_lite"' "its resources"
+ok "its times" "$FLUX" wreck timing 3
 ok "a good one" "$FLUX" wreckrun -N4 true
-is "$(get job.11.state) $(get job.11.exitcode)" "complete 0" "... is complete"
+is "$(fields 11 state,code)" "completed 0" "... is complete"
 exits 127 "one that cannot start" "$FLUX" wreckrun -N4 no-such-program
-is "$(get job.12.state)" failed "... has failed"
-like "$(get job.12.reason)" "no-such-program" "... for a reason"
+is "$(fields 12 state,code)" "failed 127" "... has failed"
+like "$("$FLUX" wreck status 12)" "no-such-program" "... for a reason"
 "$FLUX" wreckrun -N4 sleep 100 2>/dev/null &
 pid=$!
-ok "a job that runs is on record as running" wait_until 5 get_is job.13.state running
+ok "a job that runs is on record as running" wait_until 5 state_is 13 running
 kill -TERM $pid
 wait $pid
-is "$(get job.13.status)" '[[15,"0-3"]]' "... and with its signal when it was ended"
+like "$("$FLUX" wreck eventlog 13)" "finish status=15" "... and with its signal when it was ended"
 
 # Detached.
 id=$("$FLUX" wreckrun -d -N2 sh -c 'echo out $FLUX_TASK_RANK; echo err >&2; exit 2')
 is "$id" 14 "a detached job"
-ok "... is on record at once" test -n "$(get "job.$id.ntasks")"
-ok "... ends by itself" wait_until 10 get_is "job.$id.state" failed
-is "$(get "job.$id.exitcode")" 2 "... with its exit code"
-for n in 0 1 2 3; do
-    "$FLUX" kvs get "job.$id.output.$n" 2>/dev/null
-done >output
-is "$(grep -cE '^(out [01]|err)$' output)" 4 "... and its output"
-id=$("$FLUX" wreckrun -d -n1 head -c 20000000 /dev/zero)
-ok "more output than is kept" wait_until 30 get_is "job.$id.state" complete
-lost=$(get "job.$id.outputlost")
-ok "... is counted" test "$lost" -gt 3000000 -a "$lost" -lt 3500000
+ok "... is on record at once" test -n "$(get "job.$id.jobspec")"
+ok "... ends by itself" wait_until 10 state_is "$id" failed
+is "$(fields "$id" code)" 2 "... with its exit code"
+run "$FLUX" wreck attach "$id"
+is "$(sort <<<"$out" | tr '\n' ' ')/$(tr '\n' ' ' <<<"$err")" "out 0 out 1 /err err " "... and its output"
+id=$("$FLUX" wreckrun -d -n1 --output-limit=4M head -c 20000000 /dev/zero)
+ok "more output than is kept" wait_until 30 state_is "$id" completed
+kept=$("$FLUX" wreck attach -q "$id" | wc -c)
+ok "... is cut" test "$kept" -gt 4000000 -a "$kept" -lt 4500000
 id=$("$FLUX" wreckrun -d -N2 -O 'file-{{id}}-{{node}}' sh -c 'echo in $FLUX_NODE_ID')
-ok "a detached job with files" wait_until 10 get_is "job.$id.state" complete
+ok "a detached job with files" wait_until 10 state_is "$id" completed
 is "$(cat "file-$id-0" "file-$id-1" | tr '\n' ' ')" "in 0 in 1 " "... writes to them"
 
 # What tasks tell each other is the job's own affair, and does not stay.
@@ -73,8 +76,8 @@ changes() { # root changes that a job makes
 }
 if [ -x "$exchange" ] && [ -x "$BUILDDIR/t/kvs/kvs_probe" ]; then
     ok "a PMI exchange over 4 nodes" "$FLUX" wreckrun -N4 -n8 "$exchange"
-    is "$(get "job.$(last_id).exitcode")" 0 "... is on record"
-    # Long enough for its start and its end to be two.
+    is "$(fields "$(last_id)" code)" 0 "... is on record"
+    # Long enough for each of its steps to be one.
     plain=$(changes sleep 0.5)
     like "$plain" "^[1-9]" "a job makes roots"
     ok "... and one that exchanges no more: it has a namespace" \
@@ -85,7 +88,7 @@ else
 fi
 
 # A session in this session.
-run run_with_timeout 30 "$FLUX" wreckrun -N4 "$FLUX" start "$FLUX" wreckrun -N4 -n8 sh -c \
+run run_with_timeout 30 "$FLUX" wreckrun -N4 -c2 "$FLUX" start "$FLUX" wreckrun -N4 -n8 sh -c \
     'echo $FLUX_JOB_ID-$FLUX_TASK_RANK'
 is "$status/$(sort <<<"$out" | tr '\n' ' ')" "0/1-0 1-1 1-2 1-3 1-4 1-5 1-6 1-7 " \
     "a session in the session runs a job of its own"

@@ -121,7 +121,7 @@ int cmd_exec(struct cmd *c, int argc, char **argv)
         p.argv = argv + c->optind;
         p.env = environ;
         p.fixed[WIRE_S_CWD] = cwd;
-        code = runclient(c, &p);
+        code = runclient_exec(c, &p);
     }
     free(set);
     free(cwd);

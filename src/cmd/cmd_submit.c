@@ -342,7 +342,7 @@ static int submit(struct submit *s)
 
         return code ? code : rc < 0 || s->refused ? CMD_FAIL : CMD_OK;
     }
-    return rc < 0 || s->refused ? CMD_FAIL : CMD_OK;
+    return rc < 0 ? jobopts_exit(s->jo) : s->refused ? CMD_FAIL : CMD_OK;
 }
 
 static int take_own(struct submit *s, int key, const char *val)

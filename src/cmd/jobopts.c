@@ -727,6 +727,11 @@ uint32_t jobopts_urgency(const jobopts_t *jo)
     return jo->urgency;
 }
 
+int jobopts_exit(const jobopts_t *jo)
+{
+    return jo->wrong_use ? CMD_USAGE : CMD_FAIL;
+}
+
 bool jobopts_dry_run(const jobopts_t *jo)
 {
     return jo->dry_run;

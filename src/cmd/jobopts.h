@@ -150,6 +150,8 @@ void jobopts_one_task_per_node(jobopts_t *jo);
 /* Text of the jobspec, to be freed; checked as the service will check it.  NULL after a sentence.
  * `cc`: {{cc}} stands for a number to come (see jobopts_replace_cc), and FLUX_JOB_CC is set. */
 char *jobopts_jobspec(jobopts_t *jo, bool cc);
+/* The exit code for that: CMD_USAGE when options do not go together. */
+int jobopts_exit(const jobopts_t *jo);
 /* A copy of the text with {{cc}} replaced by the number, to be freed.  NULL with ENOMEM. */
 char *jobopts_replace_cc(const char *jobspec, uint32_t cc);
 

@@ -95,12 +95,14 @@ char *jobopts_jobspec(jobopts_t *jo, bool cc)
     errmsg_t err;
 
     jobspec_parts_init(&p);
+    jo->wrong_use = true;
     if (!jo->argv || strvec_count(jo->argv) == 0) {
         cmd_usage_error(jo->c, "a COMMAND is needed");
         return NULL;
     }
     if (shape(jo, &p) < 0)
         return NULL;
+    jo->wrong_use = false;
     if (!jo->chdir && !(jo->chdir = jobopts_absolute(jo->c, NULL)))
         return NULL;
     p.argv = (const char *const *)strvec_argv(jo->argv);

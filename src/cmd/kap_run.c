@@ -325,7 +325,7 @@ static int run_workers(struct coord *co)
         p.env = environ;
         p.fixed[WIRE_S_CWD] = cwd;
         step(co, KAP_READY);
-        code = runclient(co->c, &p);
+        code = runclient_exec(co->c, &p);
     } else {
         cmd_error(co->c, "the workers cannot be started: %s", strerror(errno));
     }

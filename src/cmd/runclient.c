@@ -58,7 +58,6 @@ struct runclient {
     int code;
     char *text; /* the stream's own sentence */
     outsink_t *sink[2];
-    int opened[2]; /* files of ours, else -1 */
     taskout_t *out;
     bool label_rank;
     idset_t *ranks;
@@ -141,21 +140,15 @@ static void output(struct runclient *rc, const void *data, size_t len)
     pay_back(rc);
 }
 
-static int open_output(struct runclient *rc, bool label, const char *const paths[2])
+static int open_output(struct runclient *rc, bool label)
 {
     const struct outsink_cb cb = {sink_failed, sink_drained, rc};
     const struct taskout_params p = {.label = label};
 
     for (int i = 0; i < 2; i++) {
-        int fd = i == 0 ? STDOUT_FILENO : STDERR_FILENO;
-
-        rc->opened[i] = -1;
-        if (paths && paths[i]) {
-            fd = rc->opened[i] = open(paths[i], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-            if (fd < 0)
-                return cmd_error(rc->c, "cannot open '%s': %s", paths[i], strerror(errno)), -1;
-        }
-        if (!(rc->sink[i] = outsink_create(flux_get_reactor(rc->h), fd, &cb)))
+        rc->sink[i] =
+            outsink_create(flux_get_reactor(rc->h), i == 0 ? STDOUT_FILENO : STDERR_FILENO, &cb);
+        if (!rc->sink[i])
             return cmd_error(rc->c, "out of memory"), -1;
     }
     if (!(rc->out = taskout_create(&p, rc->sink[0], rc->sink[1])))
@@ -321,6 +314,8 @@ static void conclude(struct runclient *rc, const struct job_ended *e)
     const char *text = e && e->text ? e->text : rc->text;
     int code = e ? e->code : rc->res ? rc->res->code : CMD_FAIL;
 
+    if (rc->finished)
+        return;
     cmd_progress_end(rc->c);
     if (e && e->error)
         code = cmd_error(rc->c, "%s", e->text ? e->text : "the job is gone");
@@ -454,23 +449,11 @@ static flux_future_t *send_request(struct runclient *rc, const struct runclient_
         payload = jobreq_encode(&req, &len);
     }
     if (payload)
-        f = flux_rpc_raw(rc->h, "wrexec.run", payload, len, 0,
-                         run->detach ? 0 : FLUX_MSGF_STREAMING);
+        f = flux_rpc_raw(rc->h, "wrexec.run", payload, len, 0, FLUX_MSGF_STREAMING);
     free(payload);
     free(strings);
     free(json);
     return f;
-}
-
-static int run_detached(struct runclient *rc, flux_future_t *f, bool print)
-{
-    struct wrexec_notice n = {0};
-
-    if (cmd_wait_struct(rc->c, f, -1., "the job to be started", &wrexec_notice_schema, &n) < 0)
-        return CMD_FAIL;
-    if (print)
-        printf("%" PRIu64 "\n", n.id);
-    return CMD_OK;
 }
 
 static int run_attached(struct runclient *rc, flux_future_t *f)
@@ -499,11 +482,8 @@ static void clear(struct runclient *rc)
     flux_watcher_destroy(rc->in);
     flux_watcher_destroy(rc->tell);
     taskout_destroy(rc->out);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         outsink_destroy(rc->sink[i]);
-        if (rc->opened[i] >= 0)
-            close(rc->opened[i]);
-    }
     idset_destroy(rc->ranks);
     json_decref(rc->res_owner);
     free(rc->res);
@@ -541,7 +521,7 @@ int runclient_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads)
     rc.wait = flux_job_wait(h, id_text(&rc, text));
     if (!f || !rc.wait) {
         cmd_error(c, "out of memory");
-    } else if (open_output(&rc, label, NULL) == 0) {
+    } else if (open_output(&rc, label) == 0) {
         tell_when_waiting(&rc);
         code = run_attached(&rc, f);
     }
@@ -561,54 +541,26 @@ void runclient_standard_fds(void)
         close(fd);
 }
 
-int runclient(struct cmd *c, const struct runclient_params *p)
+int runclient_exec(struct cmd *c, const struct runclient_params *p)
 {
-    const char *const paths[2] = {p->out_path, p->err_path};
     struct runclient rc = {.c = c, .label_rank = p->label_rank};
     struct wrexec_run run = p->run;
     flux_future_t *f = NULL;
     int code = CMD_FAIL;
 
-    if (!(rc.h = run.detach ? cmd_handle(c) : cmd_handle_signals(c)))
+    if (!(rc.h = cmd_handle_signals(c)))
         return CMD_FAIL;
     run.window = WREXEC_CLIENT_WINDOW;
-    if (!run.input)
-        run.input = "first";
-    if (!p->fixed[WIRE_S_IN]) {
-        rc.reads = !run.detach && strcmp(run.input, "none") != 0 && runclient_stdin_useful();
-        if (!rc.reads)
-            run.input = "none";
-    }
-    if (open_output(&rc, p->label, paths) == 0) {
+    rc.reads = strcmp(run.input, "none") != 0 && runclient_stdin_useful();
+    if (!rc.reads)
+        run.input = "none";
+    if (open_output(&rc, p->label) == 0) {
         if (!(f = send_request(&rc, p, &run)))
             cmd_error(c, "out of memory");
         else
-            code = run.detach ? run_detached(&rc, f, p->print_id) : run_attached(&rc, f);
+            code = run_attached(&rc, f);
     }
     flux_future_destroy(f);
     clear(&rc);
     return code;
-}
-
-int runclient_env(struct cmd *c, strvec_t *v, const char *spec)
-{
-    const char *eq = strchr(spec, '='), *val;
-    char *name;
-    int rc = 0;
-
-    if (spec[0] == '-' && spec[1] && !eq) {
-        strvec_unsetenv(v, spec + 1);
-        return 0;
-    }
-    if (!eq) {
-        val = getenv(spec);
-        rc = val ? strvec_setenv(v, spec, val) : 0;
-    } else {
-        name = strndup(spec, (size_t)(eq - spec));
-        rc = name ? strvec_setenv(v, name, eq + 1) : -1;
-        free(name);
-    }
-    if (rc < 0)
-        return cmd_usage_error(c, "--env: '%s' is not NAME=VALUE, NAME or -NAME", spec), -1;
-    return 0;
 }

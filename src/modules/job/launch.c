@@ -76,6 +76,12 @@ static uint64_t tasks_on(struct plan *p, const struct jm_spec *spec, const struc
         n = p->slots_left;
     p->slot += n;
     p->slots_left -= n;
+    if (spec->req.nnodes > 0 && jobspec_per_slot(spec->js) == 0) {
+        /* A total is for all nodes: none of them is left without a task. */
+        uint64_t nodes = spec->req.nnodes, total = spec->ntasks;
+
+        return total / nodes + (n > 0 && first / n < total % nodes);
+    }
     return tasks_before(spec, p->nslots, p->slot) - tasks_before(spec, p->nslots, first);
 }
 
