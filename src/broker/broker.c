@@ -48,6 +48,8 @@
 /* Seconds, at level 0: between asking the initial program to end and making it; for the jobs. */
 #define KILL_AFTER 5.
 #define JOBS_AFTER 5.
+/* Seconds: a session that is a job and has lost its root must not hold the job's resources. */
+#define NESTED_ORPHAN 1.
 
 /* Modules every broker loads by itself. */
 static const struct {
@@ -321,6 +323,8 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
             return errmsg_fail(err, EINVAL, "attribute quorum=%s is no number from 1 to %u", text,
                                cc->size);
     }
+    if (b->nested.level > 0)
+        cc->orphan_timeout = NESTED_ORPHAN;
     if (duration_attr(b, "join.timeout", &cc->join_timeout, err) < 0 ||
         duration_attr(b, "orphan.timeout", &cc->orphan_timeout, err) < 0 ||
         duration_attr(b, "shutdown.grace", &cc->shutdown_grace, err) < 0)

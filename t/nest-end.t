@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# The end of a job that is a session: by itself, cancelled, out of time, killed.  Nothing is left.
+# shellcheck disable=SC2016,SC2154 # the scripts expand; set by run
+. "$(dirname "$0")/lib.sh"
+need_flux start batch submit cancel jobs pstree
+# shellcheck source=t/nest/lib.sh
+. "$(dirname "$0")/nest/lib.sh"
+
+nodes 4 4
+hold 4 --set=resrc.config="$PWD/res.lua"
+sockets() {
+    find "$TMPDIR" -type s | wc -l
+}
+before=$(sockets)
+
+# A tree of sessions three levels deep, which writes a line when each level was asked to end.
+cat >tree.sh <<END
+#!/bin/sh
+# LEVELS
+trap 'echo level \$1 >>asked; exit 0' TERM HUP
+if [ \$1 -gt 1 ]; then
+    "$FLUX" batch -q -N2 -O tree.out tree.sh \$((\$1 - 1))
+else
+    "$FLUX" submit -q sh -c 'trap "echo job >>asked; exit 0" TERM; echo up >>up; sleep 100 & wait'
+    "$FLUX" submit -q sh -c 'trap "" TERM HUP; echo up >>up; while :; do sleep 100; done'
+fi
+sleep 100 &
+wait
+END
+tree() {
+    rm -f up asked
+    id=$("$FLUX" batch -N2 -n4 -O tree.out "$@" tree.sh 3)
+    wait_until 20 is_up || note "$(cat tree.out; "$FLUX" pstree)"
+}
+is_up() {
+    [ "$(wc -l <up)" = 2 ]
+}
+gone() {
+    quiet && only_this_session && [ "$(sockets)" = "$before" ]
+}
+
+tree
+"$FLUX" cancel "$id"
+ok "a cancelled tree of sessions is gone" wait_until 15 gone
+is "$(sort asked | tr '\n' ' ')" "job level 1 level 2 level 3 " "all were asked before"
+like "$("$FLUX" jobs -n -a -o '{result}' "$id")" "[Cc]anceled" "the job was cancelled"
+
+tree -t 3s
+ok "so is one whose time is up" wait_until 15 gone
+is "$("$FLUX" wreck wait "$id"; echo $?)" 124 "which is its exit code"
+
+# Who ends first takes the rest along.
+cat >short.sh <<END
+#!/bin/sh
+"$FLUX" submit -q sleep 100
+"$FLUX" batch -q -N1 -O /dev/null tree.sh 1
+sleep 0.5
+exit 4
+END
+exits 4 "a script that ends before its jobs" "$FLUX" batch --wait -q -N2 -O short.out short.sh
+ok "takes them along" wait_until 10 gone
+
+# Killed brokers.
+victim() { # RANK: the id of that broker of the session at level 1
+    local pid
+    for pid in $(test_processes); do
+        if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null |
+            grep -cxE "FLUX_JOB_LEVEL=1|FLUX_TASK_RANK=$1" | grep -qx 2 &&
+            [ "$(cat "/proc/$pid/comm")" = flux-broker ]; then
+            echo "$pid"
+        fi
+    done
+}
+for rank in 0 1; do
+    tree
+    kill -KILL "$(victim "$rank")"
+    [ "$rank" = 0 ] || "$FLUX" cancel "$id"
+    ok "killed: rank $rank of a session, and nothing is left" wait_until 20 gone
+done
+tree
+for pid in $(test_processes); do
+    [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = flux-launcher ] && kill -KILL "$pid" 2>/dev/null
+done
+ok "killed: all launchers at once, and nothing is left" wait_until 20 gone
+tree
+release
+ok "the session around it ends" wait_until 20 only_this_session
+finish
