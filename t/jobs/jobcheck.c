@@ -11,7 +11,8 @@
  *    --count=N      there are exactly so many jobs
  *    --active       jobs that have not ended are no violation
  *
- * Each violation is a sentence on standard error.  Exit code: 0 none, 1 violations, 2 cannot read.
+ * Each violation is a sentence on standard error (the first 50).  Exit code: 0 none, 1 some, 2 the
+ * record cannot be read.
  */
 #include "config.h"
 #include <dirent.h>
@@ -29,6 +30,7 @@
 
 #define WINDOW 64 /* jobs that are being read at a time */
 #define PAGE 5000
+#define TOLD_MAX 50
 
 static int fail(const char *what, const char *why)
 {
@@ -38,7 +40,10 @@ static int fail(const char *what, const char *why)
 
 static void tell(const char *sentence, void *arg)
 {
-    fprintf(stderr, "%s\n", sentence);
+    int *told = arg;
+
+    if (++*told <= TOLD_MAX)
+        fprintf(stderr, "%s\n", sentence);
 }
 
 /* --- from files --- */
@@ -298,7 +303,7 @@ int main(int argc, char **argv)
                                             {NULL, 0, NULL, 0}};
     audit_t *a = audit_create();
     int64_t count = -1;
-    int c, flags = 0, n, rc = a ? 0 : -1;
+    int c, flags = 0, n, told = 0, rc = a ? 0 : -1;
 
     while (rc == 0 && (c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (c == 'e')
@@ -312,7 +317,7 @@ int main(int argc, char **argv)
     }
     if (rc == 0)
         rc = optind < argc ? from_files(a, argv[optind]) : from_session(a);
-    if (rc < 0 || (n = audit_run(a, flags, tell, NULL)) < 0) {
+    if (rc < 0 || (n = audit_run(a, flags, tell, &told)) < 0) {
         audit_destroy(a);
         return 2;
     }
