@@ -254,6 +254,14 @@ static void frame_fail(struct job *j, const struct wire_frame *f)
     job_fail(j, wire_i32(f->payload), text);
 }
 
+static void note(struct job *j, const void *text, size_t len)
+{
+    if (j->rj)
+        root_job_note(j, text, len);
+    else
+        send_up(j, WIRE_NOTE, NULL, 0, text, len);
+}
+
 static void taken(struct job *j, uint32_t node, uint32_t bytes)
 {
     uint8_t fixed[8];
@@ -286,6 +294,9 @@ void job_frame(struct job *j, const struct wire_frame *f)
         break;
     case WIRE_PMI_NAME:
         job_name(j, f->payload, f->len);
+        break;
+    case WIRE_NOTE:
+        note(j, f->payload, f->len);
         break;
     case WIRE_DONE:
         local_end(j, (const int32_t *)(const void *)f->payload, f->len / 4);
@@ -354,6 +365,9 @@ void job_child_frame(struct job *j, struct edge *e, const struct wire_frame *f)
         break;
     case WIRE_FAIL:
         part_fail(&j->parts[i], f);
+        break;
+    case WIRE_NOTE:
+        note(j, f->payload, f->len);
         break;
     case WIRE_RESULT:
         part_result(&j->parts[i], f->payload, f->len);

@@ -19,7 +19,7 @@
  * launcher_job.c has the life of jobs, launcher_task.c starts tasks, launcher_env.c makes their
  * environment, launcher_bind.c binds them to cores; launcher_io.c moves the streams, launcher_file.c
  * writes labelled ones; launcher_pmi.c serves PMI, launcher_pmix.c has PMIx served;
- * launcher_dir.c keeps the directories; launcher_orphan.c finds what is left behind.
+ * launcher_hook.c runs prolog and epilog; launcher_dir.c keeps the directories; launcher_orphan.c finds what is left behind.
  */
 #include "config.h"
 #include "launcher.h"
@@ -146,6 +146,21 @@ void send_fail(struct job *j, int code, int32_t first, uint32_t count, const cha
     if ((size_t)n >= sizeof(text))
         n = sizeof(text) - 1;
     send_frame(j->l, WIRE_FAIL, j->id, fixed, sizeof(fixed), text, (size_t)n);
+}
+
+void send_note(struct job *j, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (n >= (int)sizeof(text))
+        n = sizeof(text) - 1;
+    if (n > 0)
+        send_frame(j->l, WIRE_NOTE, j->id, NULL, 0, text, (size_t)n);
 }
 
 static const char *or_null(const char *s)
@@ -312,7 +327,9 @@ static int launcher_init(struct launcher *l, int fd)
     l->jobs = hmap_create_u64(job_destroy);
     l->pids = hmap_create_u64(NULL);
     l->servers = hmap_create_u64(NULL);
-    if (l->epfd < 0 || l->nullfd < 0 || !l->in || !l->out || !l->jobs || !l->pids || !l->servers)
+    l->hooks = hmap_create_u64(NULL);
+    if (l->epfd < 0 || l->nullfd < 0 || !l->in || !l->out || !l->jobs || !l->pids || !l->servers ||
+        !l->hooks)
         return -1;
     if (source_start(l, &l->control, fd, EPOLLIN, control_ready) < 0 ||
         source_start(l, &l->signals, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), EPOLLIN,
@@ -387,6 +404,7 @@ int main(int argc, char **argv)
     hmap_destroy(l.jobs);
     hmap_destroy(l.pids);
     hmap_destroy(l.servers);
+    hmap_destroy(l.hooks);
     buf_destroy(l.in);
     buf_destroy(l.out);
     backing_fini(&l);

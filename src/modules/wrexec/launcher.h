@@ -50,12 +50,14 @@ struct task {
 };
 
 /* state     of a job                                                      left when
+ * NEW       it has just come                                               its tasks start, or wait
+ * PROLOG    its prolog runs (launcher_hook.c)                               that has ended
  * STARTING  its PMIx server starts (launcher_pmix.c)                      that is ready, or the job is killed
  * RUNNING   tasks run                                                     the last task was reaped
  * ENDING    what is left of it is being killed, pipes are being drained   neither remains
  * OVER      DONE was sent; freed at the end of the round
  */
-enum job_state { JOB_STARTING, JOB_RUNNING, JOB_ENDING, JOB_OVER };
+enum job_state { JOB_NEW, JOB_PROLOG, JOB_STARTING, JOB_RUNNING, JOB_ENDING, JOB_OVER };
 
 struct job {
     struct launcher *l;
@@ -78,10 +80,12 @@ struct job {
     cpu_set_t cpus;
     uint32_t ntasks; /* on this node */
     uint32_t running;
-    int64_t credit; /* bytes of output that may be sent */
-    bool paused;    /* some stream waits for credit */
-    bool failed;    /* FAIL was sent */
-    unsigned tries; /* to tell who a process without environment belongs to */
+    int64_t credit;    /* bytes of output that may be sent */
+    bool paused;       /* some stream waits for credit */
+    bool doomed;       /* killed before its tasks were started */
+    bool failed;       /* FAIL was sent */
+    unsigned tries;    /* to tell who a process without environment belongs to */
+    struct hook *hook; /* prolog, later epilog; may be NULL */
     struct pmi_server *pmi;
     struct pmix *pmix;       /* with WIRE_F_MPI_PMIX: NULL until it was begun */
     uint32_t barriers;       /* handed over */
@@ -101,6 +105,7 @@ struct launcher {
     hmap_t *jobs;    /* id -> struct job */
     hmap_t *pids;    /* pid -> struct task */
     hmap_t *servers; /* pid -> struct pmix */
+    hmap_t *hooks;   /* pid -> struct hook */
     struct list_node ending;
     bool stop;
     bool again;          /* look again in a moment */
@@ -133,6 +138,8 @@ void source_close(struct launcher *l, struct source *s);
 /* Queue a frame: `fixed` then `data`. */
 void send_frame(struct launcher *l, enum wire_type type, uint64_t job, const void *fixed,
                 size_t fixedlen, const void *data, size_t len);
+/* Something worth telling that ends no job. */
+void send_note(struct job *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Give a job up: its exit code, the tasks it is about (-1: none) and why.  The first time only. */
 void send_fail(struct job *j, int code, int32_t first, uint32_t count, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
@@ -150,6 +157,20 @@ void jobs_reap(struct launcher *l);
 void jobs_step(struct launcher *l);
 /* Kill everything there is, and wait until it is gone. */
 void jobs_kill_all(struct launcher *l);
+
+/* The prolog has ended: why it failed, or NULL. */
+void job_prolog_done(struct job *j, const char *why);
+
+/* launcher_hook.c */
+/* Run the prolog: 1 when job_prolog_done() will be called, 0 when there is none, -1 with a sentence. */
+int hook_prolog(struct job *j, errmsg_t *err);
+/* Run the epilog, once: true while it runs. */
+bool hook_epilog(struct job *j);
+void hook_kill(struct job *j);
+/* Is a child a hook, and (it was reaped) was it? */
+bool hook_is(const struct launcher *l, pid_t pid);
+bool hook_reaped(struct launcher *l, pid_t pid, int status);
+void hook_destroy(struct job *j);
 
 /* launcher_task.c */
 #define PMI_TASK_FD 3
@@ -178,6 +199,7 @@ struct env {
 };
 int env_build(struct env *e, struct job *j); /* -1 with ENOMEM */
 void env_task(struct env *e, struct job *j, const struct task *t);
+void env_compact(struct env *e); /* for what is no task: without the places of tasks */
 void env_free(struct env *e);
 const char *env_get(char *const *env, const char *name);
 /* Set (NAME=value) or remove (NAME) a variable for all tasks to come.  -1 with ENOMEM. */

@@ -103,6 +103,17 @@ void env_free(struct env *e)
     memset(e, 0, sizeof(*e));
 }
 
+void env_compact(struct env *e)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < e->n; i++)
+        if (e->vars[i] && e->vars[i][0])
+            e->vars[n++] = e->vars[i];
+    e->vars[n] = NULL;
+    e->n = n;
+}
+
 /* --- what is the job's own --- */
 
 /* Does a name end here? */

@@ -29,6 +29,8 @@
 
 static void job_ending(struct job *j)
 {
+    if (j->state == JOB_ENDING)
+        return;
     j->state = JOB_ENDING;
     list_append(&j->l->ending, &j->ending);
 }
@@ -105,7 +107,39 @@ void job_start(struct job *j)
         job_ending(j);
 }
 
-/* What is to be done before any task; then the tasks, now or later. */
+static void job_refuse(struct job *j, const char *why)
+{
+    not_started(j, 0, 126, why);
+    job_ending(j);
+}
+
+/* The tasks, now, or when the PMIx server is ready. */
+static void job_go(struct job *j)
+{
+    errmsg_t err;
+    int waits;
+
+    j->state = JOB_STARTING;
+    waits = pmix_begin(j, &err);
+    if (waits == 0) {
+        j->state = JOB_RUNNING;
+        job_start(j);
+    } else if (waits < 0) {
+        job_refuse(j, err.text);
+    }
+}
+
+void job_prolog_done(struct job *j, const char *why)
+{
+    if (why && !j->doomed)
+        job_refuse(j, why);
+    else if (j->doomed)
+        job_ending(j);
+    else
+        job_go(j);
+}
+
+/* What is to be done before any task. */
 static void job_begin(struct job *j)
 {
     errmsg_t err;
@@ -113,17 +147,10 @@ static void job_begin(struct job *j)
 
     if (!(j->run.flags & WIRE_F_EXEC))
         backing_make(j);
-    if (backing_files(j, &err) < 0) {
-        not_started(j, 0, 126, err.text);
-        return;
-    }
-    waits = pmix_begin(j, &err);
-    if (waits == 0) {
-        j->state = JOB_RUNNING;
-        job_start(j);
-    } else if (waits < 0) {
-        not_started(j, 0, 126, err.text);
-    }
+    if (backing_files(j, &err) < 0 || (waits = hook_prolog(j, &err)) < 0)
+        job_refuse(j, err.text);
+    else if (waits == 0)
+        job_go(j);
 }
 
 static void job_free(struct job *j)
@@ -207,6 +234,7 @@ void job_destroy(void *arg)
     }
     pmi_server_destroy(j->pmi);
     pmix_destroy(j);
+    hook_destroy(j);
     backing_remove(j);
     list_remove(&j->ending);
     files_close(j);
@@ -224,10 +252,15 @@ void job_signal(struct job *j, int signum)
 
 void job_kill(struct job *j)
 {
-    if (j->state == JOB_STARTING) {
+    if (j->state == JOB_STARTING || j->state == JOB_PROLOG) {
         for (uint32_t i = 0; i < j->ntasks; i++)
-            j->tasks[i].status = SIGKILL;
-        job_ending(j);
+            if (!j->tasks[i].status)
+                j->tasks[i].status = SIGKILL;
+        j->doomed = true;
+        if (j->state == JOB_PROLOG)
+            hook_kill(j);
+        else
+            job_ending(j);
     }
     job_signal(j, SIGKILL);
 }
@@ -256,7 +289,8 @@ void jobs_reap(struct launcher *l)
         struct job *j;
 
         if (!t) {
-            pmix_reaped(l, pid, status);
+            if (!pmix_reaped(l, pid, status))
+                hook_reaped(l, pid, status);
             continue;
         }
         j = t->job;
@@ -297,7 +331,8 @@ static int hunt_one(pid_t pid, void *arg)
     struct hunt *h = arg;
     int mine;
 
-    if (hmap_get_u64(h->j->l->pids, (uint64_t)pid) || pmix_is(h->j->l, pid))
+    if (hmap_get_u64(h->j->l->pids, (uint64_t)pid) || pmix_is(h->j->l, pid) ||
+        hook_is(h->j->l, pid))
         return 0;
     mine = h->alone || in_group(h->j, pid) ? 1 : proctree_has_env(pid, h->j->mark);
     if (mine < 0 && errno == EAGAIN && !proctree_dead(pid))
@@ -356,7 +391,7 @@ void jobs_step(struct launcher *l)
         if ((orphans && leftovers(j)) || !job_drain(j))
             continue;
         pmix_end(j);
-        if (pmix_gone(j))
+        if (pmix_gone(j) && !hook_epilog(j))
             job_done(j);
     }
 }

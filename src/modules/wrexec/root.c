@@ -211,7 +211,7 @@ void root_launch(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (!r)
         return;
-    if (ctx->topo) {
+    if (ctx->ready) {
         launch(r, req);
     } else if (r->nwaiting < WAITING_MAX && (w = calloc(1, sizeof(*w)))) {
         w->msg = flux_msg_incref(req);

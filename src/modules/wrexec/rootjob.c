@@ -162,6 +162,15 @@ void root_job_failed(struct job *j, int code, const char *text)
         rootjob_terminate(rj, j->spec->w.grace);
 }
 
+void root_job_note(struct job *j, const void *text, size_t len)
+{
+    char copy[1024];
+
+    snprintf(copy, sizeof(copy), "%.*s", (int)len, (const char *)text);
+    if (!j->rj->exec)
+        root_tell_raise(j->rj->root, j->id, "exec", 1, copy);
+}
+
 static void kill_all(struct rootjob *rj)
 {
     rj->j->killed = true;

@@ -230,7 +230,7 @@ void runs_ready(struct runs *rs)
 {
     struct list_node *n;
 
-    while (rs->root->ctx->topo && rs->up_state == KNOWN && rs->ids_state == KNOWN &&
+    while (rs->root->ctx->ready && rs->up_state == KNOWN && rs->ids_state == KNOWN &&
            (n = list_first(&rs->waiting))) {
         struct waiting *w = list_entry(n, struct waiting, node);
         errmsg_t err = {"unknown"};

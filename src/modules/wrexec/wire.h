@@ -28,6 +28,7 @@
  *    PMI_FENCE  u32 number of the barrier, pairs: all local tasks are in it
  *    PMI_NAME   u32 task (its number here), u32 enum wire_name, service, NUL, port, NUL; one a task
  *               at a time
+ *    NOTE       text: something worth telling that does not end the job
  *    DONE       i32 wait status for each local task: nothing of the job is left here
  *
  * From flux-pmixd to the launcher, besides FAIL:
@@ -40,6 +41,7 @@
  * and up: OUTPUT as above,
  *    TAKEN      u32 node, u32 bytes: standard input was written there
  *    FAIL       as above, the first task always -1: the text says where
+ *    NOTE       as above
  *    RESULT     what result_pack() makes: all of the job in this subtree is over; its last frame
  *
  * A record of output: u32 task, u32 stream (1 or 2), u32 length, all little-endian; then the bytes.
@@ -81,6 +83,7 @@ enum wire_type {
     WIRE_PMI_FENCE,
     WIRE_DONE,
     WIRE_PMI_NAME,
+    WIRE_NOTE,
     WIRE_PMIX_READY = 32,
     WIRE_PMIX_CLIENT,
     WIRE_LAUNCH = 48,

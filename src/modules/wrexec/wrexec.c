@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/attr.h"
 #include "libflux/proto_cancel.h"
 #include "libflux/proto_overlay.h"
 #include "libutil/le.h"
@@ -237,6 +236,20 @@ static void reaper_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
         job_free(list_entry(n, struct job, over));
 }
 
+/* All is known that jobs need: those that came before go on. */
+static void go_on(struct ctx *ctx)
+{
+    if (!ctx->topo || !ctx->settings || !settings_known(ctx->settings))
+        return;
+    if (edges_set_topology(ctx->edges, ctx->topo) < 0) {
+        flux_log(ctx->h, LOG_ERR, "no memory for the shape of the tree: no job is run here");
+        return;
+    }
+    ctx->ready = true;
+    if (ctx->root)
+        root_ready(ctx->root);
+}
+
 static void topology_cb(flux_future_t *f, void *arg)
 {
     struct ctx *ctx = arg;
@@ -250,21 +263,9 @@ static void topology_cb(flux_future_t *f, void *arg)
             ctx->topo = topology_create(s.topology, s.size, &err);
     }
     flux_future_destroy(f);
-    if (!ctx->topo || edges_set_topology(ctx->edges, ctx->topo) < 0)
-        flux_log(ctx->h, LOG_ERR, "the shape of the tree is not known: %s",
-                 ctx->topo ? strerror(errno) : err.text);
-    else if (ctx->root)
-        root_ready(ctx->root);
-}
-
-static void uri_cb(flux_future_t *f, void *arg)
-{
-    struct ctx *ctx = arg;
-    const char *uri;
-
-    if (flux_attr_future_get(f, &uri, NULL) == 0)
-        exec_config(ctx->exec, WIRE_C_URI, uri);
-    flux_future_destroy(f);
+    if (!ctx->topo)
+        flux_log(ctx->h, LOG_ERR, "the shape of the tree is not known: %s", err.text);
+    go_on(ctx);
 }
 
 /* Ask, and go on. */
@@ -298,6 +299,7 @@ static void wrexec_fini(flux_t *h, void *arg)
     edges_destroy(ctx->edges);
     names_destroy(ctx->names);
     hmap_destroy(ctx->jobs);
+    settings_destroy(ctx->settings);
     flux_watcher_destroy(ctx->reaper);
     topology_destroy(ctx->topo);
     free(ctx);
@@ -322,7 +324,7 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
          (!(ctx->root = root_create(ctx)) || !(ctx->names = names_create(h, job_runs, ctx)))) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
         ask(flux_rpc(h, "overlay.topology", NULL, ctx->rank, 0), topology_cb, ctx) < 0 ||
-        ask(flux_attr_get_async(h, "uri"), uri_cb, ctx) < 0) {
+        !(ctx->settings = settings_ask(ctx, go_on))) {
         wrexec_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "the wrexec module is out of memory");
     }

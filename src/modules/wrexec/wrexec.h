@@ -26,6 +26,8 @@ struct ctx {
     uint32_t rank;
     uint32_t size;
     topology_t *topo; /* NULL until the broker has said it */
+    struct settings *settings;
+    bool ready; /* jobs may be launched: the tree and all settings are known */
     edges_t *edges;
     exec_t *exec;
     hmap_t *jobs;      /* id -> struct job */
@@ -80,6 +82,11 @@ struct job {
     struct rootjob *rj; /* at rank 0 */
 };
 
+/* settings.c: read attributes, and call when all are there.  NULL with ENOMEM. */
+struct settings *settings_ask(struct ctx *ctx, void (*done)(struct ctx *ctx));
+bool settings_known(const struct settings *s);
+void settings_destroy(struct settings *s); /* NULL-safe */
+
 /* job.c */
 struct job *job_create(struct ctx *ctx, struct spec *spec, errmsg_t *err); /* takes spec over */
 void job_free(struct job *j);
@@ -128,6 +135,7 @@ void root_client_gone(struct root *r, const char *sender, uint32_t matchtag);
 /* rootjob.c: from jobs at rank 0 */
 void root_job_failed(struct job *j, int code, const char *text);
 void root_job_finished(struct job *j);
+void root_job_note(struct job *j, const void *text, size_t len);
 void root_job_taken(struct job *j, uint32_t node, uint64_t bytes);
 /* What becomes of output: taken, or to be offered again by job_flush(). */
 bool root_job_output(struct job *j, const void *data, size_t len);
