@@ -72,9 +72,9 @@ run "$FLUX" wreck wait "$id"
 isnt "$status" 0 "... and it ends"
 expect "$id" canceled -
 submit sleep 60
-ok "an exception that does not end it" "$FLUX" wreck raise --severity=3 --type=test "$id" hello
+ok "an exception that does not end it" "$FLUX" wreck raise --severity=3 --type=test -m hello "$id"
 like "$("$FLUX" kvs get "job.$id.eventlog")" '"type":"test","severity":3,"note":"hello"' "... is in its log"
-ok "one that does" "$FLUX" wreck raise --severity=0 --type=boom "$id" "that is it"
+ok "one that does" "$FLUX" wreck raise --severity=0 --type=boom -m "that is it" "$id"
 run "$FLUX" wreck wait "$id"
 like "$(field "$id" exception)" boom "... is what ended it"
 expect "$id" failed -

@@ -32,7 +32,7 @@ notok=$id
 submit --dependency=after:"$gate" true
 after=$id
 ok "after: when the other has started" "$FLUX" wreck wait "$after"
-like "$("$FLUX" jobs "$ok1")" pending "afterok waits until the other has ended"
+like "$("$FLUX" jobs "$ok1")" depend "afterok waits until the other has ended"
 open_gate a 0
 ok "afterok: when it has ended well" "$FLUX" wreck wait "$ok1"
 ok "afterany: when it has ended" "$FLUX" wreck wait "$any"
@@ -75,7 +75,7 @@ isnt "$status" 0 "a chain of 50 is ended by its first"
 # The begin time.
 now=$(date +%s.%N)
 submit --begin-time=+1s sh -c 'date +%s.%N >began'
-like "$("$FLUX" jobs "$id")" pending "a job with a begin time waits"
+like "$("$FLUX" jobs "$id")" depend "a job with a begin time waits"
 ok "... and starts then" "$FLUX" wreck wait "$id"
 ok "... not before" test "$(echo "$(cat began) - $now >= 0.9" | bc)" = 1
 submit --begin-time=+1h true
