@@ -7,9 +7,11 @@
  *    another broker of that host and session           like the first one: nothing is run
  *
  * hwloc takes milliseconds, which would be most of the start of many brokers on one host.  So they
- * agree on one: who makes the symbolic link RUNDIR/inventory-TOKEN (of content RANK) first looks,
- * the others say "like RANK" upstream, and the root copies.  The token is made of the host's name
- * and the CPUs this broker may use, since brokers of one host may be bound to different ones.
+ * agree on one: who makes the symbolic link RUNDIR/0/inventory-TOKEN (of content RANK) first
+ * looks, the others say "like RANK" upstream, and the root copies.  The token is made of the host's name
+ * and the CPUs this broker may use, since brokers of one host may be bound to different ones.  The
+ * directory is rank 0's, since that is removed by whoever ends the session; brokers on another host
+ * than rank 0's do not have it, and each looks itself.
  *
  * Failure: when hwloc cannot say, cores and memory are what the kernel says, and that is logged.
  * When the first one is lost, the root says so with resrc.find, and another one takes the link.
@@ -183,7 +185,7 @@ static void make_link_name(struct find *f, const char *rundir)
         if (CPU_ISSET(i, &set))
             hash = (hash ^ (uint64_t)i) * UINT64_C(0x100000001b3);
     }
-    if ((size_t)snprintf(f->link, sizeof(f->link), "%s/inventory-%016" PRIx64, rundir, hash) >=
+    if ((size_t)snprintf(f->link, sizeof(f->link), "%s/0/inventory-%016" PRIx64, rundir, hash) >=
         sizeof(f->link))
         f->link[0] = '\0';
 }

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# What a session has: found, reduced to the root, committed once, shown; nodes drained and lost.
+# shellcheck source=t/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+need_flux start resource hwloc module kvs
+plan 54
+
+# Cell $2 of the line of the state $1.
+cell() {
+    "$FLUX" resource "$3" | awk -v state="$1" -v n="$2" '$1 == state { print $n }'
+}
+counter() {
+    "$FLUX" module stats resrc | awk -v name="$1" '$2 == name { print $3 }'
+}
+nodes() {
+    [ "$(cell "$1" 3 status)" = "$2" ]
+}
+
+hold 6 --topology=kary:2 --set=modules=log,hb,barrier,kvs,resrc
+
+# --- found ---
+
+n=$("$FLUX" resource info -r 0 | sed 's/.*, \([0-9]*\) core.*/\1/')
+cores=$("$FLUX" kvs get resource.inventory | sed 's/.*"cores":"\([^"]*\)".*/\1/')
+is "$(cell up 3 status)" 0-5 "all nodes are up"
+is "$(cell free 2 list)" 6 "and free"
+is "$(cell free 3 list)" "$((6 * n))" "with all their cores"
+is "$(counter commits)" 1 "the inventory was committed once"
+[ "$(counter joins)" -le 6 ]
+is $? 0 "and reached the root in few messages"
+is "$("$FLUX" kvs get resource.inventory | grep -o '"ranks"' | wc -l)" 1 "equal nodes are one entry"
+like "$("$FLUX" resource info)" "^6 nodes, [0-9]+ cores?, [0-9]+ gpus?, .* of memory\$" "info is one line"
+ok "info as JSON" "$FLUX" resource info --json
+is "$(tr -d ' \n' <<<"$out")" "$("$FLUX" kvs get resource.inventory)" "is the inventory"
+ok "info of some nodes" "$FLUX" resource info -r 0-2
+like "$out" "^3 nodes" "tells of these"
+fails "of nodes that are not there, it fails" "$FLUX" resource info -r 3-9
+
+# --- hwloc ---
+
+ok "hwloc info" "$FLUX" hwloc info
+like "$out" "0-5 +6 +[0-9]+ +$n +$cores " "has one line for all"
+ok "hwloc info as JSON" "$FLUX" hwloc info --json -r 1
+like "$out" '"ranks": "1"' "of one node"
+ok "hwloc topology" "$FLUX" hwloc topology -r 2-3
+is "$(grep -c '^  node' <<<"$out")" 2 "has two nodes"
+is "$(grep -c '^      core' <<<"$out")" "$((2 * n))" "and their cores"
+ok "hwloc topology as JSON" "$FLUX" hwloc topology -r 2 --json
+like "$out" '"type": "socket"' "has typed vertices"
+ok "hwloc xml of another rank" "$FLUX" hwloc xml -r 5
+like "$out" "<topology version" "is XML of hwloc"
+fails "of a rank that is not there, it fails" "$FLUX" hwloc xml -r 6
+
+# --- drained ---
+
+ok "two nodes are drained" "$FLUX" resource drain 1,3 bad disk
+is "$(cell drained 3 status)" 1,3 "and told to be"
+like "$("$FLUX" resource status)" "drained +2 +1,3 +- +20[0-9-]+ [0-9:]+ +bad disk " "with time and reason"
+is "$(cell up 3 status)" 0,2,4-5 "the others are up"
+is "$(cell free 2 list)" 4 "and free"
+is "$(cell drained 2 list)" 2 "drained ones are not free"
+is "$("$FLUX" resource drain)" "$("$FLUX" resource status -s drained,draining)" "drain alone lists them"
+like "$("$FLUX" kvs get resource.drained)" '"ranks":"1,3","reason":"bad disk"' "it is on record"
+fails "one of them is not drained twice" "$FLUX" resource drain 2-3 again
+like "$err" "3: drained already; use force" "with a sentence"
+is "$(cell drained 3 status)" 1,3 "and nothing was changed"
+ok "but with force" "$FLUX" resource drain --force 3 new reason
+like "$("$FLUX" resource status --json -s drained)" '"reason": "new reason"' "the reason is new"
+fails "what is not drained cannot be undrained" "$FLUX" resource undrain 0-1
+like "$err" "0: not drained" "with a sentence"
+ok "one is undrained" "$FLUX" resource undrain --json 1
+like "$out" '"ranks": "1"' "and named"
+is "$(cell drained 3 status)" 3 "the other one stays"
+fails "a host that is not there" "$FLUX" resource drain nohost
+fails "an empty set" "$FLUX" resource drain ""
+fails "a reason that is too long" "$FLUX" resource drain 0 "$(printf '%0300d' 0)"
+exits 2 "a state that there is not" "$FLUX" resource list --states=broken
+
+# --- reloaded and lost ---
+
+"$FLUX" module reload resrc
+ok "after a reload the nodes come again" wait_until 20 nodes up 0-2,4-5
+is "$(cell drained 3 status)" 3 "and what is drained is"
+pid=$(FLUX_URI=${FLUX_URI%/*/local}/4/local "$FLUX" getattr broker.pid)
+kill -KILL "$pid"
+ok "a lost node is down" wait_until 20 nodes down 4
+is "$(cell down 5 list)" 4 "also in the list"
+ok "a node that is down can be drained" "$FLUX" resource drain 4
+is "$("$FLUX" resource status | awk '$1 == "drained" && $3 == 4 { print $4 }')" 4 "and is both"
+is "$(cell up 3 status)" 0-2,5 "the others are up"
+
+release
+isnt "$status" 124 "the session ends"
