@@ -105,6 +105,7 @@ static enum tried start(sched_t *s, struct job *j, struct claim *c, const struct
     job_destroy(s, j);
     s->stats.started++;
     s->change++;
+    s->work += 50 + 10 * c->npieces; /* to say so costs, too */
     ops->alloc(id, R, s->now, end, ops->arg);
     return STARTED;
 }

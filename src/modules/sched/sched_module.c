@@ -23,7 +23,7 @@
 
 #include "sched_module.h"
 
-#define BUDGET 20000 /* about a millisecond */
+#define BUDGET 10000 /* about half a millisecond */
 #define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
 
 void module_kick(struct ctx *ctx)
