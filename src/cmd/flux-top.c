@@ -15,6 +15,7 @@
 #include "config.h"
 #include <curses.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <poll.h>
@@ -69,7 +70,8 @@ struct top {
     struct topmodel model;
     topdata_t *data;
     bool relay, batch, pending;
-    bool screen; /* ncurses is at work */
+    bool screen;    /* ncurses is at work */
+    int stderr_was; /* what relays say must not come between */
     bool colours;
     int code;
     size_t leave; /* go back to so many places, in the next pass; 0: stay */
@@ -373,6 +375,7 @@ static int start_screen(struct top *t)
 {
     const char *term = getenv("TERM");
     SCREEN *s;
+    int fd;
 
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return cmd_error(t->c, "standard input and output are no terminal; --batch needs none");
@@ -381,6 +384,11 @@ static int start_screen(struct top *t)
         return cmd_error(t->c, "the terminal '%s' is unknown; set TERM", term ? term : "");
     set_term(s);
     t->screen = true;
+    if (isatty(STDERR_FILENO) && (fd = open("/dev/null", O_WRONLY | O_CLOEXEC)) >= 0) {
+        t->stderr_was = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+        dup2(fd, STDERR_FILENO);
+        close(fd);
+    }
     cbreak();
     noecho();
     nonl();
@@ -487,6 +495,10 @@ int main(int argc, char **argv)
         rc = run(t, argv[c.optind]);
     if (t->screen)
         endwin();
+    if (t->stderr_was > 0) {
+        dup2(t->stderr_was, STDERR_FILENO);
+        close(t->stderr_was);
+    }
     if (t->code == CMD_FAIL && !t->batch)
         cmd_error(&c, "the connection to the broker was lost");
     if (t->n > 0)

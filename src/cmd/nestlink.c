@@ -3,6 +3,8 @@
  * A socket that answers is taken for the session's only when this user is behind it: on another
  * host the same path may be anybody's.
  *
+ * A broker says hello at once: one that does not within HELLO_TIMEOUT is stopped, or hangs.
+ *
  * Failure: NULL, with a sentence that names the job or the address.
  */
 #include "config.h"
@@ -10,6 +12,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +23,8 @@
 #include "nesturi.h"
 #include "relay.h"
 
-#define LOOK_AGAIN 0.1 /* seconds */
+#define LOOK_AGAIN 0.1      /* seconds */
+#define HELLO_TIMEOUT 10000 /* milliseconds */
 
 struct nestlink {
     flux_t *h;
@@ -49,28 +53,41 @@ static int connect_direct(const char *path)
     return fd;
 }
 
-static int open_direct(nestlink_t *l, const struct nesturi *u, flux_reactor_t *r)
+static int open_fd(nestlink_t *l, int fd, flux_reactor_t *r, errmsg_t *err)
 {
-    int fd = connect_direct(u->path);
+    struct pollfd pfd = {.fd = fd, .events = POLLIN};
     char uri[32];
-    errmsg_t err;
 
-    if (fd < 0)
-        return -1;
+    if (poll(&pfd, 1, HELLO_TIMEOUT) == 0) {
+        close(fd);
+        return errmsg_fail(err, ETIMEDOUT, "its broker does not answer");
+    }
     snprintf(uri, sizeof(uri), "fd://%d", fd);
-    if (!(l->h = flux_open(uri, r, &err)))
-        return -1; /* the descriptor is closed */
-    snprintf(l->uri, sizeof(l->uri), "local://%s", u->path);
-    return 0;
+    return (l->h = flux_open(uri, r, err)) ? 0 : -1; /* closes it when it fails */
 }
 
 static int open_relay(nestlink_t *l, const char *parent_uri, const struct nesturi *u,
                       flux_reactor_t *r, errmsg_t *err)
 {
+    int fd;
+
     if (!(l->relay = relay_start(parent_uri, u->rank, u->path, err)))
         return -1;
     snprintf(l->uri, sizeof(l->uri), "%s", relay_uri(l->relay));
-    return (l->h = flux_open(l->uri, r, err)) ? 0 : -1;
+    if ((fd = connect_direct(l->uri + strlen("local://"))) < 0)
+        return errmsg_fail(err, ECONNREFUSED, "the relay has died");
+    return open_fd(l, fd, r, err);
+}
+
+static int open_any(nestlink_t *l, const char *parent_uri, const struct nesturi *u, bool relay,
+                    flux_reactor_t *r, errmsg_t *err)
+{
+    int fd = relay ? -1 : connect_direct(u->path);
+
+    if (fd < 0)
+        return open_relay(l, parent_uri, u, r, err);
+    snprintf(l->uri, sizeof(l->uri), "local://%s", u->path);
+    return open_fd(l, fd, r, err);
 }
 
 nestlink_t *nestlink_open(const char *parent_uri, const char *address, bool relay,
@@ -85,7 +102,7 @@ nestlink_t *nestlink_open(const char *parent_uri, const char *address, bool rela
         errmsg_fail(err, ENOMEM, "out of memory");
         return NULL;
     }
-    if ((relay || open_direct(l, &u, r) < 0) && open_relay(l, parent_uri, &u, r, err) < 0) {
+    if (open_any(l, parent_uri, &u, relay, r, err) < 0) {
         nestlink_close(l);
         return NULL;
     }

@@ -152,15 +152,23 @@ static void descend(struct nestnode *kid, const char *uri, const struct nesttree
     nestlink_close(l);
 }
 
+static uint32_t level_of(flux_t *h)
+{
+    flux_future_t *f = flux_attr_get_async(h, "instance-level");
+    const char *text;
+    uint32_t level = 0;
+
+    if (f && flux_future_wait(f, ANSWER_TIMEOUT) == 0 && flux_attr_future_get(f, &text, NULL) == 0)
+        str2u32(text, &level);
+    flux_future_destroy(f);
+    return level;
+}
+
 static int look_into(struct nestnode *n, flux_t *h, const char *uri,
                      const struct nesttree_params *p, unsigned depth, errmsg_t *err)
 {
-    char *level = flux_attr_get(h, "instance-level", NULL);
-
     n->size = flux_size(h);
-    if (level)
-        str2u32(level, &n->level);
-    free(level);
+    n->level = level_of(h);
     if (load_jobs(n, h, p, err) < 0)
         return -1;
     for (size_t i = 0; i < n->nkids; i++) {
