@@ -167,6 +167,26 @@ out:
     return code;
 }
 
+/* What is missing in the output, as the job's events have it. */
+static void tell_lost(struct attach *a)
+{
+    struct job_log jl;
+    struct job_event ev;
+    errmsg_t err;
+    size_t len;
+    char *log;
+
+    if (wreck_sync(a->c, a->h) < 0 || !(log = wreck_value(a->c, wreck_ask(a->h, a->id, "eventlog"),
+                                                          a->id, "eventlog", &len, NULL)))
+        return;
+    job_log_init(&jl, log, len);
+    while (job_log_next(&jl, &ev, &err) == 1)
+        if (ev.event == JOB_EV_EXCEPTION && !strcmp(ev.type, "output") && ev.note)
+            cmd_error(a->c, "job %" PRIu64 ": %s", a->id, ev.note);
+    job_log_done(&jl);
+    free(log);
+}
+
 int wreck_attach(struct cmd *c, int argc, char **argv)
 {
     struct attach a = {.c = c};
@@ -183,5 +203,8 @@ int wreck_attach(struct cmd *c, int argc, char **argv)
         return CMD_USAGE;
     if (!(a.h = cmd_handle_signals(c)) || wreck_sync(c, a.h) < 0 || (where = find_output(&a)) < 0)
         return CMD_FAIL;
-    return follow(&a, where == 1);
+    key = follow(&a, where == 1);
+    if (where == 1 && !a.quiet)
+        tell_lost(&a);
+    return key;
 }
