@@ -3,9 +3,7 @@
 #
 #     mpi_jobs MPICC     compile mpi_ring and mpi_fail with MPICC, run them, and `finish`
 
-leftovers() {
-    find /dev/shm -maxdepth 1 -user "$(id -u)" -newer mpi_fail ! -path /dev/shm | sort
-}
+. "$SRCDIR/t/mpi/leftovers.sh"
 right() {
     is "$status/$(grep -c ': right$' <<<"$out")" "0/$1" "$2"
 }
@@ -20,10 +18,10 @@ mpi_jobs() {
         hold $size
         for n in 1 4 16; do
             nodes=$((n < size ? n : size))
-            run "$FLUX" wreckrun -N$nodes -n$n ./mpi_ring $n
+            run "$FLUX" wreckrun --overcommit -N$nodes -n$n ./mpi_ring $n
             right $n "$n ranks on $nodes of $size brokers"
         done
-        run "$FLUX" wreckrun -N1 -n4 ./mpi_ring 4
+        run "$FLUX" wreckrun --overcommit -N1 -n4 ./mpi_ring 4
         right 4 "4 ranks on one of $size brokers"
         release
     done
@@ -32,27 +30,28 @@ mpi_jobs() {
     for where in "-N1 -n4" "-N4 -n4" "-N2 -n5"; do
         # shellcheck disable=SC2086 # two words are meant
         exits 42 "MPI_Abort (42) with $where" run_with_timeout 30 \
-            "$FLUX" wreckrun $where ./mpi_fail abort 42
+            "$FLUX" wreckrun --overcommit $where ./mpi_fail abort 42
         like "$out" "size [45]" "... all had started"
         like "$err" "aborted the job" "... and a sentence says so"
         # shellcheck disable=SC2086
         exits 7 "a rank that leaves without MPI_Finalize, $where" run_with_timeout 30 \
-            "$FLUX" wreckrun $where ./mpi_fail exit 7
+            "$FLUX" wreckrun --overcommit $where ./mpi_fail exit 7
         like "$err" "left without MPI_Finalize \(exit code 7\)" "... and a sentence says so"
         # shellcheck disable=SC2086
         exits 139 "a rank that crashes, $where" run_with_timeout 30 \
-            "$FLUX" wreckrun $where ./mpi_fail crash
+            "$FLUX" wreckrun --overcommit $where ./mpi_fail crash
         like "$err" "signal 11" "... and a sentence says so"
     done
-    run "$FLUX" wreckrun -N4 -n8 ./mpi_ring 8
+    run "$FLUX" wreckrun --overcommit -N4 -n8 ./mpi_ring 8
     right 8 "the next job finds a clean place"
-    "$FLUX" wreckrun -N4 -n4 ./mpi_ring 4 >one.out &
+    "$FLUX" wreckrun --overcommit -N4 -n4 ./mpi_ring 4 >one.out &
     pid=$!
-    run "$FLUX" wreckrun -N4 -n8 ./mpi_ring 8
+    run "$FLUX" wreckrun --overcommit -N4 -n8 ./mpi_ring 8
     right 8 "two jobs at a time: this one"
     wait $pid
     is "$?/$(grep -c ': right$' one.out)" 0/4 "... and that one"
+    own_directories
     release
-    is "$(leftovers)" "" "nothing is left in /dev/shm"
+    nothing_in_shm
     finish
 }

@@ -238,9 +238,10 @@ static void handle(struct pmix *px, const struct wire_frame *f)
 /* Its end; why is told when it is reaped. */
 static void hang_up(struct pmix *px)
 {
-    source_close(px->job->l, &px->src);
+    /* In this order: a server that sees the connection end takes the launcher for dead. */
     if (px->pid > 0)
         kill(px->pid, SIGKILL);
+    source_close(px->job->l, &px->src);
 }
 
 static void pmix_read(struct pmix *px)

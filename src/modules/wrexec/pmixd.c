@@ -256,14 +256,14 @@ out:
     return rc;
 }
 
-/* Ours, and that of the job around it: the launcher is gone.  The launcher's own above those goes
+/* Ours; and when the launcher is gone that of the job around it, and the launcher's own above those
  * when this was the last in it. */
-static void remove_directories(const char *dir)
+static void remove_directories(const char *dir, pid_t launcher)
 {
     char path[4096], *slash;
 
     dir_remove_tree(dir);
-    for (int level = 0; level < 2; level++) {
+    for (int level = 0; getppid() != launcher && level < 2; level++) {
         if ((size_t)snprintf(path, sizeof(path), "%s", dir) >= sizeof(path))
             return;
         for (int i = 0; i <= level; i++)
@@ -279,6 +279,7 @@ static void remove_directories(const char *dir)
 int main(int argc, char **argv)
 {
     struct pmixd pd = {.fd = -1, .wake = -1, .nnodes = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
+    pid_t launcher = getppid();
     errmsg_t err = {""};
 
     list_init(&pd.calls);
@@ -292,6 +293,6 @@ int main(int argc, char **argv)
     if (prepare(&pd, &err) < 0 || serve(&pd, &err) < 0)
         pmixd_fail(&pd, 1, -1, "the PMIx server of node %u cannot start: %s", pd.node, err.text);
     /* The library's threads are not waited for: its own end may wait for clients. */
-    remove_directories(pd.dir);
+    remove_directories(pd.dir, launcher);
     _exit(0);
 }

@@ -1,0 +1,133 @@
+#!/bin/bash
+# PMIx: our own program as client, Open MPI 5, which speaks nothing else, and Debian's Open MPI 4.
+# shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
+. "$(dirname "$0")/lib.sh"
+need_flux start wreckrun
+[ -x "$BUILDDIR/src/modules/wrexec/flux-pmixd" ] || skip_all "built without libpmix"
+. "$SRCDIR/t/mpi/openmpi5.sh"
+. "$SRCDIR/t/mpi/leftovers.sh"
+CLIENT=$BUILDDIR/t/mpi/pmix_client
+[ -x "$CLIENT" ] || skip_all "pmix_client is not built"
+export SESSION_LIMIT=100 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+# right N DESC: so many tasks said so, and the job succeeded
+right() {
+    is "$status/$(grep -c ': right$' <<<"$out")" "0/$1" "$2"
+}
+pmix() {
+    run run_with_timeout 30 "$FLUX" wreckrun --mpi=pmix --overcommit "$@"
+}
+servers() {
+    local pid
+    for pid in $(pgrep -x flux-pmixd); do
+        test_processes | grep -x "$pid"
+    done
+}
+no_servers() {
+    [ -z "$(servers)" ]
+}
+
+hold 1
+pmix -n4 "$CLIENT" hello 4
+right 4 "4 tasks on one node"
+is "$(grep -c '^local size 4$' <<<"$out")" 4 "... which know that"
+pmix -n4 "$CLIENT" group 4
+right 4 "groups on one node"
+release
+
+hold 4
+pmix -N4 -n8 "$CLIENT" hello 8
+right 8 "8 tasks on 4 nodes: a fence with data"
+is "$(grep -c '^local size 2$' <<<"$out")" 8 "... two on each"
+is "$(grep '^node of' <<<"$out" | sort | cut -d' ' -f4 | tr -d '\n')" 00112233 "... which know where"
+pmix -N3 -n7 "$CLIENT" hello 7
+right 7 "an uneven number of them"
+pmix -N4 -n16 "$CLIENT" direct 16
+right 16 "direct modex: everybody's card, asked for one by one"
+pmix -N4 -n8 "$CLIENT" subset 8
+right 8 "fences of some tasks beside others"
+pmix -N4 -n8 "$CLIENT" group 8
+right 8 "groups with context ids"
+is "$(grep -c "$(grep -m1 '^ids' <<<"$out")" <<<"$out")/$(grep '^odd' <<<"$out" | sort -u | wc -l)" \
+    8/1 "... the same for all members"
+pmix -N2 -n2 "$CLIENT" late
+right 2 "a look-up gives up when its time is over"
+pmix -N1 -n1 "$CLIENT" unpublish key value
+right 1 "publish, look up, unpublish"
+pmix -N2 -n2 "$CLIENT" spawn
+right 2 "spawn is refused as not supported"
+"$FLUX" wreckrun --mpi=pmix -n1 "$CLIENT" lookup later wait >lookup.out 2>&1 &
+pid=$!
+run "$FLUX" wreckrun --mpi=pmix -n1 "$CLIENT" publish later "a value" </dev/null
+wait $pid
+is "$?/$(head -n 1 lookup.out)" "0/found a value" "another job waits for a name"
+
+pmix -N4 -n8 "$CLIENT" abort 42
+is "$status" 42 "PMIx_Abort"
+like "$err" "task 7 aborted the job: enough of this" "... says why"
+pmix -N4 -n8 "$CLIENT" leave 7
+is "$status" 7 "a task that leaves without finalizing"
+like "$err" "task 7 left without MPI_Finalize" "... ends the job with a sentence"
+
+# All publish the same name: one can, the others fail, and so does the job.
+pmix -N4 -n4 "$CLIENT" publish stay here
+is "$status/$(grep -c DUPLICATE <<<"$out" | tr 123 x)" 1/x "a name cannot be published twice"
+"$FLUX" wreckrun --mpi=pmix -N2 -n2 sh -c 'echo up; sleep 100' >crash.out 2>crash.err &
+pid=$!
+wait_until 10 sh -c 'test "$(grep -c up crash.out)" -eq 2'
+kill -KILL "$(servers | head -n 1)"
+wait $pid
+isnt $? 0 "a PMIx server that is killed ends the job"
+like "$(cat crash.err)" "the PMIx server of node [01] was lost" "... with a sentence"
+ok "... and no server stays" wait_until 10 no_servers
+run "$FLUX" wreckrun -n2 sh -c 'echo "$PMIX_NAMESPACE${PMI_FD:-none}"'
+is "$out" $'3\n3' "tasks of other jobs do not hear of it"
+run "$FLUX" wreckrun --mpi=none -n1 sh -c 'echo "$PMIX_NAMESPACE${PMI_FD:-none}"'
+is "$out" none "nor of PMI, when the job wants none"
+
+mpi_sizes() {
+    local n nodes
+    for n in "$@"; do
+        nodes=$((n < 4 ? n : 4))
+        pmix -N$nodes -n"$n" ./mpi_ring "$n"
+        right "$n" "$what: $n ranks on $nodes nodes"
+    done
+}
+mpi_one_node() {
+    pmix -N1 -n4 ./mpi_ring 4
+    right 4 "$what: 4 ranks on one of 4 nodes"
+    pmix -N2 -n4 ./mpi_fail abort 42
+    is "$status" 42 "$what: MPI_Abort"
+    pmix -N2 -n4 ./mpi_fail crash
+    is "$status" 139 "$what: a rank that crashes"
+}
+build() {
+    local prog
+    for prog in mpi_ring mpi_fail; do
+        "$1" -O1 -o $prog "$SRCDIR/t/mpi/$prog.c" >cc.log 2>&1 || return 1
+    done
+}
+
+what="Open MPI 5"
+if ! openmpi5; then
+    skip 7 "$openmpi5_why"
+elif ! build "$OPENMPI5/bin/mpicc"; then
+    skip 7 "the mpicc of Open MPI 5 does not work: $(head -n 1 cc.log)"
+else
+    mpi_sizes 1 4 16
+    mpi_one_node
+    "$OPENMPI5/bin/mpicc" -O1 -o mpi_names "$SRCDIR/t/mpi/mpi_names.c" >cc.log 2>&1
+    pmix -N1 -n1 ./mpi_names once here "some port"
+    is "$status" 0 "$what: MPI_Publish_name, once"
+fi
+what="Open MPI 4"
+if build mpicc.openmpi; then
+    mpi_sizes 1 4 16
+else
+    skip 3 "there is no mpicc.openmpi"
+fi
+own_directories
+release
+ok "no server stays" wait_until 10 no_servers
+nothing_in_shm
+finish
