@@ -45,7 +45,7 @@ crash() {
         return 1
     }
     kill_setsid $sid
-    wait $sid 2>/dev/null
+    { wait $sid; } 2>/dev/null
     # Tasks are in sessions of their own; they end with their launchers.
     wait_until 20 sh -c "! pgrep -f 'ran/\$FLUX_JOB[_]ID; sleep' >/dev/null"
     rm -rf "$TMPDIR"/flux-*

@@ -445,7 +445,6 @@ static struct jm *create(flux_t *h)
     list_init(&jm->held);
     list_init(&jm->jobs);
     list_init(&jm->ended_list);
-    list_init(&jm->parsed);
     list_init(&jm->doomed);
     list_init(&jm->submissions);
     list_init(&jm->watchers);

@@ -28,9 +28,8 @@
 struct jm_spec {
     uint64_t hash;
     uint32_t refs;
-    bool shared;             /* is in jm.specs */
-    jobspec_t *js;           /* parsed; NULL when it was given up to save memory: jm_spec_parse() */
-    struct list_node parsed; /* in jm.parsed while js is there */
+    bool shared;   /* is in jm.specs */
+    jobspec_t *js; /* parsed; NULL when it was given up to save memory: jm_spec_parse() */
     struct rreq req;
     char *req_json;   /* for the scheduler */
     uint64_t checked; /* inventory it was found satisfiable by; 0: none */
@@ -38,6 +37,7 @@ struct jm_spec {
     uint32_t ntasks, nnodes, ncores;
     uint32_t ndeps;
     double begin;
+    double grace; /* < 0: of the session */
     size_t len;
     char text[];
 };
@@ -160,6 +160,9 @@ struct jm_store {
     struct list_node sent;  /* those in the transaction under way */
     flux_future_t *f;
     flux_watcher_t *retry;
+    flux_watcher_t *lazy;
+    double tokens, tokens_at; /* see now_or_later() */
+    bool urgent, wanted, due;
     bool waiting;    /* for the retry */
     bool complained; /* in the log, since the last success */
     struct jm_ids unlink, unlink_sent;
@@ -218,7 +221,6 @@ struct jm {
     uint32_t nstate[JOB_STATES];
     uint64_t next_id;
     hmap_t *specs, *envs, *env_sources;
-    struct list_node parsed;
     size_t nparsed;
     struct list_node doomed; /* jm_job.feed: see depend.c */
     /* time.c */
@@ -284,6 +286,9 @@ void jm_ids_clear(struct jm_ids *v);
 struct jm_spec *jm_spec_get(struct jm *jm, const char *text, size_t len, errmsg_t *err);
 /* Have spec->js.  -1 with errno and a sentence. */
 int jm_spec_parse(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
+/* It was used for now: give up what it was parsed to, when there is too much of that or it is not
+ * going to be needed again. */
+void jm_spec_idle(struct jm *jm, struct jm_spec *spec, bool launched);
 void jm_spec_put(struct jm *jm, struct jm_spec *spec);
 struct jm_env *jm_env_get(struct jm *jm, const char *data, size_t len);
 void jm_env_put(struct jm *jm, struct jm_env *env);

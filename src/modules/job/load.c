@@ -171,6 +171,7 @@ static struct jm_job *make(struct loading *l, errmsg_t *err)
             goto fail;
     }
     jm->nstate[j->st.state]++;
+    jm_spec_idle(jm, spec, false);
     return j;
 fail:
     jm->nstate[j->st.state]++;

@@ -150,10 +150,8 @@ void jm_exception(struct jm_job *j, const char *type, int severity, const char *
         jm_sched_remove(j);
     if (j->launched) {
         if (kill) {
-            double grace = jm->grace;
+            double grace = j->spec->grace >= 0 ? j->spec->grace : jm->grace;
 
-            if (j->spec->js && jobspec_options(j->spec->js)->grace >= 0)
-                grace = jobspec_options(j->spec->js)->grace;
             jm_exec_kill(jm, j->id, SIGTERM);
             jm_exec_kill(jm, j->id, SIGCONT);
             if (jm_timer_set(j, JM_TIMER_GRACE, flux_reactor_now(jm->r) + grace) < 0)

@@ -30,6 +30,11 @@
 #include <string.h>
 
 #define RETRY 0.5
+/* What nobody waits for (alloc, start) goes with the next transaction, or after so long. */
+#define LAZY 0.01
+/* The ends of jobs go at once while there are few: after BURST transactions one every GAP seconds. */
+#define BURST 20.
+#define GAP 0.005
 /* A transaction takes at most so much, but for one submission. */
 #define TXN_JOBS 4000
 #define TXN_BYTES (16u << 20)
@@ -42,6 +47,14 @@ static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     jm_kick(jm);
 }
 
+static void lazy_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct jm *jm = arg;
+
+    jm->store.due = true;
+    jm_kick(jm);
+}
+
 int jm_store_init(struct jm *jm)
 {
     struct jm_store *s = &jm->store;
@@ -50,8 +63,10 @@ int jm_store_init(struct jm *jm)
     list_init(&s->sent);
     list_init(&s->answers);
     list_init(&s->answers_sent);
+    s->tokens = BURST;
     s->retry = flux_timer_create(jm->r, retry_cb, jm);
-    return s->retry ? 0 : -1;
+    s->lazy = flux_timer_create(jm->r, lazy_cb, jm);
+    return s->retry && s->lazy ? 0 : -1;
 }
 
 static void answer_free(struct jm_answer *a)
@@ -69,6 +84,7 @@ void jm_store_fini(struct jm *jm)
 
     flux_future_destroy(s->f);
     flux_watcher_destroy(s->retry);
+    flux_watcher_destroy(s->lazy);
     jm_ids_clear(&s->unlink);
     jm_ids_clear(&s->unlink_sent);
     while ((n = list_first(&s->answers)) || (n = list_first(&s->answers_sent)))
@@ -79,6 +95,10 @@ void jm_store_dirty(struct jm_job *j)
 {
     struct jm *jm = j->jm;
 
+    if (jm->durable && j->launching)
+        jm->store.urgent = true; /* its launch waits for this */
+    else if (j->st.state == JOB_STATE_INACTIVE)
+        jm->store.wanted = true;
     if (j->sent) {
         j->changed = true;
     } else if (list_empty(&j->dirty)) {
@@ -95,6 +115,7 @@ void jm_store_submission(struct jm *jm, struct jm_submission *sub)
         list_remove(n);
         list_append(&jm->store.dirty, n);
     }
+    jm->store.urgent = true;
     jm_kick(jm);
 }
 
@@ -118,6 +139,7 @@ void jm_store_answer(struct jm *jm, const flux_msg_t *req, char *json)
     a->req = flux_msg_incref(req);
     a->json = json;
     list_append(&jm->store.answers, &a->node);
+    jm->store.urgent = true;
     jm_kick(jm);
 }
 
@@ -259,6 +281,7 @@ static void undo(struct jm *jm, int errnum, const char *text)
         }
         list_append(&again, &j->dirty);
     }
+    s->urgent = true;
     /* These come first: they are older than what has changed meanwhile. */
     move_all(&s->dirty, &again);
     move_all(&again, &s->dirty);
@@ -336,6 +359,29 @@ static void commit_cb(flux_future_t *f, void *arg)
     jm_kick(jm);
 }
 
+/* Does what has changed go now?  If not, a timer is set. */
+static bool now_or_later(struct jm *jm)
+{
+    struct jm_store *s = &jm->store;
+    double now = flux_reactor_now(jm->r), after = LAZY;
+
+    if (s->urgent || s->put_queue || s->due)
+        return true;
+    s->tokens += (now - s->tokens_at) / GAP;
+    s->tokens_at = now;
+    if (s->tokens > BURST)
+        s->tokens = BURST;
+    if (s->wanted && s->tokens >= 1.) {
+        s->tokens -= 1.;
+        return true;
+    }
+    if (s->wanted)
+        after = (1. - s->tokens) * GAP;
+    if (!flux_watcher_active(s->lazy) || after < LAZY)
+        flux_timer_start(s->lazy, after, 0.);
+    return false;
+}
+
 static void swap_unlinks(struct jm_store *s)
 {
     struct jm_ids v = s->unlink_sent;
@@ -358,8 +404,13 @@ void jm_store_flush(struct jm *jm)
     if (!something(jm)) {
         /* All that they asked for is on record, or was never to be. */
         send_answers(jm, &s->answers);
+        s->urgent = s->wanted = s->due = false;
         return;
     }
+    if (!now_or_later(jm))
+        return;
+    s->urgent = s->wanted = s->due = false;
+    flux_watcher_stop(s->lazy);
     if (!(txn = flux_kvs_txn_create())) {
         undo(jm, ENOMEM, "out of memory");
         return;
@@ -378,6 +429,8 @@ void jm_store_flush(struct jm *jm)
         if ((rc = put_job(txn, j, &bytes)) < 0)
             break;
     }
+    if (!list_empty(&s->dirty))
+        s->urgent = true; /* the rest, next time */
     swap_unlinks(s);
     move_all(&s->answers, &s->answers_sent);
     if (rc == 0)
@@ -419,6 +472,7 @@ void jm_store_last(struct jm *jm)
         list_push(&s->dirty, n);
     }
     do {
+        s->urgent = true;
         jm_store_flush(jm);
         flux_future_destroy(s->f);
         s->f = NULL;

@@ -121,6 +121,7 @@ static void accept_job(struct jm *jm, struct jm_submission *sub, struct jm_job *
         return;
     }
     jm_advance(j);
+    jm_spec_idle(jm, j->spec, false);
 }
 
 static void take(struct jm *jm, struct jm_submission *sub, const struct submit_job *sj)

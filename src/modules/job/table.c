@@ -3,8 +3,8 @@
  * A job that is not over is a struct jm_job; one that is over and on record is a struct jm_ended,
  * one block of some two hundred bytes.  Jobspecs and environments are shared by all jobs in memory
  * that have the same bytes, found by a hash and compared; a batch of a thousand equal jobs has one
- * of each.  Parsed jobspecs are kept for the PARSED_MAX that were used last; others are parsed again
- * when they are needed.
+ * of each.  Parsed jobspecs are kept until the launch while there are less than PARSED_MAX; others are
+ * parsed again when they are needed.
  *
  * Invariants:
  *  1. An id is in at most one of the two tables.
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARSED_MAX 1024
+#define PARSED_MAX 4096
 
 /* FNV-1a by eight bytes: only spreads; equality is decided by the bytes. */
 static uint64_t hash_bytes(const char *data, size_t len)
@@ -51,31 +51,23 @@ static void spec_unparse(struct jm *jm, struct jm_spec *spec)
         return;
     jobspec_destroy(spec->js);
     spec->js = NULL;
-    list_remove(&spec->parsed);
     jm->nparsed--;
-}
-
-static void spec_parsed(struct jm *jm, struct jm_spec *spec, jobspec_t *js)
-{
-    spec->js = js;
-    list_append(&jm->parsed, &spec->parsed);
-    if (++jm->nparsed > PARSED_MAX)
-        spec_unparse(jm, list_entry(list_first(&jm->parsed), struct jm_spec, parsed));
 }
 
 int jm_spec_parse(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 {
-    jobspec_t *js;
-
-    if (spec->js) {
-        list_remove(&spec->parsed);
-        list_append(&jm->parsed, &spec->parsed);
+    if (spec->js)
         return 0;
-    }
-    if (!(js = jobspec_parse(spec->text, spec->len, err)))
+    if (!(spec->js = jobspec_parse(spec->text, spec->len, err)))
         return -1;
-    spec_parsed(jm, spec, js);
+    jm->nparsed++;
     return 0;
+}
+
+void jm_spec_idle(struct jm *jm, struct jm_spec *spec, bool launched)
+{
+    if (jm->nparsed > PARSED_MAX || (launched && spec->refs == 1))
+        spec_unparse(jm, spec);
 }
 
 static void spec_free(struct jm *jm, struct jm_spec *spec)
@@ -127,6 +119,7 @@ static int spec_digest(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
     (void)jobspec_dependencies(js, &ndeps);
     spec->ndeps = (uint32_t)ndeps;
     spec->begin = jobspec_begin(js);
+    spec->grace = jobspec_options(js)->grace;
     spec->ntasks = jobspec_ntasks(js);
     if (rreq_copy(&spec->req, jobspec_rreq(js)) < 0)
         return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
@@ -163,12 +156,12 @@ struct jm_spec *jm_spec_get(struct jm *jm, const char *text, size_t len, errmsg_
         errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
         return NULL;
     }
-    list_init(&spec->parsed);
     spec->hash = hash;
     spec->refs = 1;
     spec->len = len;
     memcpy(spec->text, text, len);
-    spec_parsed(jm, spec, js);
+    spec->js = js;
+    jm->nparsed++;
     if (spec_digest(jm, spec, err) < 0) {
         saved = errno;
         spec_free(jm, spec);
