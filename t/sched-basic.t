@@ -19,7 +19,7 @@ fails "a feed of nobody is refused" "$PEER" ask sched.feed '{"generation":1}'
 like "$err" "no job module is attached" "with a sentence"
 fails "to attach is a streaming request" "$PEER" ask sched.attach '{}'
 
-ok "a job module attaches" peer_start
+ok "a job module attaches" peer_start "{}"
 R1='{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-1"}}],"nodelist":["n0"],"starttime":0,"expiration":0}}'
 feed '{"running":[{"id":1,"R":'"$R1"'}],"add":[{"id":2,"urgency":16,"t_submit":1,"uid":0,"req":{"nnodes":1,"cores":2}}]}'
 ask sched.status '{}'
