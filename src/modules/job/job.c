@@ -187,6 +187,7 @@ static void pass_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     jm_sched_flush(jm);
     jm_exec_flush(jm);
     jm_store_flush(jm);
+    jm_queue_check(jm);
     jm_wait_flush(jm);
     jm_list_pass(jm);
     jm_time_flush(jm);

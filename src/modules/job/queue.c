@@ -11,7 +11,7 @@
  *
  * Whether it is stopped or disabled, and why, is kept under job-queue and survives a restart.
  *
- * Invariant: who waits is looked at only when a job ends and the count that it waits for is zero.
+ * Invariant: who waits is answered when the last end is on record.
  *
  * Failure: a state that cannot be put on record is told, and holds nevertheless.
  */
@@ -119,6 +119,8 @@ static bool empty(const struct jm *jm, unsigned states)
 
 void jm_queue_check(struct jm *jm)
 {
+    if (jm->store.f || !list_empty(&jm->store.dirty))
+        return;
     LIST_FOREACH_SAFE(it, tmp, &jm->drains)
     {
         struct drain *d = list_entry(it, struct drain, node);
@@ -148,7 +150,7 @@ static void wait_empty(struct jm *jm, const flux_msg_t *req, unsigned states)
         drain_free(d);
         return;
     }
-    jm_queue_check(jm);
+    jm_kick(jm);
 }
 
 void jm_queue_fini(struct jm *jm)

@@ -188,7 +188,6 @@ void jm_cleanup(struct jm_job *j)
     jm_event_plain(j, JOB_EV_CLEAN);
     j->launched = false;
     jm_depend_ended(j);
-    jm_queue_check(jm);
 }
 
 void jm_finished(struct jm_job *j, int status, const char *text)
