@@ -33,7 +33,7 @@ for victim in 6 2; do # a leaf, then an inner rank with what is left below it
 done
 run "$FLUX" wreckrun -n4 -l echo on
 is "$(wc -l <<<"$out")" 4 "the next job runs on what is left"
-fails "more than is left is refused" "$FLUX" wreckrun -N7 true
+fails "more than there ever was is refused" "$FLUX" wreckrun -N8 true
 release
 
 hold 2

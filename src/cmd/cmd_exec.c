@@ -84,7 +84,7 @@ static char *working_dir(struct cmd *c, const char *dir)
 
 int cmd_exec(struct cmd *c, int argc, char **argv)
 {
-    struct runclient_params p = {.run.exec = true, .run.input = "all", .label_rank = true};
+    struct runclient_params p = {.run.input = "all", .label_rank = true};
     const char *val, *ranks = NULL, *exclude = NULL, *dir = NULL;
     char *cwd = NULL, *set = NULL;
     int key, code = CMD_FAIL;

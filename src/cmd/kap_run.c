@@ -311,7 +311,7 @@ static int find_master(struct coord *co)
 
 static int run_workers(struct coord *co)
 {
-    struct runclient_params p = {.run.exec = true, .run.input = "none"};
+    struct runclient_params p = {.run.input = "none"};
     char *json = flux_schema_encode(&kap_config_schema, co->cfg);
     char exe[4096];
     char *argv[] = {exe, "kap", "--worker", json, NULL};

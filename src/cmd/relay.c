@@ -255,8 +255,7 @@ static void response_cb(flux_future_t *f, void *arg)
 
 static int run_far_end(struct conn *c)
 {
-    struct wrexec_run run = {
-        .exec = true, .ranks = c->s->ranks, .input = "first", .window = WINDOW};
+    struct wrexec_run run = {.ranks = c->s->ranks, .input = "first", .window = WINDOW};
     const char *fixed[WIRE_STRINGS] = {[WIRE_S_CWD] = "/"};
     char option[200];
     char *argv[] = {c->s->flux, (char *)"proxy", option, NULL};

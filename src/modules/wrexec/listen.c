@@ -268,7 +268,7 @@ static void listener_gone(struct clients *cl, struct listener *l)
         return;
     if (rj->exec || rj->j->spec->output == SPEC_OUTPUT_CLIENT)
         rj->gone = true;
-    if (rj->exec || rj->owned) {
+    if (rj->exec) {
         rootjob_fail(rj, 128 + SIGHUP, "its client went away");
         rootjob_terminate(rj, EXEC_GRACE);
     }

@@ -14,28 +14,12 @@
 #define REQ FLUX_FIELD_REQUIRED
 
 static const struct flux_field run_fields[] = {
-    FLUX_FIELD_BOOL(struct wrexec_run, exec, OPT),
-    FLUX_FIELD_BOOL(struct wrexec_run, detach, OPT),
-    FLUX_FIELD_U32(struct wrexec_run, nnodes, OPT),
-    FLUX_FIELD_U32(struct wrexec_run, ntasks, OPT),
-    FLUX_FIELD_U32(struct wrexec_run, cores, OPT),
-    FLUX_FIELD_STR(struct wrexec_run, ranks, OPT),
+    FLUX_FIELD_STR(struct wrexec_run, ranks, REQ),
     FLUX_FIELD_STR(struct wrexec_run, input, OPT),
-    FLUX_FIELD_DOUBLE(struct wrexec_run, limit, OPT),
     FLUX_FIELD_U32(struct wrexec_run, window, OPT),
     FLUX_FIELD_END,
 };
 const struct flux_schema wrexec_run_schema = FLUX_SCHEMA(struct wrexec_run, run_fields);
-
-static const struct flux_field start_fields[] = {
-    FLUX_FIELD_U64(struct wrexec_start, id, REQ),
-    FLUX_FIELD_STR(struct wrexec_start, ranks, REQ),
-    FLUX_FIELD_U32(struct wrexec_start, ntasks, REQ),
-    FLUX_FIELD_U32(struct wrexec_start, flags, REQ),
-    FLUX_FIELD_U32(struct wrexec_start, window, REQ),
-    FLUX_FIELD_END,
-};
-const struct flux_schema wrexec_start_schema = FLUX_SCHEMA(struct wrexec_start, start_fields);
 
 static const struct flux_field notice_fields[] = {
     FLUX_FIELD_U64(struct wrexec_notice, id, REQ),
@@ -62,17 +46,6 @@ static const struct flux_field signal_fields[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema wrexec_signal_schema = FLUX_SCHEMA(struct wrexec_signal, signal_fields);
-
-static const struct flux_field job_fields[] = {
-    FLUX_FIELD_U64(struct wrexec_job, id, REQ),
-    FLUX_FIELD_STR(struct wrexec_job, state, REQ),
-    FLUX_FIELD_STR(struct wrexec_job, ranks, REQ),
-    FLUX_FIELD_U32(struct wrexec_job, nnodes, REQ),
-    FLUX_FIELD_U32(struct wrexec_job, ntasks, REQ),
-    FLUX_FIELD_STR(struct wrexec_job, command, REQ),
-    FLUX_FIELD_END,
-};
-const struct flux_schema wrexec_job_schema = FLUX_SCHEMA(struct wrexec_job, job_fields);
 
 static const struct flux_field launch_fields[] = {
     FLUX_FIELD_U64(struct wrexec_launch, id, REQ),

@@ -46,7 +46,8 @@
 #include "wire.h"
 
 /* A request to run something: JSON, and strings that JSON cannot carry.
- *    "WXR1", u32 length of JSON, u32 argc, u32 envc, JSON, strings as of struct wire_run */
+ *    "WXR1", u32 length of JSON, u32 argc, u32 envc, JSON, strings: WIRE_STRINGS
+ *    fixed ones, argv, environment */
 struct jobreq {
     const char *json; /* not NUL-terminated */
     size_t json_len;
@@ -66,26 +67,11 @@ char *jobreq_strings(const char *const fixed[WIRE_STRINGS], char *const *argv, c
 const char *jobreq_string(const struct jobreq *req, size_t i);
 
 struct wrexec_run {
-    bool exec;       /* flux exec: one task on each of `ranks`; no job: no id, no record, no PMI */
-    bool detach;     /* answer with the id as soon as the job is on record */
-    uint32_t nnodes; /* 0: as many as there are, up to ntasks */
-    uint32_t ntasks; /* 0: one a node */
-    uint32_t cores;  /* a task, for the record */
-    const char *ranks; /* idset: where to run; NULL: the first that are up */
+    const char *ranks; /* idset: one task on each */
     const char *input; /* "first", "all", "none": which tasks read standard input */
-    double limit;      /* seconds; 0: none */
     uint32_t window;   /* first credit for output */
 };
 extern const struct flux_schema wrexec_run_schema;
-
-struct wrexec_start {
-    uint64_t id;
-    const char *ranks;
-    uint32_t ntasks;
-    uint32_t flags; /* WIRE_F_* */
-    uint32_t window;
-};
-extern const struct flux_schema wrexec_start_schema;
 
 /* One of: started (`ranks`), failing (`text`; what is left will be killed), standard input taken
  * (`taken` bytes on node `node`). */
@@ -111,16 +97,6 @@ struct wrexec_signal {
     int signum;
 };
 extern const struct flux_schema wrexec_signal_schema;
-
-struct wrexec_job {
-    uint64_t id;
-    const char *state;
-    const char *ranks;
-    uint32_t nnodes;
-    uint32_t ntasks;
-    const char *command;
-};
-extern const struct flux_schema wrexec_job_schema;
 
 /* --- jobs --- */
 

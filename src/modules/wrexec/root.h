@@ -36,13 +36,11 @@ struct rootjob {
     struct root *root;
     struct listener *l;
     bool exec;
-    bool owned; /* by its listener: goes with it */
-    bool gone;  /* who listened, or should have */
+    bool gone; /* who listened, or should have */
     bool terminating;
     int fail_code;
     char *fail_text;
-    double limit_seconds;
-    flux_watcher_t *grace, *limit;
+    flux_watcher_t *grace;
     uint64_t *taken; /* standard input to all: taken by each node */
     uint64_t acked;
     /* output.c */

@@ -48,7 +48,6 @@ void rootjob_free(struct rootjob *rj)
         listener_free(rj->l);
     output_forget(rj->root->output, rj);
     flux_watcher_destroy(rj->grace);
-    flux_watcher_destroy(rj->limit);
     buf_destroy(rj->outbuf);
     free(rj->fail_text);
     free(rj->taken);
@@ -115,7 +114,6 @@ void root_job_finished(struct job *j)
 
     if (!list_empty(&j->over))
         return;
-    flux_watcher_stop(rj->limit);
     flux_watcher_stop(rj->grace);
     if (!output_settled(r->output, rj))
         return;

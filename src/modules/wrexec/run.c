@@ -16,16 +16,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libflux/proto_overlay.h"
-#include "libutil/strutil.h"
 
 #define WAITING_MAX 65536
-#define GRACE 5.0
-#define LIMIT_CODE (128 + SIGALRM)
 
 enum known { UNKNOWN, ASKED, KNOWN };
 
@@ -36,105 +32,50 @@ struct waiting {
 
 struct runs {
     struct root *root;
-    enum known up_state, ids_state;
+    enum known up_state;
     idset_t *up;
-    flux_future_t *up_f, *ids_f;
-    uint64_t next_id, next_exec;
+    flux_future_t *up_f;
+    uint64_t next_exec;
     struct list_node waiting;
     size_t nwaiting;
 };
 
-/* The ranks, and how many tasks on each. */
-static idset_t *place(struct runs *rs, const struct wrexec_run *run, uint32_t *ntasks,
-                      errmsg_t *err)
+/* The ranks that are wanted: all of them have to be up.  To be destroyed by the caller. */
+static idset_t *place(const struct runs *rs, const struct wrexec_run *run, errmsg_t *err)
 {
-    size_t up = idset_count(rs->up);
-    uint32_t nnodes = run->nnodes;
-    idset_t *ranks = NULL;
-
-    *ntasks = run->ntasks;
-    if (run->ranks) {
-        if (!(ranks = idset_parse(run->ranks, err)))
-            return NULL;
-        if (idset_empty(ranks) || !idset_subset(ranks, rs->up)) {
-            idset_t *missing = idset_difference(ranks, rs->up);
-            char *text = idset_format(missing, 0);
-
-            errmsg_fail(err, EHOSTUNREACH, "rank%s %s %s not up; see flux up",
-                        idset_count(missing) == 1 ? "" : "s", text ? text : "?",
-                        idset_count(missing) == 1 ? "is" : "are");
-            free(text);
-            idset_destroy(missing);
-            idset_destroy(ranks);
-            return NULL;
-        }
-        nnodes = (uint32_t)idset_count(ranks);
-    } else if (nnodes == 0) {
-        nnodes = *ntasks == 0 ? 1 : *ntasks < up ? *ntasks : (uint32_t)up;
-    }
-    if (*ntasks == 0)
-        *ntasks = nnodes;
-    if (nnodes == 0 || nnodes > up || *ntasks < nnodes) {
-        errmsg_fail(err, nnodes > up ? ENOSPC : EINVAL,
-                    nnodes > up ? "%u nodes are wanted, but only %zu are up"
-                                : "%u nodes are more than there are tasks",
-                    nnodes, up);
-        idset_destroy(ranks);
-        return NULL;
-    }
-    if (!ranks) {
-        ranks = idset_create();
-        for (uint32_t i = 0, r = idset_first(rs->up); ranks && i < nnodes;
-             i++, r = idset_next(rs->up, r)) {
-            if (idset_set(ranks, r) < 0) {
-                idset_destroy(ranks);
-                ranks = NULL;
-            }
-        }
-        if (!ranks)
-            errmsg_fail(err, ENOMEM, "no memory to run it");
-    }
-    return ranks;
-}
-
-static json_t *group(const idset_t *ranks, uint32_t first, uint32_t n, uint32_t each)
-{
-    idset_t *part = idset_create();
-    json_t *g = json_array();
+    idset_t *ranks = idset_parse(run->ranks, err), *missing;
     char *text;
 
-    for (uint32_t i = 0; part && i < n; i++)
-        idset_set(part, idset_nth(ranks, first + i));
-    text = part ? idset_format(part, 0) : NULL;
-    json_array_append_new(g, json_string(text ? text : ""));
-    json_array_append_new(g, json_integer(each));
-    json_array_append_new(g, json_string(""));
-    json_array_append_new(g, json_string(""));
-    json_array_append_new(g, json_integer(0));
+    if (!ranks)
+        return NULL;
+    if (!idset_empty(ranks) && idset_subset(ranks, rs->up))
+        return ranks;
+    missing = idset_difference(ranks, rs->up);
+    text = idset_format(missing, 0);
+    errmsg_fail(err, EHOSTUNREACH, "rank%s %s %s not up; see flux up",
+                idset_count(missing) == 1 ? "" : "s", text ? text : "?",
+                idset_count(missing) == 1 ? "is" : "are");
     free(text);
-    idset_destroy(part);
-    return g;
+    idset_destroy(missing);
+    idset_destroy(ranks);
+    return NULL;
 }
 
-static json_t *groups(const idset_t *ranks, uint32_t ntasks)
+/* One task on each of them.  NULL when memory is out. */
+static json_t *nodes(const char *ranks)
 {
-    uint32_t n = (uint32_t)idset_count(ranks), rest = ntasks % n;
-    json_t *arr = json_array();
+    json_t *all = json_array(), *one = json_array();
 
-    if (rest)
-        json_array_append_new(arr, group(ranks, 0, rest, ntasks / n + 1));
-    json_array_append_new(arr, group(ranks, rest, n - rest, ntasks / n));
-    return arr;
-}
-
-static void limit_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    struct rootjob *rj = arg;
-    char text[96];
-
-    snprintf(text, sizeof(text), "its time limit of %g s is over", rj->limit_seconds);
-    rootjob_fail(rj, LIMIT_CODE, text);
-    rootjob_terminate(rj, GRACE);
+    if (json_array_append_new(one, json_string(ranks)) < 0 ||
+        json_array_append_new(one, json_integer(1)) < 0 ||
+        json_array_append_new(one, json_string("")) < 0 ||
+        json_array_append_new(one, json_string("")) < 0 ||
+        json_array_append_new(one, json_integer(0)) < 0 || json_array_append(all, one) < 0) {
+        json_decref(all);
+        all = NULL;
+    }
+    json_decref(one);
+    return all;
 }
 
 static int start(struct runs *rs, const flux_msg_t *req, const struct wrexec_run *run,
@@ -158,43 +99,29 @@ static int start(struct runs *rs, const flux_msg_t *req, const struct wrexec_run
     if (!json)
         errmsg_fail(err, ENOMEM, "no memory to run it");
     else if ((spec = spec_create(json, rec.json_len, r->ctx->size, &id, err))) {
-        if (!run->detach && !(l = listener_create(r->clients, req, launch->id, run->window))) {
+        if ((l = listener_create(r->clients, req, launch->id, run->window))) {
+            l->input = true;
+            if (!(j = root_start(r, spec, &rec, l, err)))
+                listener_forget(r->clients, l);
+        } else {
             spec_destroy(spec);
             errmsg_fail(err, ENOMEM, "no memory to run it");
-        } else {
-            if (l)
-                l->input = true;
-            j = root_start(r, spec, &rec, l, err);
-            if (!j && l)
-                listener_forget(r->clients, l);
         }
     }
     free(json);
-    if (!j)
-        return -1;
-    j->rj->owned = !run->detach;
-    if (run->detach) {
-        struct wrexec_notice n = {.id = j->id};
-
-        flux_respond_struct(r->ctx->h, req, &wrexec_notice_schema, &n);
-    }
-    j->rj->limit_seconds = run->limit;
-    if (run->limit > 0 &&
-        (j->rj->limit = flux_timer_create(flux_get_reactor(r->ctx->h), limit_cb, j->rj)))
-        flux_timer_start(j->rj->limit, run->limit, 0.);
-    return 0;
+    return j ? 0 : -1;
 }
 
 static int try_run(struct runs *rs, const flux_msg_t *req, errmsg_t *err)
 {
     struct wrexec_run run = {0};
-    struct wrexec_launch launch = {.uid = flux_msg_userid(req), .gpuaffinity = "off"};
+    struct wrexec_launch launch = {
+        .uid = flux_msg_userid(req), .output = "client", .gpuaffinity = "off", .exec = true};
     struct jobreq strings;
     idset_t *ranks = NULL;
     const void *data;
     json_t *owner;
     size_t len;
-    uint32_t ntasks;
     int rc = -1;
 
     data = flux_msg_payload(req, &len);
@@ -203,17 +130,18 @@ static int try_run(struct runs *rs, const flux_msg_t *req, errmsg_t *err)
     if (!(owner =
               flux_schema_decode(&wrexec_run_schema, strings.json, strings.json_len, &run, err)))
         return -1;
-    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING) && !run.detach) {
+    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
         errmsg_fail(err, EPROTO, "wrexec.run has to be a streaming request");
         goto out;
     }
-    launch.input = run.input ? run.input : "first";
-    launch.output = run.detach ? "kvs" : "client";
-    launch.exec = run.exec;
-    if (!(ranks = place(rs, &run, &ntasks, err)))
+    if (!(ranks = place(rs, &run, err)))
         goto out;
-    launch.nodes = groups(ranks, ntasks);
-    launch.id = run.exec ? JOB_EXEC_BIT + rs->next_exec++ : rs->next_id++;
+    if (!(launch.nodes = nodes(run.ranks))) {
+        errmsg_fail(err, ENOMEM, "no memory to run it");
+        goto out;
+    }
+    launch.input = run.input ? run.input : "first";
+    launch.id = JOB_EXEC_BIT + rs->next_exec++;
     rc = start(rs, req, &run, &strings, &launch, err);
 out:
     json_decref(launch.nodes);
@@ -230,8 +158,7 @@ void runs_ready(struct runs *rs)
 {
     struct list_node *n;
 
-    while (rs->root->ctx->ready && rs->up_state == KNOWN && rs->ids_state == KNOWN &&
-           (n = list_first(&rs->waiting))) {
+    while (rs->root->ctx->ready && rs->up_state == KNOWN && (n = list_first(&rs->waiting))) {
         struct waiting *w = list_entry(n, struct waiting, node);
         errmsg_t err = {"unknown"};
 
@@ -244,23 +171,6 @@ void runs_ready(struct runs *rs)
     }
     if (!list_empty(&rs->waiting))
         ask(rs);
-}
-
-static void ids_cb(flux_future_t *f, void *arg)
-{
-    struct runs *rs = arg;
-    struct flux_kvs_dirent e;
-    size_t pos = 0;
-    errmsg_t err;
-    uint64_t id;
-
-    while (flux_kvs_readdir_next(f, &pos, &e, &err) == 1)
-        if (str2u64(e.name, &id) == 0 && id >= rs->next_id && id < JOB_EXEC_BIT)
-            rs->next_id = id + 1;
-    rs->ids_state = KNOWN;
-    flux_future_destroy(f);
-    rs->ids_f = NULL;
-    runs_ready(rs);
 }
 
 static void up_cb(flux_future_t *f, void *arg)
@@ -298,11 +208,6 @@ static void ask(struct runs *rs)
 {
     flux_t *h = rs->root->ctx->h;
 
-    if (rs->ids_state == UNKNOWN && !rs->ids_f) {
-        rs->ids_f = flux_kvs_readdir(h, NULL, "job", 0, NULL);
-        if (rs->ids_f && flux_future_then(rs->ids_f, -1., ids_cb, rs) == 0)
-            rs->ids_state = ASKED;
-    }
     if (rs->up_state == UNKNOWN && !rs->up_f) {
         rs->up_f = flux_rpc(h, "overlay.status", NULL, FLUX_NODEID_ANY, 0);
         if (rs->up_f && flux_future_then(rs->up_f, -1., up_cb, rs) == 0)
@@ -377,7 +282,7 @@ struct runs *runs_create(struct root *r)
     if (!rs)
         return NULL;
     rs->root = r;
-    rs->next_exec = rs->next_id = 1;
+    rs->next_exec = 1;
     list_init(&rs->waiting);
     return rs;
 }
@@ -396,7 +301,6 @@ void runs_destroy(struct runs *rs)
         free(w);
     }
     flux_future_destroy(rs->up_f);
-    flux_future_destroy(rs->ids_f);
     idset_destroy(rs->up);
     free(rs);
 }
