@@ -7,6 +7,8 @@ need_flux start batch submit pstree
 . "$(dirname "$0")/nest/lib.sh"
 
 N=64
+# A slow build, with sanitizers, takes ten times the memory, too.
+[ "$TIME_SCALE" = 1 ] || N=16
 nodes $N 2
 hold $N --set=resrc.config="$PWD/res.lua"
 # All nodes, one core of each; within it the same once more.
