@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hwloc_check.h"
 #include "libutil/fdutil.h"
 #include "resgraph_hwloc.h"
 
@@ -267,13 +268,19 @@ resgraph_t *resgraph_from_hwloc(uint32_t rank, const char *host, errmsg_t *err)
 resgraph_t *resgraph_from_xml_text(const char *xml, size_t len, uint32_t rank, const char *host,
                                    errmsg_t *err)
 {
-    char *copy = malloc(len + 1);
     hwloc_topology_t t;
     resgraph_t *g;
+    char *copy;
 
-    if (!copy || len >= XML_MAX || hwloc_topology_init(&t) < 0) {
+    if (len >= XML_MAX) {
+        errmsg_fail(err, EFBIG, "the XML is too long");
+        return NULL;
+    }
+    if (hwloc_check(xml, len, err) < 0)
+        return NULL;
+    if (!(copy = malloc(len + 1)) || hwloc_topology_init(&t) < 0) {
         free(copy);
-        errmsg_fail(err, copy ? EFBIG : ENOMEM, "the XML is too long");
+        no_memory(err);
         return NULL;
     }
     memcpy(copy, xml, len);

@@ -154,6 +154,21 @@ static const char xml[] =
 START_TEST(hwloc_xml)
 {
     errmsg_t err = {""};
+    static const char *const bad[] = {
+        "",
+        "text",
+        "<what/>",
+        "<topology version=\"1.0\"/>",
+        "<topology version=\"2.0\">",
+        "<topology version=\"2.0\"></topology>",
+        "<topology version=\"2.0\"><object/></topology>",
+        "<topology version=\"2.0\"><object type=\"Machine\" gp_index=\"1\"/></topology>",
+        "<topology version=\"2.0\"><object type=\"Machine\" gp_index=\"1\" cpuset=\"0x1\" "
+        "complete_cpuset=\"0x1\" nodeset=\",0x1\" complete_nodeset=\"0x1\"/></topology>",
+        "<topology version=\"2.0\"><x></topology></x>",
+        "<topology version=\"2.0\"><x a=\"1\" a=\"2\"/></topology>",
+        "<topology version=\"2.0\"><x a=1/></topology>",
+    };
     resgraph_t *g = resgraph_from_xml_text(xml, strlen(xml), 7, NULL, &err);
     struct resgraph_node n;
 
@@ -167,8 +182,12 @@ START_TEST(hwloc_xml)
     ck_assert_uint_eq(n.memory, 3072);
     ck_assert_uint_eq(idset_count(n.gpus), 1);
     resgraph_destroy(g);
-    ck_assert_ptr_null(resgraph_from_xml_text("<what/>", 7, 0, NULL, &err));
-    ck_assert(strstr(err.text, "XML") != NULL);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        err.text[0] = '\0';
+        ck_assert_msg(!resgraph_from_xml_text(bad[i], strlen(bad[i]), 0, NULL, &err), "%s", bad[i]);
+        ck_assert_int_eq(errno, EINVAL);
+        ck_assert(strstr(err.text, "XML: ") != NULL);
+    }
     ck_assert_ptr_null(resgraph_from_xml("/nowhere/x.xml", 0, NULL, &err));
     ck_assert_int_eq(errno, ENOENT);
 }

@@ -1,0 +1,336 @@
+/* hwloc_check.c - look over XML of hwloc before hwloc does (header).
+ *
+ * Taken apart: elements <name attribute="value"...>, </name>, <name/>, and what begins with <? or <!.
+ * Text between elements is passed over.
+ *
+ *    rule                                                                    why
+ *    elements close in order, at most DEPTH_MAX deep, the outermost one      hwloc's reader stops in
+ *    is <topology version="2...">                                           the middle of others
+ *    objects only in the topology or in objects, one below the topology,    the tree has one root
+ *    a Machine
+ *    an object has a type that hwloc 2 writes, and a gp_index               looked up without asking
+ *    one that has CPUs has the four bitmaps, of the form 0x1f,,0x3          joined without asking
+ *    an index is a number below INDEX_MAX                                   sizes of arrays
+ *
+ * Failure: EINVAL with line and reason.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hwloc_check.h"
+
+#define DEPTH_MAX 64
+#define INDEX_MAX_DIGITS 6
+#define BITMAP_MAX 4096 /* characters */
+#define NAME_MAX_LEN 40
+#define ATTRIBUTES_MAX 64
+
+struct span {
+    const char *s;
+    size_t len;
+};
+
+struct attribute {
+    struct span name;
+    struct span value;
+};
+
+struct element {
+    struct span name;
+    struct attribute list[ATTRIBUTES_MAX];
+    size_t n;
+    bool closes; /* </name> */
+    bool empty;  /* <name/> */
+};
+
+struct open {
+    struct span name;
+    bool is_object;
+};
+
+struct reader {
+    const char *s;
+    const char *end;
+    const char *begin;
+    struct open open[DEPTH_MAX];
+    size_t depth;
+    bool root_seen; /* the object below the topology */
+    bool over;      /* the topology is closed */
+    errmsg_t *err;
+};
+
+static bool is(struct span a, const char *text)
+{
+    return a.len == strlen(text) && memcmp(a.s, text, a.len) == 0;
+}
+
+static int bad(const struct reader *r, const char *why)
+{
+    unsigned line = 1;
+
+    for (const char *p = r->begin; p < r->s && p < r->end; p++)
+        line += *p == '\n';
+    return errmsg_fail(r->err, EINVAL, "line %u of the XML: %s", line, why);
+}
+
+/* --- taking apart --- */
+
+static bool name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static struct span take_name(struct reader *r)
+{
+    struct span a = {r->s, 0};
+
+    while (r->s < r->end && name_char(*r->s))
+        r->s++;
+    a.len = (size_t)(r->s - a.s);
+    return a;
+}
+
+static void skip_blanks(struct reader *r)
+{
+    while (r->s < r->end && (*r->s == ' ' || *r->s == '\n' || *r->s == '\t' || *r->s == '\r'))
+        r->s++;
+}
+
+static int take_attribute(struct reader *r, struct element *e)
+{
+    struct attribute a;
+    const char *q;
+
+    a.name = take_name(r);
+    if (a.name.len == 0 || a.name.len > NAME_MAX_LEN)
+        return bad(r, "an attribute has no name");
+    if (r->end - r->s < 2 || r->s[0] != '=' || r->s[1] != '"')
+        return bad(r, "an attribute has no value in quotes");
+    r->s += 2;
+    if (!(q = memchr(r->s, '"', (size_t)(r->end - r->s))))
+        return bad(r, "a value has no end");
+    a.value = (struct span){r->s, (size_t)(q - r->s)};
+    if (memchr(a.value.s, '<', a.value.len) || memchr(a.value.s, '>', a.value.len))
+        return bad(r, "a value has < or > in it");
+    r->s = q + 1;
+    for (size_t i = 0; i < e->n; i++) {
+        if (e->list[i].name.len == a.name.len &&
+            memcmp(e->list[i].name.s, a.name.s, a.name.len) == 0)
+            return bad(r, "an attribute is there twice");
+    }
+    if (e->n >= ATTRIBUTES_MAX)
+        return bad(r, "an element has too many attributes");
+    e->list[e->n++] = a;
+    return 0;
+}
+
+/* After '<'. */
+static int take_element(struct reader *r, struct element *e)
+{
+    e->n = 0;
+    e->empty = false;
+    e->closes = r->s < r->end && *r->s == '/';
+    r->s += e->closes;
+    e->name = take_name(r);
+    if (e->name.len == 0 || e->name.len > NAME_MAX_LEN)
+        return bad(r, "an element has no name");
+    for (;;) {
+        const char *before = r->s;
+
+        skip_blanks(r);
+        if (r->s >= r->end)
+            return bad(r, "an element has no end");
+        if (*r->s == '>') {
+            r->s++;
+            return 0;
+        }
+        if (!e->closes && *r->s == '/' && r->end - r->s > 1 && r->s[1] == '>') {
+            r->s += 2;
+            e->empty = true;
+            return 0;
+        }
+        if (e->closes || r->s == before)
+            return bad(r, "an element is malformed");
+        if (take_attribute(r, e) < 0)
+            return -1;
+    }
+}
+
+/* --- rules --- */
+
+static const struct span *value_of(const struct element *e, const char *name)
+{
+    for (size_t i = 0; i < e->n; i++) {
+        if (is(e->list[i].name, name))
+            return &e->list[i].value;
+    }
+    return NULL;
+}
+
+static bool is_number(const struct span *v)
+{
+    if (v->len == 0 || v->len > INDEX_MAX_DIGITS)
+        return false;
+    for (size_t i = 0; i < v->len; i++) {
+        if (v->s[i] < '0' || v->s[i] > '9')
+            return false;
+    }
+    return true;
+}
+
+/* 0x1,0x00000003, or with an empty place between two that are not; at most eight digits each. */
+static bool is_bitmap(const struct span *v)
+{
+    size_t i = 0;
+
+    if (v->len == 0 || v->len > BITMAP_MAX || v->s[0] == ',' || v->s[v->len - 1] == ',')
+        return false;
+    while (i < v->len) {
+        size_t digits = 0;
+
+        if (v->s[i] == ',') {
+            i++;
+            continue;
+        }
+        if (v->len - i < 3 || v->s[i] != '0' || v->s[i + 1] != 'x')
+            return false;
+        for (i += 2; i < v->len && v->s[i] != ','; i++, digits++) {
+            char c = v->s[i];
+
+            if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')) || digits >= 8)
+                return false;
+        }
+        if (digits == 0)
+            return false;
+    }
+    return true;
+}
+
+static bool names_bitmap(struct span name)
+{
+    static const char end[] = "set";
+    size_t n = sizeof(end) - 1;
+
+    return name.len > n && memcmp(name.s + name.len - n, end, n) == 0;
+}
+
+static bool has_cpus(struct span type)
+{
+    static const char *const types[] = {"Machine",  "Package",  "Die",      "Core",     "PU",
+                                        "Group",    "L1Cache",  "L2Cache",  "L3Cache",  "L4Cache",
+                                        "L5Cache",  "L1iCache", "L2iCache", "L3iCache", "NUMANode",
+                                        "MemCache", NULL};
+
+    for (size_t i = 0; types[i]; i++) {
+        if (is(type, types[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool is_device(struct span type)
+{
+    return is(type, "Bridge") || is(type, "PCIDev") || is(type, "OSDev") || is(type, "Misc");
+}
+
+static int check_object(struct reader *r, const struct element *e)
+{
+    static const char *const bitmaps[] = {"cpuset", "complete_cpuset", "nodeset",
+                                          "complete_nodeset"};
+    const struct span *type = value_of(e, "type"), *v;
+
+    if (!type || (!has_cpus(*type) && !is_device(*type)))
+        return bad(r, "an object has a type that hwloc 2 does not write");
+    if (!(v = value_of(e, "gp_index")) || !is_number(v))
+        return bad(r, "an object has no gp_index");
+    for (size_t i = 0; i < e->n; i++) {
+        if (names_bitmap(e->list[i].name) && !is_bitmap(&e->list[i].value))
+            return bad(r, "a set of CPUs or nodes is malformed");
+    }
+    if ((v = value_of(e, "os_index")) && !is_number(v))
+        return bad(r, "an os_index is no number, or too large");
+    for (size_t i = 0; has_cpus(*type) && i < sizeof(bitmaps) / sizeof(bitmaps[0]); i++) {
+        if (!value_of(e, bitmaps[i]))
+            return bad(r, "an object has not all of its sets of CPUs and nodes");
+    }
+    if ((is(*type, "PU") || is(*type, "NUMANode")) && !value_of(e, "os_index"))
+        return bad(r, "a processing unit or NUMA node has no os_index");
+    if (r->depth == 1) {
+        if (r->root_seen || !is(*type, "Machine"))
+            return bad(r, "there must be one object below the topology, a Machine");
+        r->root_seen = true;
+    }
+    return 0;
+}
+
+static int opened(struct reader *r, const struct element *e)
+{
+    bool object = is(e->name, "object");
+    const struct span *v;
+
+    if (r->depth == 0) {
+        if (r->over || !is(e->name, "topology"))
+            return bad(r, "this is no topology");
+        if (!(v = value_of(e, "version")) || v->len < 2 || v->s[0] != '2' || v->s[1] != '.')
+            return bad(r, "the topology is of another version of hwloc than 2");
+    } else if (object) {
+        if (r->depth > 1 && !r->open[r->depth - 1].is_object)
+            return bad(r, "an object is in something that is no object");
+        if (check_object(r, e) < 0)
+            return -1;
+    }
+    if (e->empty) {
+        r->over |= r->depth == 0;
+        return 0;
+    }
+    if (r->depth == DEPTH_MAX)
+        return bad(r, "elements are nested too deep");
+    r->open[r->depth++] = (struct open){e->name, object};
+    return 0;
+}
+
+static int closed(struct reader *r, const struct element *e)
+{
+    const struct span *name;
+
+    if (r->depth == 0)
+        return bad(r, "an element is closed that was not opened");
+    name = &r->open[r->depth - 1].name;
+    if (name->len != e->name.len || memcmp(name->s, e->name.s, name->len) != 0)
+        return bad(r, "elements are closed in another order than they were opened");
+    r->depth--;
+    r->over |= r->depth == 0;
+    return 0;
+}
+
+int hwloc_check(const char *xml, size_t len, errmsg_t *err)
+{
+    struct reader r = {.s = xml, .begin = xml, .end = xml + len, .err = err};
+    struct element *e = malloc(sizeof(*e));
+    int rc = 0;
+
+    if (!e)
+        return errmsg_fail(err, ENOMEM, "no memory to read XML");
+    if (memchr(xml, '\0', len))
+        rc = bad(&r, "it has zero bytes");
+    while (rc == 0 && (r.s = memchr(r.s, '<', (size_t)(r.end - r.s)))) {
+        r.s++;
+        if (r.s < r.end && (*r.s == '?' || *r.s == '!')) {
+            if (r.depth > 0)
+                rc = bad(&r, "something begins with <? or <! inside");
+            else if (!(r.s = memchr(r.s, '>', (size_t)(r.end - r.s))))
+                break;
+            continue;
+        }
+        if ((rc = take_element(&r, e)) == 0)
+            rc = e->closes ? closed(&r, e) : opened(&r, e);
+    }
+    if (rc == 0 && (!r.over || !r.root_seen)) {
+        r.s = r.end;
+        rc = bad(&r, "it ends too early");
+    }
+    free(e);
+    return rc;
+}
