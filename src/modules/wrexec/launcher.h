@@ -59,6 +59,12 @@ struct task {
  */
 enum job_state { JOB_NEW, JOB_PROLOG, JOB_STARTING, JOB_RUNNING, JOB_ENDING, JOB_OVER };
 
+/* Changes to an environment: NAME=value, or NAME: removed. */
+struct changes {
+    char **v;
+    size_t n;
+};
+
 struct job {
     struct launcher *l;
     uint64_t id;
@@ -73,10 +79,10 @@ struct job {
     char **files; /* name, text, ... */
     char **argv;  /* NULL-terminated */
     char **env;
-    char **changes; /* to it: NAME=value, or NAME: removed */
-    size_t nchanges;
-    hmap_t *opened;   /* names of output files */
-    hmap_t *outfiles; /* name -> struct outfile */
+    struct changes changes; /* to it, by plugins */
+    bool plugins;           /* their hooks are to be called */
+    hmap_t *opened;         /* names of output files */
+    hmap_t *outfiles;       /* name -> struct outfile */
     cpu_set_t cpus;
     uint32_t ntasks; /* on this node */
     uint32_t running;
@@ -121,6 +127,7 @@ struct launcher {
     char hostname[256];
     struct orphans *orphans;
     struct bind *bind;
+    struct lua *lua;  /* NULL: no plugins, or not yet */
     bool childless;   /* no child of any kind was there when last reaped */
     const char *rank; /* of the local broker, as text */
     const char *lost; /* token of the launcher before, when that was lost */
@@ -202,11 +209,24 @@ void env_task(struct env *e, struct job *j, const struct task *t);
 void env_compact(struct env *e); /* for what is no task: without the places of tasks */
 void env_free(struct env *e);
 const char *env_get(char *const *env, const char *name);
-/* Set (NAME=value) or remove (NAME) a variable for all tasks to come.  -1 with ENOMEM. */
-int env_change(struct job *j, const char *var);
+/* Set or remove a variable: the last word counts.  -1 with ENOMEM. */
+int changes_set(struct changes *c, const char *var);
+/* Is a variable among them?  *val: its value, NULL: removed. */
+bool changes_find(const struct changes *c, const char *name, const char **val);
+/* An environment with the changes, to be freed (its strings are those of both).  NULL with ENOMEM. */
+char **changes_apply(const struct changes *c, char *const *env);
+void changes_clear(struct changes *c);
 /* The share of cores of a task; NULL with ENOMEM. */
 idset_t *env_task_cores(const struct job *j, const struct task *t);
 void strv_free(char **v);
+
+/* launcher_lua.c: hooks of plugins; nothing without.  -1 with a sentence. */
+int lua_init(struct job *j, errmsg_t *err);
+int lua_task_start(struct job *j, const struct task *t, char *const *env, struct changes *changes,
+                   errmsg_t *err);
+void lua_task_exit(struct job *j, const struct task *t);
+void lua_finish(struct job *j);
+void lua_unload(struct lua *lua);
 
 /* launcher_bind.c: the processors a task may use, NULL: all.  Valid until the next call. */
 const cpu_set_t *bind_task(struct job *j, const struct task *t);

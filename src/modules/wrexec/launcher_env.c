@@ -2,8 +2,8 @@
  *
  * It is built once for a job: what the client gave, without what does not apply to a task, then what
  * the job says; and some places at the end change from task to task (struct env), so that a task
- * costs a few snprintf() and no allocation.  What plugins set or removed (env_set, env_unset) is a
- * layer of its own above the client's.
+ * costs a few snprintf() and no allocation.  What plugins set or removed (struct changes) is
+ * a layer of its own above the client's.
  *
  * Cores, gpus and memory of a node are dealt out: task i of n on a node gets the i-th of n parts of
  * the sorted ids; when there are fewer ids than tasks, one id each in turn.
@@ -116,46 +116,75 @@ void env_compact(struct env *e)
 
 /* --- what is the job's own --- */
 
-/* Does a name end here? */
 static size_t name_length(const char *var)
 {
     return (size_t)(strchrnul(var, '=') - var);
 }
 
-/* Is it among the changes of plugins? */
-static bool is_changed(const struct job *j, const char *var)
+static size_t change_of(const struct changes *c, const char *name, size_t len)
 {
-    size_t n = name_length(var);
+    size_t i = 0;
 
-    for (size_t i = 0; i < j->nchanges; i++)
-        if (strncmp(j->changes[i], var, n) == 0 &&
-            (j->changes[i][n] == '=' || j->changes[i][n] == '\0'))
-            return true;
-    return false;
+    while (i < c->n && (strncmp(c->v[i], name, len) != 0 || name_length(c->v[i]) != len))
+        i++;
+    return i;
 }
 
-int env_change(struct job *j, const char *var)
+bool changes_find(const struct changes *c, const char *name, const char **val)
 {
-    size_t n = name_length(var), i = 0;
-    char *copy, **v;
+    size_t len = strlen(name), i = change_of(c, name, len);
 
-    if (n == 0 || !(copy = strdup(var)))
+    if (i == c->n)
+        return false;
+    *val = c->v[i][len] == '=' ? c->v[i] + len + 1 : NULL;
+    return true;
+}
+
+int changes_set(struct changes *c, const char *var)
+{
+    size_t len = name_length(var), i = change_of(c, var, len);
+    char *copy = len ? strdup(var) : NULL, **v;
+
+    if (!copy)
         return -1;
-    while (i < j->nchanges &&
-           (strncmp(j->changes[i], var, n) != 0 || name_length(j->changes[i]) != n))
-        i++;
-    if (i == j->nchanges) {
-        if (!(v = realloc(j->changes, (i + 1) * sizeof(*v)))) {
+    if (i == c->n) {
+        if (!(v = realloc(c->v, (i + 1) * sizeof(*v)))) {
             free(copy);
             return -1;
         }
-        j->changes = v;
-        j->nchanges++;
+        c->v = v;
+        c->n++;
     } else {
-        free(j->changes[i]);
+        free(c->v[i]);
     }
-    j->changes[i] = copy;
+    c->v[i] = copy;
     return 0;
+}
+
+void changes_clear(struct changes *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        free(c->v[i]);
+    free(c->v);
+    *c = (struct changes){NULL, 0};
+}
+
+char **changes_apply(const struct changes *c, char *const *env)
+{
+    size_t n = 0, k = 0;
+    char **v;
+
+    while (env[n])
+        n++;
+    if (!(v = calloc(n + c->n + 1, sizeof(*v))))
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (change_of(c, env[i], name_length(env[i])) == c->n)
+            v[k++] = env[i];
+    for (size_t i = 0; i < c->n; i++)
+        if (strchr(c->v[i], '='))
+            v[k++] = c->v[i];
+    return v;
 }
 
 /* How deep a session would be that a task starts: the launcher's own environment says where this
@@ -316,18 +345,20 @@ int env_build(struct env *e, struct job *j)
     struct launcher *l = j->l;
     int rc = 0;
 
-    e->vars = calloc(j->run.envc + ROOM + j->nchanges + pmix_env_max(j), sizeof(*e->vars));
+    e->vars = calloc(j->run.envc + ROOM + j->changes.n + pmix_env_max(j), sizeof(*e->vars));
     if (!e->vars)
         return -1;
     /* The first place is never that of a share: 0 means none. */
     rc |= add(e, "FLUX_LAUNCHER_TOKEN=%s", l->token);
     e->vars[e->n++] = j->mark;
     for (uint32_t i = 0; i < j->run.envc; i++)
-        if (!is_dropped(j->env[i]) && (!j->nchanges || !is_changed(j, j->env[i])))
+        if (!is_dropped(j->env[i]) &&
+            (!j->changes.n ||
+             change_of(&j->changes, j->env[i], name_length(j->env[i])) == j->changes.n))
             e->vars[e->n++] = j->env[i];
-    for (size_t i = 0; i < j->nchanges; i++)
-        if (strchr(j->changes[i], '='))
-            e->vars[e->n++] = j->changes[i];
+    for (size_t i = 0; i < j->changes.n; i++)
+        if (strchr(j->changes.v[i], '='))
+            e->vars[e->n++] = j->changes.v[i];
     if (l->uri)
         rc |= add(e, "FLUX_URI=%s", l->uri);
     e->vars[e->n++] = e->rank;

@@ -120,6 +120,10 @@ static void job_go(struct job *j)
     int waits;
 
     j->state = JOB_STARTING;
+    if (lua_init(j, &err) < 0) {
+        job_refuse(j, err.text);
+        return;
+    }
     waits = pmix_begin(j, &err);
     if (waits == 0) {
         j->state = JOB_RUNNING;
@@ -157,7 +161,7 @@ static void job_free(struct job *j)
 {
     if (!j)
         return;
-    strv_free(j->changes);
+    changes_clear(&j->changes);
     idset_destroy(j->cores);
     idset_destroy(j->gpus);
     layout_destroy(j->layout);
@@ -302,6 +306,7 @@ void jobs_reap(struct launcher *l)
         pmi_task_ended(t);
         pmix_task_ended(t);
         check_bad_exit(t);
+        lua_task_exit(j, t);
         if (j->running == 0 && j->state == JOB_RUNNING)
             job_ending(j);
     }
@@ -391,6 +396,7 @@ void jobs_step(struct launcher *l)
         if ((orphans && leftovers(j)) || !job_drain(j))
             continue;
         pmix_end(j);
+        lua_finish(j);
         if (pmix_gone(j) && !hook_epilog(j))
             job_done(j);
     }

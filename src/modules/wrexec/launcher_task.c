@@ -265,7 +265,8 @@ static int task_start(struct start *st, struct task *t, errmsg_t *err)
     struct job *j = st->j;
     struct spawn_fd fds[4] = {{-1, 0}, {-1, 1}, {-1, 2}, {-1, PMI_TASK_FD}};
     bool own[4] = {false, false, false, false};
-    char **argv = NULL;
+    char **argv = NULL, **envp = NULL;
+    struct changes changes = {NULL, 0};
     size_t nfds = 3;
     pid_t pid = -1;
     int errnum;
@@ -285,10 +286,16 @@ static int task_start(struct start *st, struct task *t, errmsg_t *err)
         goto out;
     }
     env_task(&st->env, j, t);
+    if (lua_task_start(j, t, st->env.vars, &changes, err) < 0)
+        goto out;
+    if (changes.n && !(envp = changes_apply(&changes, st->env.vars))) {
+        errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
+        goto out;
+    }
     struct spawn_params sp = {
         .path = st->program,
         .argv = argv ? argv : st->argv,
-        .envp = st->env.vars,
+        .envp = envp ? envp : st->env.vars,
         .cwd = j->fixed[WIRE_S_CWD][0] ? j->fixed[WIRE_S_CWD] : NULL,
         .fds = fds,
         .nfds = nfds,
@@ -308,6 +315,8 @@ static int task_start(struct start *st, struct task *t, errmsg_t *err)
 out:
     errnum = errno;
     strv_free(argv);
+    free(envp);
+    changes_clear(&changes);
     for (size_t i = 0; i < 4; i++)
         if (own[i] && fds[i].src >= 0)
             close(fds[i].src);

@@ -1,0 +1,385 @@
+/* Lua plugins of the launcher.
+ *
+ * Each file runs once, and returns a table with functions named after hooks (flux-lua.d(5)).  All
+ * share one interpreter, but a file has globals of its own: what it assigns stays with it.
+ *
+ *  1. A file, and each call of a hook, may execute INSTRUCTIONS instructions of the interpreter, and
+ *     all together may hold MEMORY bytes; beyond that the call fails.  So a plugin in an endless
+ *     loop costs a job, not the launcher.
+ *  2. Whatever goes wrong in Lua is caught: lua_pcall() stands around everything that can fail.
+ *  3. `job` is a table made anew for each call; its methods reach the call's struct by a light user
+ *     datum that is taken out of the registry afterwards, so that one kept for later does nothing.
+ *  4. os.exit, os.execute, io.popen and what loads machine code are not there: the launcher must
+ *     neither end nor wait.
+ */
+#include "config.h"
+#include "lua_hooks.h"
+
+#include <dirent.h>
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define INSTRUCTIONS 10000000
+#define MEMORY (64u << 20)
+#define FILES_MAX 1000
+
+struct hooks {
+    lua_State *L;
+    size_t used;
+    size_t n;
+    char **names; /* of files */
+    int *refs;    /* the table that each returned */
+};
+
+static const char *const hook_names[LUA_NHOOKS] = {"init", "task_start", "task_exit", "finish"};
+
+static void *alloc(void *arg, void *p, size_t old, size_t size)
+{
+    struct hooks *h = arg;
+    void *q;
+
+    if (!p)
+        old = 0;
+    if (size == 0) {
+        free(p);
+        h->used -= old;
+        return NULL;
+    }
+    if (size > old && h->used + (size - old) > MEMORY)
+        return NULL;
+    if ((q = realloc(p, size)))
+        h->used = h->used - old + size;
+    return q;
+}
+
+static void too_long(lua_State *L, lua_Debug *ar)
+{
+    luaL_error(L, "it executes more than %d instructions", INSTRUCTIONS);
+}
+
+static int bounded_call(lua_State *L, int nargs, int nresults)
+{
+    int rc;
+
+    lua_sethook(L, too_long, LUA_MASKCOUNT, INSTRUCTIONS);
+    rc = lua_pcall(L, nargs, nresults, 0);
+    lua_sethook(L, NULL, 0, 0);
+    return rc;
+}
+
+/* --- what a hook may do --- */
+
+static const char current_key;
+
+static const struct lua_job *current(lua_State *L)
+{
+    const struct lua_job *job;
+
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &current_key);
+    job = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    if (!job)
+        luaL_error(L, "a job can be used only while its hook runs");
+    return job;
+}
+
+static const char *check_name(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 2);
+
+    luaL_argcheck(L, name[0] && !strchr(name, '='), 2, "no name of a variable");
+    return name;
+}
+
+static int job_getenv(lua_State *L)
+{
+    const struct lua_job *job = current(L);
+    const char *val = job->getenv ? job->getenv(job->handle, check_name(L)) : NULL;
+
+    lua_pushstring(L, val);
+    return 1;
+}
+
+static int job_setenv(lua_State *L)
+{
+    const struct lua_job *job = current(L);
+    const char *name = check_name(L);
+
+    if (!job->change)
+        return luaL_error(L, "it is too late to set variables");
+    if (lua_isnoneornil(L, 3))
+        lua_pushstring(L, name);
+    else
+        lua_pushfstring(L, "%s=%s", name, luaL_checkstring(L, 3));
+    if (job->change(job->handle, lua_tostring(L, -1)) < 0)
+        return luaL_error(L, "out of memory");
+    return 0;
+}
+
+static int job_note(lua_State *L)
+{
+    const struct lua_job *job = current(L);
+
+    job->note(job->handle, luaL_checkstring(L, 2));
+    return 0;
+}
+
+/* Its sentence is the whole error: without a position in the file. */
+static int job_cancel(lua_State *L)
+{
+    current(L);
+    lua_pushstring(L, luaL_optstring(L, 2, "a plugin refuses the job"));
+    return lua_error(L);
+}
+
+static const luaL_Reg methods[] = {{"getenv", job_getenv},
+                                   {"setenv", job_setenv},
+                                   {"note", job_note},
+                                   {"cancel", job_cancel},
+                                   {NULL, NULL}};
+
+/* --- what a hook is shown --- */
+
+static void set_string(lua_State *L, const char *name, const char *val)
+{
+    if (!val)
+        return;
+    lua_pushstring(L, val);
+    lua_setfield(L, -2, name);
+}
+
+static void set_integer(lua_State *L, const char *name, lua_Integer val)
+{
+    lua_pushinteger(L, val);
+    lua_setfield(L, -2, name);
+}
+
+static void push_job(lua_State *L, const struct lua_job *job, enum lua_hook which)
+{
+    lua_newtable(L);
+    luaL_setfuncs(L, methods, 0);
+    set_integer(L, "id", (lua_Integer)job->id);
+    set_string(L, "name", job->name);
+    set_string(L, "node", job->node);
+    set_string(L, "cwd", job->cwd);
+    set_string(L, "tmpdir", job->tmpdir);
+    set_string(L, "cores", job->cores);
+    set_string(L, "gpus", job->gpus);
+    set_integer(L, "node_id", job->node_id);
+    set_integer(L, "nnodes", job->nnodes);
+    set_integer(L, "ntasks", job->ntasks);
+    set_integer(L, "ntasks_here", job->nlocal);
+    lua_newtable(L);
+    for (int i = 0; job->argv[i]; i++) {
+        lua_pushstring(L, job->argv[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "command");
+    if (which == LUA_FINISH)
+        set_integer(L, "code", job->code);
+}
+
+static void push_task(lua_State *L, const struct lua_task *t, enum lua_hook which)
+{
+    if (!t) {
+        lua_pushnil(L);
+        return;
+    }
+    lua_newtable(L);
+    set_integer(L, "rank", t->rank);
+    set_integer(L, "local_id", t->local);
+    if (which != LUA_TASK_EXIT)
+        return;
+    if (WIFSIGNALED(t->status))
+        set_integer(L, "signal", WTERMSIG(t->status));
+    else
+        set_integer(L, "code", WEXITSTATUS(t->status));
+}
+
+struct args {
+    const struct lua_job *job;
+    enum lua_hook which;
+    int ref;
+};
+
+/* Protected: everything here may run out of memory. */
+static int call_one(lua_State *L)
+{
+    struct args *a = lua_touserdata(L, 1);
+
+    lua_rawgeti(L, LUA_REGISTRYINDEX, a->ref);
+    lua_getfield(L, -1, hook_names[a->which]);
+    if (lua_isnil(L, -1))
+        return 0;
+    push_job(L, a->job, a->which);
+    push_task(L, a->job->task, a->which);
+    lua_call(L, 2, 0);
+    return 0;
+}
+
+static int hooks_call(void *arg, enum lua_hook which, const struct lua_job *job, char *err,
+                      size_t size)
+{
+    struct hooks *h = arg;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < h->n; i++) {
+        struct args a = {job, which, h->refs[i]};
+
+        lua_pushlightuserdata(h->L, (void *)job);
+        lua_rawsetp(h->L, LUA_REGISTRYINDEX, &current_key);
+        lua_pushcfunction(h->L, call_one);
+        lua_pushlightuserdata(h->L, &a);
+        if (bounded_call(h->L, 1, 0) != LUA_OK) {
+            const char *why = lua_tostring(h->L, -1);
+
+            snprintf(err, size, "plugin %s, %s: %s", h->names[i], hook_names[which],
+                     why ? why : "it failed without a word");
+            rc = -1;
+        }
+        lua_settop(h->L, 0);
+        lua_pushnil(h->L);
+        lua_rawsetp(h->L, LUA_REGISTRYINDEX, &current_key);
+    }
+    return rc;
+}
+
+/* --- reading files --- */
+
+static int open_libs(lua_State *L)
+{
+    static const luaL_Reg libs[] = {{"_G", luaopen_base},     {"string", luaopen_string},
+                                    {"table", luaopen_table}, {"math", luaopen_math},
+                                    {"utf8", luaopen_utf8},   {"os", luaopen_os},
+                                    {"io", luaopen_io},       {NULL, NULL}};
+    static const char *const bad[][2] = {{"os", "exit"}, {"os", "execute"}, {"io", "popen"}};
+
+    for (const luaL_Reg *lib = libs; lib->name; lib++) {
+        luaL_requiref(L, lib->name, lib->func, 1);
+        lua_pop(L, 1);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        lua_getglobal(L, bad[i][0]);
+        lua_pushnil(L);
+        lua_setfield(L, -2, bad[i][1]);
+        lua_pop(L, 1);
+    }
+    return 0;
+}
+
+/* In: a chunk on top.  Its globals become a table of its own that looks into the common one. */
+static void own_globals(lua_State *L)
+{
+    lua_newtable(L);
+    lua_newtable(L);
+    lua_pushglobaltable(L);
+    lua_setfield(L, -2, "__index");
+    lua_setmetatable(L, -2);
+    lua_setupvalue(L, -2, 1);
+}
+
+static int load_file(struct hooks *h, const char *path, const char *name, char *err, size_t size)
+{
+    lua_State *L = h->L;
+    const char *why;
+
+    if (luaL_loadfilex(L, path, "t") == LUA_OK) {
+        own_globals(L);
+        if (bounded_call(L, 0, 1) == LUA_OK && lua_istable(L, -1)) {
+            h->names[h->n] = strdup(name);
+            h->refs[h->n] = luaL_ref(L, LUA_REGISTRYINDEX);
+            if (h->names[h->n++])
+                return 0;
+            snprintf(err, size, "no memory for plugins");
+            return -1;
+        }
+    }
+    why = lua_tostring(L, -1);
+    snprintf(err, size, "plugin %s: %s", path, why ? why : "it has to return a table of hooks");
+    lua_settop(L, 0);
+    return -1;
+}
+
+static int is_plugin(const struct dirent *de)
+{
+    const char *dot = strrchr(de->d_name, '.');
+
+    return de->d_name[0] != '.' && dot && strcmp(dot, ".lua") == 0;
+}
+
+static int load_dir(struct hooks *h, const char *dir, size_t len, char *err, size_t size)
+{
+    char path[4096];
+    struct dirent **v;
+    int n, rc = 0;
+
+    snprintf(path, sizeof(path), "%.*s", (int)len, dir);
+    n = scandir(path, &v, is_plugin, alphasort);
+    for (int i = 0; i < n; i++) {
+        if (rc == 0 && h->n >= FILES_MAX) {
+            snprintf(err, size, "more than %d plugins", FILES_MAX);
+            rc = -1;
+        }
+        if (rc == 0) {
+            snprintf(path, sizeof(path), "%.*s/%s", (int)len, dir, v[i]->d_name);
+            rc = load_file(h, path, v[i]->d_name, err, size);
+        }
+        free(v[i]);
+    }
+    if (n >= 0)
+        free(v);
+    return rc;
+}
+
+static void hooks_destroy(void *arg)
+{
+    struct hooks *h = arg;
+
+    if (!h)
+        return;
+    if (h->L)
+        lua_close(h->L);
+    for (size_t i = 0; h->names && i < h->n; i++)
+        free(h->names[i]);
+    free(h->names);
+    free(h->refs);
+    free(h);
+}
+
+static void *hooks_create(const char *path, char *err, size_t size)
+{
+    struct hooks *h = calloc(1, sizeof(*h));
+
+    snprintf(err, size, "no memory for plugins");
+    if (!h)
+        return NULL;
+    h->names = calloc(FILES_MAX, sizeof(*h->names));
+    h->refs = calloc(FILES_MAX, sizeof(*h->refs));
+    h->L = lua_newstate(alloc, h);
+    if (!h->names || !h->refs || !h->L)
+        goto fail;
+    lua_pushcfunction(h->L, open_libs);
+    if (lua_pcall(h->L, 0, 0, 0) != LUA_OK)
+        goto fail;
+    while (path && *path) {
+        size_t len = strcspn(path, ":");
+
+        if (len && load_dir(h, path, len, err, size) < 0)
+            goto fail;
+        path += len + (path[len] == ':');
+    }
+    return h;
+fail:
+    hooks_destroy(h);
+    return NULL;
+}
+
+extern const struct lua_hooks flux_launcher_lua_hooks;
+const struct lua_hooks flux_launcher_lua_hooks = {LUA_HOOKS_ABI, hooks_create, hooks_destroy,
+                                                  hooks_call};
