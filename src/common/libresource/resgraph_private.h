@@ -37,4 +37,7 @@ struct resgraph {
     bool emulated;
 };
 
+/* Everything but rank, host and number of the kind. */
+void kind_describe(const struct kind *k, struct resgraph_node *node);
+
 #endif
