@@ -130,8 +130,8 @@ static enum tried try_start(sched_t *s, struct job *j, const struct sched_ops *o
     return start(s, j, select_claim(s, j, n, &sp), ops);
 }
 
-/* The time of its reservation has come: does it get what was reserved?  (Sums of memory and pools are
- * on the safe side, and may say no where the reservation is good.) */
+/* The time of its reservation has come, a little late maybe: does it get what was reserved, even if it
+ * ends so much later, too? */
 static enum tried start_reserved(sched_t *s, struct job *j, const struct sched_ops *ops)
 {
     struct claim *c = j->reserved;

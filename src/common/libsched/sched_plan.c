@@ -49,36 +49,6 @@ static struct span span_at(const struct plan *p, double t)
 
 /* --- pools --- */
 
-static bool pools_fit(const struct plan *p, const struct span *sp)
-{
-    sched_t *s = p->s;
-
-    for (size_t i = 0; i < p->sh->req.npools; i++) {
-        uint32_t which = p->sh->pools[i];
-        uint64_t used = s->map->pools[which].used;
-        uint64_t total = s->map->pools[which].total;
-
-        for (struct tree_node *n = tree_first(&s->pool_ends); n;
-             n = tree_after(&s->pool_ends, tree_key(n))) {
-            const struct claim *c = list_entry(n, struct claim, by_pool);
-
-            if (claim_end(c, s->now) > sp->from + SCHED_EPSILON)
-                break;
-            used -= c->pools[which];
-            s->work++;
-        }
-        for (size_t r = 0; r < s->nreserved; r++) {
-            const struct claim *c = s->reserved[r];
-
-            if (c != p->own && c->pools && span_overlaps(sp, c))
-                used += c->pools[which];
-        }
-        if (used > total || total - used < p->sh->req.pools[i].count)
-            return false;
-    }
-    return true;
-}
-
 /* The next end of anything with pools after t. */
 static double pools_next(const struct plan *p, double t)
 {
@@ -115,7 +85,7 @@ static double pools_from(const struct plan *p, double t)
     while (t < p->limit) {
         struct span sp = span_at(p, t);
 
-        if (pools_fit(p, &sp))
+        if (select_pools(p->s, p->sh, &sp))
             return t;
         t = pools_next(p, t);
     }
@@ -331,7 +301,7 @@ static size_t slots_at(struct plan *p, double t)
     uint32_t left = p->sh->nslots;
     size_t n = 0;
 
-    if (p->sh->req.npools > 0 && !pools_fit(p, &sp))
+    if (p->sh->req.npools > 0 && !select_pools(p->s, p->sh, &sp))
         return 0;
     for (size_t i = 0; i < p->n && left > 0; i++) {
         uint32_t node = (uint32_t)s->times[i];

@@ -4,8 +4,8 @@
  * best-fit over one such bitmap for each number of free cores, from just enough on up, spread the
  * other way.  Reservations are looked at on the nodes only that have any.
  *
- * Memory and pools are quantities: what reservations that overlap the time take of them is added up,
- * though they may not all be there at once.  That is on the safe side.
+ * Memory and pools are quantities: what counts is the most that is used at any moment of the time,
+ * which is at its beginning, or where a reservation begins.
  *
  * Failure: a score that fails turns the policy off (first-fit takes its place).
  */
@@ -36,6 +36,39 @@ static bool counts(const sched_t *s, const struct span *sp, const struct claim *
     return sp->nreserved >= s->nreserved || c->start < s->reserved[sp->nreserved]->start;
 }
 
+static uint64_t memory_at(const sched_t *s, const struct node *nd, const struct span *sp, double t)
+{
+    uint64_t used = nd->used_memory;
+
+    for (const struct piece *p = nd->held; p && claim_end(p->claim, sp->now) <= t + SCHED_EPSILON;
+         p = p->next)
+        used -= p->memory;
+    for (const struct piece *p = sp->alone ? NULL : nd->reserved; p; p = p->next) {
+        if (p->claim->start > t + SCHED_EPSILON)
+            break;
+        if (counts(s, sp, p->claim) && p->claim->end > t + SCHED_EPSILON)
+            used += p->memory;
+    }
+    return used;
+}
+
+/* The most that is used over the time: use only grows where a reservation begins. */
+static uint64_t memory_peak(const sched_t *s, const struct node *nd, const struct span *sp)
+{
+    uint64_t peak = memory_at(s, nd, sp, sp->from);
+
+    for (const struct piece *p = sp->alone ? NULL : nd->reserved; p; p = p->next) {
+        uint64_t used;
+
+        if (p->memory == 0 || p->claim->start <= sp->from || !counts(s, sp, p->claim))
+            continue;
+        used = memory_at(s, nd, sp, p->claim->start);
+        if (used > peak)
+            peak = used;
+    }
+    return peak;
+}
+
 void node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avail *a,
                 uint64_t *bits)
 {
@@ -64,7 +97,6 @@ void node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avai
              p = p->next) {
             for (size_t w = 0; w < words; w++)
                 bits[w] |= p->bits[w];
-            used -= p->memory;
         }
         a->empty = p == NULL;
     }
@@ -75,12 +107,13 @@ void node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avai
             continue;
         for (size_t w = 0; w < words; w++)
             bits[w] &= ~p->bits[w];
-        used += p->memory;
         a->empty = false;
     }
     a->cores = count_bits(bits, m->cw);
     a->gpus = count_bits(bits + m->cw, m->gw);
-    a->memory = nd->memory > used ? nd->memory - used : 0;
+    a->memory = 0;
+    if (nd->memory > 0 && (used = memory_peak(s, nd, sp)) < nd->memory)
+        a->memory = nd->memory - used;
 }
 
 uint32_t shape_slots(const sched_t *s, const struct shape *sh, uint32_t n, const struct avail *a)
@@ -100,19 +133,56 @@ uint32_t shape_slots(const sched_t *s, const struct shape *sh, uint32_t n, const
     return (uint32_t)most;
 }
 
+/* --- pools --- */
+
+static uint64_t pool_at(const sched_t *s, uint32_t which, const struct span *sp, double t)
+{
+    uint64_t used = s->map->pools[which].used;
+
+    for (struct tree_node *n = tree_first(&s->pool_ends); n;
+         n = tree_after(&s->pool_ends, tree_key(n))) {
+        const struct claim *c = list_entry(n, struct claim, by_pool);
+
+        if (claim_end(c, sp->now) > t + SCHED_EPSILON)
+            break;
+        used -= c->pools[which];
+    }
+    for (size_t r = 0; r < s->nreserved && !sp->alone; r++) {
+        const struct claim *c = s->reserved[r];
+
+        if (c->start > t + SCHED_EPSILON)
+            break;
+        if (c->pools && counts(s, sp, c) && c->end > t + SCHED_EPSILON)
+            used += c->pools[which];
+    }
+    return used;
+}
+
+/* The most that is used of it over the time: use only grows where a reservation begins. */
+static uint64_t pool_peak(const sched_t *s, uint32_t which, const struct span *sp)
+{
+    uint64_t peak = pool_at(s, which, sp, sp->from);
+
+    for (size_t r = 0; r < s->nreserved && !sp->alone; r++) {
+        const struct claim *c = s->reserved[r];
+        uint64_t used;
+
+        if (!c->pools || !counts(s, sp, c) || c->start <= sp->from)
+            continue;
+        used = pool_at(s, which, sp, c->start);
+        if (used > peak)
+            peak = used;
+    }
+    return peak;
+}
+
 bool select_pools(const sched_t *s, const struct shape *sh, const struct span *sp)
 {
     for (size_t i = 0; i < sh->req.npools; i++) {
-        const struct pool *p = &s->map->pools[sh->pools[i]];
-        uint64_t used = p->used;
+        uint64_t total = s->map->pools[sh->pools[i]].total;
+        uint64_t used = pool_peak(s, sh->pools[i], sp);
 
-        for (size_t r = 0; r < s->nreserved && !sp->alone; r++) {
-            const struct claim *c = s->reserved[r];
-
-            if (c->pools && counts(s, sp, c))
-                used += c->pools[sh->pools[i]];
-        }
-        if (used > p->total || p->total - used < sh->req.pools[i].count)
+        if (used > total || total - used < sh->req.pools[i].count)
             return false;
     }
     return true;

@@ -355,6 +355,36 @@ START_TEST(kinds_of_resources)
 }
 END_TEST
 
+/* What is held now and what is reserved for later are not added up: they are not there at once. */
+START_TEST(quantities_over_time)
+{
+    sched_t *s =
+        make("easy", NULL, "first-fit",
+             "{\"nodes\":[{\"ranks\":\"0\",\"hosts\":\"a\",\"cores\":\"0-7\",\"memory\":100}],"
+             "\"pools\":[{\"name\":\"power\",\"count\":10}]}");
+    struct out o = {0};
+
+    add(s, 1, 16, "{\"nnodes\":1,\"memory\":70,\"duration\":60}");
+    add(s, 2, 16, "{\"nnodes\":1,\"memory\":40,\"duration\":60}");
+    add(s, 3, 16, "{\"nnodes\":1,\"memory\":30,\"duration\":90}");
+    pass(s, 1000., &o);
+    ck_assert_ptr_null(o.R[2]);
+    ck_assert_ptr_nonnull(o.R[3]);
+    why(s, 2, 1000., 1060.,
+        "waits for 1 node with 1 core, 40 MiB: 0 are free; job 1 holds the rest until 00:17:40");
+    for (unsigned id = 1; id <= 3; id++)
+        ck_assert_int_eq(id == 2 ? sched_remove(s, id) : sched_free(s, id, 1000.), 0);
+    add(s, 4, 16, "{\"nnodes\":1,\"pools\":[[\"power\",7]],\"duration\":60}");
+    add(s, 5, 16, "{\"nnodes\":1,\"pools\":[[\"power\",4]],\"duration\":60}");
+    add(s, 6, 16, "{\"nnodes\":1,\"pools\":[[\"power\",3]],\"duration\":90}");
+    pass(s, 1000., &o);
+    ck_assert_ptr_null(o.R[5]);
+    ck_assert_ptr_nonnull(o.R[6]);
+    out_clear(&o);
+    sched_destroy(s);
+}
+END_TEST
+
 /* Jobs that run already; another inventory under them. */
 START_TEST(told_to_run)
 {
@@ -421,6 +451,7 @@ int main(void)
     tcase_add_test(tc, conservative);
     tcase_add_test(tc, never);
     tcase_add_test(tc, kinds_of_resources);
+    tcase_add_test(tc, quantities_over_time);
     tcase_add_test(tc, told_to_run);
     suite_add_tcase(suite, tc);
     runner = srunner_create(suite);

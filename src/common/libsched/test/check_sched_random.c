@@ -699,7 +699,7 @@ static void holds(const char *queue, const char *arg, enum expect expect)
                               .equal = expect == CONSERVATIVE};
         char found[300] = "";
 
-        ck_assert_msg(runs(&setup, 40, found, sizeof(found)) == 0, "%s, %s, variant %u: %s", queue,
+        ck_assert_msg(runs(&setup, 25, found, sizeof(found)) == 0, "%s, %s, variant %u: %s", queue,
                       setup.node, i, found);
     }
 }
