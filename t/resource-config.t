@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 
 need_flux start resource hwloc kvs
-plan 37
+plan 39
 
 MODULES=--set=modules=log,hb,barrier,kvs,resrc
 cell() {
@@ -80,6 +80,19 @@ echo 'resource { pools = { licence = 3 } }' >pools.lua
 hold 2 "$MODULES" --set=resrc.config="$PWD/pools.lua"
 like "$("$FLUX" resource info)" "^2 nodes, .*, 3 of licence\$" "pools alone add to what is found"
 release
+
+# --- beside the session's own configuration ---
+
+cat >session.lua <<EOL
+session { hosts = "127.0.0.[2-3]", address = "ipc://$TMPDIR/%h", event_address = "ipc://$TMPDIR/e%h", curve = false }
+resource { pools = { bandwidth = "40 Gbit" } }
+EOL
+run_with_timeout 60 "$FLUX" start "$MODULES" --config=session.lua --set=boot.rank=1 >rank1 2>&1 &
+ok "a session of two hosts with pools in its configuration" run_with_timeout 60 \
+    "$FLUX" start "$MODULES" --config=session.lua --set=boot.rank=0 "$FLUX" resource info
+like "$out" "^2 nodes, .*, 40 Gbit of bandwidth\$" "has its nodes and the pools" || cat rank1
+wait
+rm -f "$TMPDIR"/*127.0.0.*
 
 # --- wrong ---
 
