@@ -63,11 +63,28 @@ bool jm_may(const flux_msg_t *req, uint32_t uid)
            flux_msg_userid(req) == uid;
 }
 
+/* Most texts need no escape. */
+static bool is_plain(const char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < ' ' || (unsigned char)*s >= 0x7f || *s == '"' || *s == '\\')
+            return false;
+    return true;
+}
+
 void jm_add_string(strbuf_t *sb, const char *s)
 {
-    json_t *str = s ? json_string(s) : json_null();
-    char *text = json_dumps(str, JSON_ENCODE_ANY);
+    json_t *str;
+    char *text;
 
+    if (is_plain(s)) {
+        strbuf_addc(sb, '"');
+        strbuf_add(sb, s);
+        strbuf_addc(sb, '"');
+        return;
+    }
+    str = json_string(s);
+    text = json_dumps(str, JSON_ENCODE_ANY);
     strbuf_add(sb, text ? text : "\"\"");
     free(text);
     json_decref(str);

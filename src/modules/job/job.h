@@ -263,6 +263,7 @@ struct jm {
     uint64_t purge_count;
     uint64_t max_queued;
     uint64_t nsubmitted, npurged, nrefused;
+    uint64_t nfreed; /* since memory was given back */
 };
 
 /* --- job.c --- */
@@ -274,7 +275,7 @@ bool jm_hold(struct jm *jm, const flux_msg_t *req, flux_handler_f cb);
 void jm_hold_over(struct jm *jm);
 /* May the sender see and change jobs of this user? */
 bool jm_may(const flux_msg_t *req, uint32_t uid);
-/* Append JSON text of a string (NULL: null). */
+/* Append JSON text of a string. */
 void jm_add_string(strbuf_t *sb, const char *s);
 /* Ids that a request names.  NULL when the request was answered with an error. */
 idset_t *jm_request_ids(struct jm *jm, const flux_msg_t *req, const char *text);
@@ -305,6 +306,8 @@ struct jm_ended *jm_ended_create(const struct jm_job *j);
 int jm_ended_add(struct jm *jm, struct jm_ended *e);
 void jm_ended_drop(struct jm *jm, struct jm_ended *e);
 const char *jm_ended_text(const struct jm_ended *e, int which);
+/* A moment in which nothing is to be done. */
+void jm_table_trim(struct jm *jm);
 void jm_table_fini(struct jm *jm);
 
 /* --- states.c: events, and what they lead to --- */

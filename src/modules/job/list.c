@@ -62,7 +62,60 @@ static void gone(struct km_claim *c, bool cancelled)
 
 /* --- a job in a page --- */
 
-static json_t *of_active(struct jm_job *j)
+/* Text as job_info_schema reads it, without what is 0 or not there: that is most of it. */
+static void put_time(strbuf_t *sb, const char *name, double t)
+{
+    if (t > 0)
+        strbuf_addf(sb, ",\"%s\":%.6f", name, t);
+}
+
+static void put_text(strbuf_t *sb, const char *name, const char *text)
+{
+    if (!text || !text[0])
+        return;
+    strbuf_addf(sb, ",\"%s\":", name);
+    jm_add_string(sb, text);
+}
+
+static void put_info(strbuf_t *sb, const struct job_info *i)
+{
+    strbuf_addf(sb, "{\"id\":%llu,\"uid\":%u,\"urgency\":%d,\"priority\":%lld,\"state\":\"%s\"",
+                (unsigned long long)i->id, i->uid, i->urgency, (long long)i->priority, i->state);
+    strbuf_addf(sb, ",\"nnodes\":%u,\"ntasks\":%u,\"ncores\":%u", i->nnodes, i->ntasks, i->ncores);
+    put_text(sb, "name", i->name);
+    put_time(sb, "duration", i->duration);
+    put_time(sb, "t_submit", i->t_submit);
+    put_time(sb, "t_depend", i->t_depend);
+    put_time(sb, "t_run", i->t_run);
+    put_time(sb, "t_cleanup", i->t_cleanup);
+    put_time(sb, "t_inactive", i->t_inactive);
+    put_time(sb, "t_estimate", i->t_estimate);
+    put_time(sb, "expiration", i->expiration);
+    put_text(sb, "ranks", i->ranks);
+    put_text(sb, "nodelist", i->nodelist);
+    put_text(sb, "result", i->result);
+    if (i->result)
+        strbuf_addf(sb, ",\"code\":%d", i->code);
+    put_text(sb, "exception", i->exception);
+    put_text(sb, "note", i->note);
+    put_text(sb, "why", i->why);
+    put_text(sb, "uri", i->uri);
+    put_text(sb, "dependency", i->dependency);
+    strbuf_addc(sb, '}');
+}
+
+static const char *why_waits(const struct jm_job *j, const char *depends)
+{
+    if (j->st.state >= JOB_STATE_RUN)
+        return NULL;
+    if (depends)
+        return "waits for its dependencies";
+    if (j->st.urgency == JOB_URGENCY_HOLD)
+        return "held";
+    return j->jm->queue.stopped && !j->why ? "the queue is stopped" : j->why;
+}
+
+static void put_active(strbuf_t *sb, struct jm_job *j)
 {
     const struct jobstate *st = &j->st;
     struct job_info info = {.id = j->id,
@@ -89,34 +142,23 @@ static json_t *of_active(struct jm_job *j)
     char *ranks = set ? idset_format(set, 0) : NULL;
     char *hosts = j->r ? rset_hosts(j->r) : NULL;
     char *depends = jm_depend_text(j);
-    json_t *obj;
 
     info.ranks = ranks;
     info.nodelist = hosts;
     info.dependency = depends;
-    if (st->state < JOB_STATE_RUN)
-        info.why = depends                           ? "waits for its dependencies"
-                   : st->urgency == JOB_URGENCY_HOLD ? "held"
-                   : j->jm->queue.stopped && !j->why ? "the queue is stopped"
-                                                     : j->why;
+    info.why = why_waits(j, depends);
     if (st->state == JOB_STATE_INACTIVE) {
         info.result = job_result_name(jobstate_result(st));
         info.code = jobstate_code(st);
     }
-    obj = flux_schema_encode_json(&job_info_schema, &info);
+    put_info(sb, &info);
     idset_destroy(set);
     free(ranks);
     free(hosts);
     free(depends);
-    return obj;
 }
 
-static const char *or_null(const char *s)
-{
-    return s[0] ? s : NULL;
-}
-
-static json_t *of_ended(const struct jm_ended *e)
+static void put_ended(strbuf_t *sb, const struct jm_ended *e)
 {
     struct job_info info = {.id = e->id,
                             .uid = e->uid,
@@ -133,15 +175,15 @@ static json_t *of_ended(const struct jm_ended *e)
                             .t_run = e->t_run,
                             .t_cleanup = e->t_cleanup,
                             .t_inactive = e->t_inactive,
-                            .ranks = or_null(jm_ended_text(e, JM_TEXT_RANKS)),
-                            .nodelist = or_null(jm_ended_text(e, JM_TEXT_HOSTS)),
+                            .ranks = jm_ended_text(e, JM_TEXT_RANKS),
+                            .nodelist = jm_ended_text(e, JM_TEXT_HOSTS),
                             .result = job_result_name(e->result),
                             .code = e->code,
-                            .exception = or_null(jm_ended_text(e, JM_TEXT_TYPE)),
-                            .note = or_null(jm_ended_text(e, JM_TEXT_NOTE)),
-                            .uri = or_null(jm_ended_text(e, JM_TEXT_URI))};
+                            .exception = jm_ended_text(e, JM_TEXT_TYPE),
+                            .note = jm_ended_text(e, JM_TEXT_NOTE),
+                            .uri = jm_ended_text(e, JM_TEXT_URI)};
 
-    return flux_schema_encode_json(&job_info_schema, &info);
+    put_info(sb, &info);
 }
 
 /* --- which jobs --- */
@@ -236,26 +278,30 @@ static int gather_ended(struct listing *l)
 static void send_page(struct listing *l)
 {
     struct jm *jm = l->jm;
-    json_t *jobs = json_array();
-    struct job_page page = {jobs};
+    strbuf_t *sb = strbuf_create(0);
     char *json;
     size_t n = 0;
 
-    for (; jobs && n < PAGE && l->next < l->found.n; l->next++) {
+    strbuf_add(sb, "{\"jobs\":[");
+    for (; n < PAGE && l->next < l->found.n; l->next++) {
         struct jm_job *j = jm_job_find(jm, l->found.ids[l->next]);
         struct jm_ended *e = j ? NULL : jm_ended_find(jm, l->found.ids[l->next]);
 
+        if (!j && !e)
+            continue;
+        if (n++ > 0)
+            strbuf_addc(sb, ',');
         if (j)
-            json_array_append_new(jobs, of_active(j));
-        else if (e)
-            json_array_append_new(jobs, of_ended(e));
-        n += j || e;
+            put_active(sb, j);
+        else
+            put_ended(sb, e);
     }
-    if (n && (json = flux_schema_encode(&job_page_schema, &page))) {
-        flux_respond_more(jm->h, l->req, json);
+    strbuf_add(sb, "]}");
+    if (sb && (json = strbuf_take(sb))) {
+        if (n > 0)
+            flux_respond_more(jm->h, l->req, json);
         free(json);
     }
-    json_decref(jobs);
 }
 
 void jm_list_pass(struct jm *jm)

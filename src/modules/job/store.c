@@ -405,6 +405,7 @@ void jm_store_flush(struct jm *jm)
         /* All that they asked for is on record, or was never to be. */
         send_answers(jm, &s->answers);
         s->urgent = s->wanted = s->due = false;
+        jm_table_trim(jm);
         return;
     }
     if (!now_or_later(jm))

@@ -19,10 +19,12 @@
 #include "job.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PARSED_MAX 4096
+#define TRIM_AFTER 10000 /* jobs */
 
 /* FNV-1a by eight bytes: only spreads; equality is decided by the bytes. */
 static uint64_t hash_bytes(const char *data, size_t len)
@@ -244,6 +246,7 @@ void jm_job_destroy(struct jm_job *j)
     if (!j)
         return;
     jm = j->jm;
+    jm->nfreed++;
     jm->nstate[j->st.state]--;
     (void)hmap_take_u64(jm->active, j->id);
     jm_timer_clear(j);
@@ -361,7 +364,17 @@ void jm_ended_drop(struct jm *jm, struct jm_ended *e)
         env->source = 0;
     (void)hmap_take_u64(jm->ended, e->id);
     list_remove(&e->node);
+    jm->nfreed++;
     free(e);
+}
+
+/* What a burst of jobs took is given back to the system when it is over, not kept for the next. */
+void jm_table_trim(struct jm *jm)
+{
+    if (jm->nfreed < TRIM_AFTER || jm->nfreed / 2 < hmap_count(jm->active))
+        return;
+    jm->nfreed = 0;
+    (void)malloc_trim(0);
 }
 
 void jm_job_retire(struct jm_job *j)
