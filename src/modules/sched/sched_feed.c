@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "libflux/proto_cancel.h"
+#include "libsched/sched_food.h"
 #include "sched_module.h"
 
 #define ESTIMATES_MAX 1000
@@ -246,128 +247,8 @@ void feed_estimates(struct ctx *ctx)
 
 /* --- feeds --- */
 
-/* A feed, read but not yet taken in. */
-struct food {
-    struct sched_job *add;
-    struct rreq *req; /* of each of these */
-    size_t nadd;
-    struct sched_wire_running *running;
-    rset_t **R;
-    size_t nrunning;
-    uint64_t *free, *remove, *urgency;
-    uint32_t *level;
-    size_t nfree, nremove, nurgency;
-};
-
-static void food_clear(struct food *f)
-{
-    for (size_t i = 0; i < f->nadd; i++)
-        rreq_clear(&f->req[i]);
-    for (size_t i = 0; i < f->nrunning; i++)
-        rset_destroy(f->R[i]);
-    free(f->add);
-    free(f->req);
-    free(f->running);
-    free(f->R);
-    free(f->free);
-    free(f->remove);
-    free(f->urgency);
-    free(f->level);
-}
-
-static int food_alloc(struct food *f, const struct sched_feed *in, errmsg_t *err)
-{
-    size_t nadd = json_array_size(in->add);
-    size_t nrunning = json_array_size(in->running);
-    size_t nfree = json_array_size(in->free);
-    size_t nremove = json_array_size(in->remove);
-    size_t nurgency = json_array_size(in->urgency);
-
-    if (nadd + nrunning + nfree + nremove + nurgency > SCHED_FEED_ENTRIES)
-        return errmsg_fail(err, EPROTO, "more than %d entries in one feed", SCHED_FEED_ENTRIES);
-    f->add = calloc(nadd + 1, sizeof(*f->add));
-    f->req = calloc(nadd + 1, sizeof(*f->req));
-    f->running = calloc(nrunning + 1, sizeof(*f->running));
-    f->R = calloc(nrunning + 1, sizeof(rset_t *));
-    f->free = calloc(nfree + 1, sizeof(*f->free));
-    f->remove = calloc(nremove + 1, sizeof(*f->remove));
-    f->urgency = calloc(nurgency + 1, sizeof(*f->urgency));
-    f->level = calloc(nurgency + 1, sizeof(*f->level));
-    if (!f->add || !f->req || !f->running || !f->R || !f->free || !f->remove || !f->urgency ||
-        !f->level)
-        return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
-    return 0;
-}
-
-static int read_add(struct food *f, const json_t *entry, errmsg_t *err)
-{
-    struct sched_wire_add in = {0};
-    struct rreq *req = &f->req[f->nadd];
-
-    if (flux_schema_decode_json(&sched_wire_add_schema, entry, &in, err) < 0)
-        return -1;
-    if (in.id == 0 || in.urgency > SCHED_URGENCY_MAX)
-        return errmsg_fail(err, EPROTO, "add: ids are from 1, urgencies 0 to %d",
-                           SCHED_URGENCY_MAX);
-    if (rreq_from_json(in.req, req, err) < 0)
-        return -1;
-    f->add[f->nadd++] = (struct sched_job){in.id, in.urgency, in.uid, in.t_submit, req};
-    return 0;
-}
-
-static int read_running(struct food *f, const json_t *entry, errmsg_t *err)
-{
-    struct sched_wire_running *r = &f->running[f->nrunning];
-
-    if (flux_schema_decode_json(&sched_wire_running_schema, entry, r, err) < 0 ||
-        !(f->R[f->nrunning] = rset_from_json(r->R, err)))
-        return -1;
-    f->nrunning++;
-    return 0;
-}
-
-static int read_ids(const json_t *array, uint64_t *ids, size_t *n, errmsg_t *err)
-{
-    for (; *n < json_array_size(array); (*n)++) {
-        if (sched_id_decode(json_array_get(array, *n), &ids[*n], err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int food_read(struct food *f, const struct sched_feed *in, errmsg_t *err)
-{
-    const json_t *entry;
-    size_t i;
-
-    if (in->enabled && !json_is_boolean(in->enabled))
-        return errmsg_fail(err, EPROTO, "enabled: must be true or false");
-    if (food_alloc(f, in, err) < 0)
-        return -1;
-    json_array_foreach(in->running, i, entry)
-    {
-        if (read_running(f, entry, err) < 0)
-            return -1;
-    }
-    json_array_foreach(in->add, i, entry)
-    {
-        if (read_add(f, entry, err) < 0)
-            return -1;
-    }
-    json_array_foreach(in->urgency, i, entry)
-    {
-        if (sched_urgency_decode(entry, &f->urgency[i], &f->level[i], err) < 0)
-            return -1;
-        f->nurgency++;
-    }
-    return read_ids(in->free, f->free, &f->nfree, err) == 0 &&
-                   read_ids(in->remove, f->remove, &f->nremove, err) == 0
-               ? 0
-               : -1;
-}
-
 /* -1: memory is out. */
-static int food_take(struct ctx *ctx, const struct food *f)
+static int food_take(struct ctx *ctx, const struct sched_food *f)
 {
     double now = flux_now(ctx->h);
     errmsg_t err;
@@ -401,7 +282,7 @@ void feed_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct sched_feed in = {0};
-    struct food food = {0};
+    struct sched_food food = {0};
     json_t *owner = NULL;
     errmsg_t err;
 
@@ -415,7 +296,7 @@ void feed_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EPERM, "sched.feed: another job module is attached");
     else if (in.generation != ctx->generation)
         flux_respond(h, req, "{}");
-    else if (food_read(&food, &in, &err) < 0) {
+    else if (sched_food_read(&food, &in, &err) < 0) {
         ctx->refused_feeds++;
         flux_respond_error(h, req, errno, "sched.feed: %s", err.text);
     } else {
@@ -432,6 +313,6 @@ void feed_cb(flux_t *h, const flux_msg_t *req, void *arg)
         if (ctx->estimates > 0 && !flux_watcher_active(ctx->estimate_timer))
             flux_timer_start(ctx->estimate_timer, ESTIMATE_AFTER, 0.);
     }
-    food_clear(&food);
+    sched_food_clear(&food);
     json_decref(owner);
 }

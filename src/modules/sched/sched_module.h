@@ -38,6 +38,7 @@ struct ctx {
     flux_watcher_t *again;
     resgraph_t *graph;
     idset_t *up, *drained;
+    double watch_again;
     bool watch_failed; /* said so */
 
     /* the policies */

@@ -3,8 +3,8 @@
  * The first answer has the inventory, later ones what has changed; each goes to the scheduler at
  * once.
  *
- * Failure: without resrc nothing is started; it is asked again every AGAIN seconds.  The same when
- * an answer cannot be understood.  Both are logged once.
+ * Failure: without resrc nothing is started; it is asked again, after AGAIN seconds at first, since
+ * it may be about to be loaded.  The same when an answer cannot be understood.  Both are logged once.
  */
 #include "config.h"
 #include <errno.h>
@@ -15,7 +15,9 @@
 #include "libresource/res_wire.h"
 #include "sched_module.h"
 
-#define AGAIN 1.
+#define AGAIN 0.02    /* seconds; twice as long each time */
+#define AGAIN_MAX 2.  /* at most */
+#define PATIENCE 0.25 /* from that on it is worth a word */
 
 static void watch_begin(struct ctx *ctx);
 
@@ -53,10 +55,14 @@ static void again(struct ctx *ctx, const char *why)
 {
     flux_future_destroy(ctx->watch);
     ctx->watch = NULL;
-    if (!ctx->watch_failed)
+    ctx->watch_again = ctx->watch_again > 0. ? 2. * ctx->watch_again : AGAIN;
+    if (ctx->watch_again > AGAIN_MAX)
+        ctx->watch_again = AGAIN_MAX;
+    if (!ctx->watch_failed && ctx->watch_again > PATIENCE) {
         flux_log(ctx->h, LOG_WARNING, "the scheduler does not hear about resources: %s", why);
-    ctx->watch_failed = true;
-    flux_timer_start(ctx->again, AGAIN, 0.);
+        ctx->watch_failed = true;
+    }
+    flux_timer_start(ctx->again, ctx->watch_again, 0.);
 }
 
 static void watch_cb(flux_future_t *f, void *arg)
@@ -70,6 +76,7 @@ static void watch_cb(flux_future_t *f, void *arg)
         return;
     }
     ctx->watch_failed = false;
+    ctx->watch_again = 0.;
     module_kick(ctx);
     flux_future_next(f);
 }

@@ -1,0 +1,28 @@
+/* A feed of the job module (sched_wire.h), read as a whole before anything of it is taken in.
+ *
+ * Thread rules: one thread per object.
+ */
+#ifndef SCHED_FOOD_H
+#define SCHED_FOOD_H
+
+#include "sched.h"
+#include "sched_wire.h"
+
+struct sched_food {
+    struct sched_job *add; /* their requests are in `req` */
+    struct rreq *req;
+    size_t nadd;
+    struct sched_wire_running *running;
+    rset_t **R; /* of each of these */
+    size_t nrunning;
+    uint64_t *free, *remove, *urgency;
+    uint32_t *level; /* the urgency of each of `urgency` */
+    size_t nfree, nremove, nurgency;
+};
+
+/* Read all arrays of a feed strictly: 0, or -1 with EPROTO (or ENOMEM) and a sentence.  To be cleared
+ * in both cases. */
+int sched_food_read(struct sched_food *f, const struct sched_feed *in, errmsg_t *err);
+void sched_food_clear(struct sched_food *f);
+
+#endif

@@ -1,0 +1,100 @@
+/* sched_policy.c - take policies into use.
+ *
+ * A policy is made before the former one goes, so one that refuses changes nothing.  One of the queue is
+ * told what runs already, and asked for the priority of everything that waits.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched_private.h"
+
+struct made {
+    void *state;
+    char *arg;
+};
+
+static int policy_make(const struct sched_policy *p, void *(*create)(const char *, char *, size_t),
+                       const char *arg, struct made *made, errmsg_t *err)
+{
+    char why[160] = "it does not say why";
+
+    memset(made, 0, sizeof(*made));
+    if (p->abi != SCHED_PLUGIN_ABI)
+        return errmsg_fail(err, EINVAL,
+                           "policy %s was built for version %d of the interface, not %d", p->name,
+                           p->abi, SCHED_PLUGIN_ABI);
+    if (arg && !(made->arg = strdup(arg)))
+        return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
+    if (create && !(made->state = create(made->arg, why, sizeof(why)))) {
+        free(made->arg);
+        return errmsg_fail(err, EINVAL, "policy %s cannot be used: %s", p->name, why);
+    }
+    return 0;
+}
+
+int sched_set_queue_policy(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err)
+{
+    struct made made;
+    size_t pos = 0;
+    void *val;
+
+    if (!p->queue)
+        return errmsg_fail(err, EINVAL, "%s is not a policy for the queue", p->name);
+    if (policy_make(p, p->queue->create, arg, &made, err) < 0)
+        return -1;
+    pass_end(s);
+    plan_cancel_all(s);
+    if (s->queue && s->queue->queue->destroy)
+        s->queue->queue->destroy(s->queue_state);
+    free(s->queue_arg);
+    s->queue = p;
+    s->queue_state = made.state;
+    s->queue_arg = made.arg;
+    s->no_priority = s->no_blocked = s->no_admit = false;
+    while (p->queue->started && hmap_next(s->held, &pos, NULL, NULL, &val))
+        p->queue->started(s->queue_state, &((struct claim *)val)->view, s->now);
+    LIST_FOREACH(it, &s->all_jobs)
+    {
+        struct job *j = list_entry(it, struct job, link);
+
+        job_dequeue(s, j);
+        job_enqueue(s, j, s->now);
+        free(j->refused);
+        j->refused = NULL;
+    }
+    s->sweep = NULL;
+    s->next_sweep = s->now + p->queue->reorder;
+    sched_touch(s);
+    return 0;
+}
+
+int sched_set_node_policy(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err)
+{
+    struct made made;
+
+    if (!p->node)
+        return errmsg_fail(err, EINVAL, "%s is not a policy for nodes", p->name);
+    if (policy_make(p, p->node->create, arg, &made, err) < 0)
+        return -1;
+    if (s->node && s->node->node->destroy)
+        s->node->node->destroy(s->node_state);
+    free(s->node_arg);
+    s->node = p;
+    s->node_state = made.state;
+    s->node_arg = made.arg;
+    s->no_score = false;
+    sched_touch(s);
+    return 0;
+}
+
+const char *sched_queue_policy_name(const sched_t *s)
+{
+    return s->queue->name;
+}
+
+const char *sched_node_policy_name(const sched_t *s)
+{
+    return s->node->name;
+}
