@@ -46,6 +46,28 @@ kill -KILL "$bg"
 wait "$bg" 2>/dev/null
 ok "SIGKILL ends its job" wait_until 10 nobody
 
+# While it waits.
+"$FLUX" queue stop >/dev/null
+queued() {
+    "$FLUX" jobs -n -s pending -o '{id}' | grep -q .
+}
+for sig in TERM:143 HUP:129; do
+    "$FLUX" alloc true &
+    bg=$!
+    ok "one that waits" wait_until 10 queued
+    kill "-${sig%:*}" "$bg"
+    wait "$bg"
+    is $? "${sig#*:}" "SIG${sig%:*} ends it"
+    ok "and takes its job out of the queue" nobody
+done
+"$FLUX" alloc true &
+bg=$!
+ok "one that waits" wait_until 10 queued
+kill -KILL "$bg"
+wait "$bg" 2>/dev/null
+ok "SIGKILL takes its job out of the queue" wait_until 10 nobody
+"$FLUX" queue start >/dev/null
+
 # --- on a terminal ---
 
 export TMUX_TMPDIR=$TEST_DIR
@@ -75,10 +97,17 @@ ok "it sleeps" wait_until 5 shows '^begin'
 tm send-keys C-c
 tm send-keys 'echo interrupted $?' Enter
 ok "^C goes to the command" wait_until 5 shows '^interrupted 130'
+"$FLUX" queue stop >/dev/null
 tm send-keys 'exit 9' Enter
 ok "its exit code" wait_until 10 shows '^code=9'
 tm send-keys 'stty -g | cmp - before && echo same' Enter
 ok "the terminal is as it was" wait_until 5 shows '^same'
+tm send-keys "'$FLUX' alloc true; echo waiting=\$?" Enter
+ok "one that waits" wait_until 10 queued
+tm send-keys C-c
+ok "^C ends it" wait_until 5 shows 'waiting=130'
+ok "and takes its job out of the queue" nobody
+"$FLUX" queue start >/dev/null
 tm send-keys "clear; '$FLUX' alloc sleep 100 & sleep 0.1; fg" Enter
 ok "it runs" wait_until 10 running
 raw() {

@@ -283,6 +283,8 @@ static void modules_started(modhost_t *mh, const char *error, void *arg)
 {
     struct broker *b = arg;
 
+    if (error && core_state(b->core) >= CORE_DOWN)
+        return; /* the end came before all had started */
     if (error) {
         say("rank %u: %s", core_rank(b->core), error);
         b->failed = true;
