@@ -45,9 +45,33 @@ is "$(wc -l <<<"$out")" 8 "all are answered"
 address=$("$FLUX" jobs -n -o '{uri}' "$id")
 like "$address" '^flux://.*\?rank=' "the address of a session"
 is "$(proxy "$address" "$FLUX" getattr instance-level)" 1 "may stand for its id"
+# Another host, as far as sockets go: the job's directory cannot be seen.
+elsewhere() {
+    run_with_timeout 30 unshare -rm sh -c 'mount -t tmpfs none "$1" && shift && exec "$@"' sh "$@"
+}
+dir=${address#flux://*/}
+dir=/${dir%%/*}
+case $dir in
+/dev) dir=/dev/shm ;;
+esac
+if elsewhere "$dir" true 2>/dev/null && [ "$dir" = /dev/shm ]; then
+    is "$(elsewhere "$dir" "$FLUX" proxy "$id/1" "$FLUX" kvs get where)" inner \
+        "by relays where sockets are out of sight"
+    like "$(elsewhere "$dir" "$FLUX" pstree)" "$id outer.*1 inner" "flux pstree, too"
+else
+    skip 2 "no mounts of one's own here"
+fi
 fails "a job that is not there" proxy 4711 true
 like "$err" 4711 "the sentence names it"
 exits 2 "no path of ids" proxy 1/x true
+completes() {
+    bash -c '. "$0"; compopt() { :; }; COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        _flux; echo "${COMPREPLY[*]}"' "$SRCDIR/etc/flux.bash-completion" "$@"
+}
+PATH=$(dirname "$FLUX"):$PATH
+like "$(completes flux proxy '')" "^$id( |$)" "bash completes ids"
+like "$(completes flux proxy --r)" '--relay' "and options"
+like "$(completes flux batch --start)" '--start-option=' "of flux batch, too"
 plain=$("$FLUX" submit sleep 100)
 fails "a job that is no session" proxy "$plain" true
 like "$err" "no session" "the sentence says so"

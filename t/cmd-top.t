@@ -62,7 +62,11 @@ ok "into the session again" wait_until 10 shows "session of job $id"
 ok "which ends: back to the one around it" wait_until 10 shows '^flux top: session, 2 brokers, level 0'
 tm send-keys q
 ok "q quits" wait_until 5 shows '^code=0'
+tm respawn-pane -k -t 0 "env TERM=screen '$FLUX' top; echo code=\$?; sleep 100"
+ok "once more" wait_until 10 shows '^flux top: session, 2 brokers, level 0'
+release
+ok "the end of the session ends it" wait_until 10 shows '^code=1'
+ok "with a sentence" shows 'connection'
 tm kill-server
 rm -rf "$TMUX_TMPDIR"/tmux-*
-release
 finish
