@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 
 need_flux start resource hwloc kvs
-plan 39
+plan 41
 
 MODULES=--set=modules=log,hb,barrier,kvs,resrc
 cell() {
@@ -124,3 +124,9 @@ like "$out" "0 +1 +1 +4 +1,5-7 +1 +512M +- +node9\$" "has its share, with the nu
     note "$out"
 release
 is "$status" 0 "and ends well"
+export FLUX_TASK_CORES=1,3-5,8-9 FLUX_TASK_MEMORY=900
+hold 3 "$MODULES"
+is "$("$FLUX" hwloc info | awk 'NR > 1 { print $5 }' | xargs)" "1,3 4-5 8-9" \
+    "several brokers of one task divide what it has"
+like "$("$FLUX" resource info)" "^3 nodes, 6 cores, 1 gpu, 900M of memory\$" "and have no more in all"
+release

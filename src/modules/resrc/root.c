@@ -189,6 +189,11 @@ void root_gone(struct root *r, const char *sender, uint32_t matchtag)
 
 /* --- changes --- */
 
+static void out_of_memory(struct root *r)
+{
+    flux_log(r->ctx->h, LOG_ERR, "no memory for the inventory: nodes are left out");
+}
+
 static void settle(struct root *r)
 {
     idset_t *left;
@@ -212,6 +217,9 @@ static void settle(struct root *r)
             free(text);
         }
         idset_destroy(left);
+        r->divided = getenv("FLUX_JOB_ID") && getenv("FLUX_TASK_CORES");
+        if (r->divided && share_divide(&r->found) < 0)
+            out_of_memory(r);
     }
     r->settled = true;
     r->changed = r->inventory_changed = r->save_inventory = true;
@@ -244,11 +252,6 @@ void root_changed(struct root *r, bool inventory)
 
 /* --- what the brokers say --- */
 
-static void out_of_memory(struct root *r)
-{
-    flux_log(r->ctx->h, LOG_ERR, "no memory for the inventory: nodes are left out");
-}
-
 static bool same_node(const struct resgraph_node *a, const struct resgraph_node *b)
 {
     if (strcmp(a->host, b->host) != 0 || a->memory != b->memory || a->nsockets != b->nsockets ||
@@ -269,7 +272,8 @@ static bool nothing_new(const struct root *r, const resgraph_t *g)
     for (size_t i = 0; resgraph_node(g, i, &theirs); i++) {
         ssize_t at = resgraph_find_rank(r->found, theirs.rank);
 
-        if (at < 0 || !resgraph_node(r->found, (size_t)at, &ours) || !same_node(&ours, &theirs))
+        if (at < 0 || !resgraph_node(r->found, (size_t)at, &ours) ||
+            !(r->divided || same_node(&ours, &theirs)))
             return false;
     }
     return true;

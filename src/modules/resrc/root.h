@@ -30,6 +30,7 @@ struct root {
     bool drained_known;
     bool running; /* the session: all ranks came up that will */
     bool settled;
+    bool divided;       /* what is found is no longer what was said: share.c */
     unsigned patience;  /* times the timer has asked for what is missing */
     bool config_is_own; /* resrc.config, which must have a section `resource` */
     probe_t *probe;
@@ -91,6 +92,9 @@ int drained_parse(struct drained *d, const char *json, size_t len, errmsg_t *err
 void store_load(struct root *r);
 void store_save(struct root *r);
 void store_stop(struct root *r);
+
+/* share.c: brokers that have the same share of a job divide it.  0, or -1 with ENOMEM. */
+int share_divide(resgraph_t **g);
 
 /* status.c */
 /* Answer who has waited for the inventory. */
