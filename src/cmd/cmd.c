@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -366,16 +367,22 @@ void cmd_progress(struct cmd *c, const char *fmt, ...)
 {
     struct cmd_private *p = c->priv;
     double now = monotonic();
+    struct winsize ws;
+    char text[512];
     va_list ap;
 
     if (p->progress_since == 0.)
         p->progress_since = now;
     if (now - p->progress_since < PROGRESS_AFTER || !isatty(STDERR_FILENO))
         return;
-    fputs("\r\033[K", stderr);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    /* A second line could not be erased. */
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 8 &&
+        strlen(text) > ws.ws_col - 4u)
+        text[ws.ws_col - 4] = '\0';
+    fprintf(stderr, "\r\033[K%s", text);
     fflush(stderr);
     p->progress_shown = true;
 }

@@ -93,7 +93,7 @@ static void draw(struct submit *s, bool last)
     size_t all = s->accepted;
     int width = 30, full = all ? (int)(s->ended * (size_t)width / all) : 0;
 
-    if (!s->progress || (!last && (!s->tty || now - s->drawn < PROGRESS_STEP)))
+    if (!s->progress || (!last && (!s->tty || all == 0 || now - s->drawn < PROGRESS_STEP)))
         return;
     s->drawn = now;
     if (s->tty) {
@@ -154,8 +154,10 @@ static void on_submitted(void *arg, size_t index, uint64_t id, int errnum, const
         return;
     }
     s->accepted++;
-    if (!s->quiet)
+    if (!s->quiet) {
+        erase(s);
         printf("%" PRIu64 "\n", id);
+    }
     if (s->ids && idset_set(s->ids, (uint32_t)id) < 0)
         cmd_error(s->c, "out of memory: job %" PRIu64 " is not waited for", id);
 }

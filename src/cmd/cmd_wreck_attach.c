@@ -19,9 +19,9 @@
 #include "cmd_wreck.h"
 #include "jobact.h"
 #include "jobfollow.h"
+#include "jobtell.h"
 
 #define SECOND_INTERRUPT 2.0
-#define TELL_WAITING 2.1
 
 static const struct cmd_opt opts[] = {
     {'l', "label-io", NULL, "put the number of its task before each line"},
@@ -42,15 +42,15 @@ struct attach {
     jobfollow_t *jf;
     double interrupted;
     int code;
-    bool heard; /* some output came: it does not wait any more */
-    flux_watcher_t *tell;
+    jobtell_t *tell; /* until some output came */
 };
 
 static void on_ended(void *arg, const struct job_ended *e)
 {
     struct attach *a = arg;
 
-    cmd_progress_end(a->c);
+    jobtell_stop(a->tell);
+    a->tell = NULL;
     a->code = e->error ? CMD_FAIL : e->code;
     if (e->error)
         cmd_error(a->c, "%s", e->text ? e->text : "there is no such job");
@@ -62,9 +62,8 @@ static void on_output(void *arg, uint64_t id)
 {
     struct attach *a = arg;
 
-    if (!a->heard)
-        cmd_progress_end(a->c);
-    a->heard = true;
+    jobtell_stop(a->tell);
+    a->tell = NULL;
 }
 
 static void on_interrupt(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -82,15 +81,6 @@ static void on_interrupt(flux_reactor_t *r, flux_watcher_t *w, int revents, void
               "once more within 2 s leaves job %" PRIu64 ", which goes on; 'flux cancel %" PRIu64
               "' ends it",
               a->id, a->id);
-}
-
-static void tell_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    struct attach *a = arg;
-
-    if (!a->heard)
-        cmd_progress(a->c, "flux %s: job %" PRIu64 " has written nothing so far", a->c->name,
-                     a->id);
 }
 
 /* Where is the output?  1: in the store; 0: elsewhere, which was said; -1 after a sentence. */
@@ -151,18 +141,14 @@ static int follow(struct attach *a, bool output)
     if (jobfollow_add(a->jf, a->id) < 0)
         goto out;
     flux_watcher_start(sig);
-    if (output && isatty(STDERR_FILENO) && (a->tell = flux_timer_create(r, tell_cb, a))) {
-        cmd_progress(a->c, "%s", ""); /* time runs from now on */
-        flux_timer_start(a->tell, TELL_WAITING, TELL_WAITING);
-    }
+    a->tell = jobtell_start(a->c, a->h, a->id, "^C twice leaves it");
     if (jobfollow_run(a->jf) == 0)
         code = a->code;
     else if (errno == EPIPE)
         code = 128 + SIGPIPE;
 out:
-    cmd_progress_end(a->c);
+    jobtell_stop(a->tell);
     flux_watcher_destroy(sig);
-    flux_watcher_destroy(a->tell);
     jobfollow_destroy(a->jf);
     return code;
 }

@@ -29,9 +29,8 @@
 #include "libkvs/kvs.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
+#include "outrec.h"
 #include "taskout.h"
-
-#define HEAD_MAX 48
 
 struct followed {
     jobfollow_t *jf;
@@ -42,11 +41,7 @@ struct followed {
     flux_future_t *size; /* of all its output, once it has ended */
     uint64_t seen, total;
     bool total_known;
-    /* record at hand */
-    char head[HEAD_MAX];
-    size_t nhead;
-    uint32_t task, stream;
-    uint64_t left;
+    struct outrec rec;
     /* end */
     bool has_ended;
     struct job_ended ended;
@@ -174,56 +169,11 @@ size_t jobfollow_count(const jobfollow_t *jf)
 
 /* --- output --- */
 
-/* "TASK STREAM LENGTH" */
-static int parse_head(struct followed *j)
+static void put_output(void *arg, uint32_t task, uint32_t stream, const void *data, size_t len)
 {
-    char *end;
-    unsigned long long n[3];
-    const char *p = j->head;
+    struct followed *j = arg;
 
-    j->head[j->nhead] = '\0';
-    for (int i = 0; i < 3; i++) {
-        if (*p < '0' || *p > '9')
-            return -1;
-        errno = 0;
-        n[i] = strtoull(p, &end, 10);
-        if (errno || *end != (i < 2 ? ' ' : '\0'))
-            return -1;
-        p = end + 1;
-    }
-    if (n[0] > UINT32_MAX || n[1] < 1 || n[1] > 2)
-        return -1;
-    j->task = (uint32_t)n[0];
-    j->stream = (uint32_t)n[1];
-    j->left = n[2];
-    j->nhead = 0;
-    return 0;
-}
-
-static int take_output(struct followed *j, const char *p, size_t len)
-{
-    while (len > 0) {
-        if (j->left > 0) {
-            size_t n = len < j->left ? len : (size_t)j->left;
-
-            taskout_write(j->out, j->task, j->stream, p, n);
-            j->left -= n;
-            p += n;
-            len -= n;
-            continue;
-        }
-        len--;
-        if (*p == '\n') {
-            if (parse_head(j) < 0)
-                return -1;
-            p++;
-        } else if (j->nhead == HEAD_MAX - 1) {
-            return -1;
-        } else {
-            j->head[j->nhead++] = *p++;
-        }
-    }
-    return 0;
+    taskout_write(j->out, task, stream, data, len);
 }
 
 /* It has ended, and what it wrote was shown. */
@@ -261,18 +211,17 @@ static void watch_cb(flux_future_t *f, void *arg)
         }
         if (flux_kvs_watch_whole(f) && j->seen > 0) {
             j->seen = 0;
-            j->left = 0;
-            j->nhead = 0;
+            memset(&j->rec, 0, sizeof(j->rec));
         }
-        if (take_output(j, data, len) < 0) {
-            cmd_error(jf->c, "the output of job %" PRIu64 " in the key-value store is damaged",
-                      j->id);
+        if (len > 0 && jf->cb.output)
+            jf->cb.output(jf->cb.arg, j->id);
+        if (outrec_take(&j->rec, data, len, put_output, j, &err) < 0) {
+            cmd_error(jf->c, "the output of job %" PRIu64 " in the key-value store is damaged: %s",
+                      j->id, err.text);
             stop(jf, EPROTO);
             return;
         }
         j->seen += len;
-        if (len > 0 && jf->cb.output)
-            jf->cb.output(jf->cb.arg, j->id);
     }
     if (jf->stopped)
         return;

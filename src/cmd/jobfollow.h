@@ -25,7 +25,7 @@ enum {
 struct jobfollow_cb {
     /* A job has ended, and all of its output was written. */
     void (*ended)(void *arg, const struct job_ended *e);
-    /* Since the last call of this or of run() something came of the output.  May be NULL. */
+    /* Something has come of the output, and will be written after this.  May be NULL. */
     void (*output)(void *arg, uint64_t id);
     void *arg;
 };

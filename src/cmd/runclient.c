@@ -41,11 +41,11 @@
 #include "libutil/fdutil.h"
 #include "libutil/le.h"
 #include "libutil/strutil.h"
+#include "jobtell.h"
 #include "taskout.h"
 
 #define SECOND_INTERRUPT 2.0
 #define STDIN_READ 65536
-#define TELL_WAITING 2.1
 
 struct runclient {
     struct cmd *c;
@@ -70,7 +70,7 @@ struct runclient {
     int pending_signal;        /* came before there were tasks */
     int cancelled_by;          /* signal, or 0 */
     flux_future_t *wait;       /* the end of the job */
-    flux_watcher_t *tell;      /* that it waits */
+    jobtell_t *tell;           /* that it waits */
     struct wrexec_result *res; /* NULL: none */
     json_t *res_owner;
 };
@@ -316,7 +316,8 @@ static void conclude(struct runclient *rc, const struct job_ended *e)
 
     if (rc->finished)
         return;
-    cmd_progress_end(rc->c);
+    jobtell_stop(rc->tell);
+    rc->tell = NULL;
     if (e && e->error)
         code = cmd_error(rc->c, "%s", e->text ? e->text : "the job is gone");
     else if (rc->cancelled_by)
@@ -393,8 +394,8 @@ static void on_notice(struct runclient *rc, const char *json, size_t len)
     if (!rc->started) {
         rc->started = true;
         rc->id = n.id;
-        flux_watcher_stop(rc->tell);
-        cmd_progress_end(rc->c);
+        jobtell_stop(rc->tell);
+        rc->tell = NULL;
         if (n.ranks && rc->label_rank && (rc->ranks = idset_parse(n.ranks, NULL)))
             taskout_set_ranks(rc->out, rc->ranks);
         if (rc->pending_signal)
@@ -480,7 +481,7 @@ static void clear(struct runclient *rc)
 {
     flux_future_destroy(rc->wait);
     flux_watcher_destroy(rc->in);
-    flux_watcher_destroy(rc->tell);
+    jobtell_stop(rc->tell);
     taskout_destroy(rc->out);
     for (int i = 0; i < 2; i++)
         outsink_destroy(rc->sink[i]);
@@ -488,25 +489,6 @@ static void clear(struct runclient *rc)
     json_decref(rc->res_owner);
     free(rc->res);
     free(rc->text);
-}
-
-/* On a terminal: that nothing happens, and how to end that. */
-static void tell_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    struct runclient *rc = arg;
-
-    if (is_waiting(rc))
-        cmd_progress(rc->c, "flux %s: job %" PRIu64 " waits (flux jobs --why); ^C cancels it",
-                     rc->c->name, rc->id);
-}
-
-static void tell_when_waiting(struct runclient *rc)
-{
-    if (!isatty(STDERR_FILENO))
-        return;
-    cmd_progress(rc->c, "%s", ""); /* time runs from now on */
-    if ((rc->tell = flux_timer_create(flux_get_reactor(rc->h), tell_cb, rc)))
-        flux_timer_start(rc->tell, TELL_WAITING, TELL_WAITING);
 }
 
 int runclient_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads)
@@ -522,7 +504,7 @@ int runclient_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads)
     if (!f || !rc.wait) {
         cmd_error(c, "out of memory");
     } else if (open_output(&rc, label) == 0) {
-        tell_when_waiting(&rc);
+        rc.tell = jobtell_start(c, h, id, "^C cancels it");
         code = run_attached(&rc, f);
     }
     flux_future_destroy(f);

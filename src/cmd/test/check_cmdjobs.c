@@ -11,6 +11,7 @@
 #include "src/cmd/cmd_private.h"
 #include "src/cmd/jobopts.h"
 #include "src/cmd/jobs_table.h"
+#include "src/cmd/outrec.h"
 #include "src/cmd/taskout.h"
 
 static const struct cmd_opt opts[] = {
@@ -386,6 +387,58 @@ END_TEST
 
 /* --- output --- */
 
+static void collect(void *arg, uint32_t task, uint32_t stream, const void *data, size_t len)
+{
+    char *got = arg;
+    size_t n = strlen(got);
+
+    snprintf(got + n, 256 - n, "[%u %u %.*s]", task, stream, (int)len, (const char *)data);
+}
+
+START_TEST(records)
+{
+    static const char text[] = "0 1 3\nabc12 2 0\n4294967295 2 2\nx\n7 1 1\n!";
+    static const char *const bad[] = {"\n",
+                                      "x\n",
+                                      "1 1\n",
+                                      "1 3 1\n",
+                                      "1 0 1\n",
+                                      " 1 1 1\n",
+                                      "1  1 1\n",
+                                      "1 1 1 \n",
+                                      "-1 1 1\n",
+                                      "1 1 -1\n",
+                                      "4294967296 1 1\n",
+                                      "1 1 9223372036854775808\n",
+                                      "1 1 99999999999999999999999999999999999999999999999999"};
+    errmsg_t err;
+
+    for (size_t step = 1; step <= sizeof(text); step++) {
+        struct outrec r = {.nhead = 0};
+        char got[256] = "";
+
+        for (size_t i = 0; i < sizeof(text) - 1; i += step) {
+            size_t n = sizeof(text) - 1 - i < step ? sizeof(text) - 1 - i : step;
+
+            ck_assert_int_eq(outrec_take(&r, text + i, n, collect, got, &err), 0);
+        }
+        if (step == 1)
+            ck_assert_str_eq(got, "[0 1 a][0 1 b][0 1 c][4294967295 2 x][4294967295 2 \n][7 1 !]");
+        if (step == sizeof(text))
+            ck_assert_str_eq(got, "[0 1 abc][4294967295 2 x\n][7 1 !]");
+        ck_assert_uint_eq(r.left, 0);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        struct outrec r = {.nhead = 0};
+        char got[256] = "";
+
+        ck_assert_msg(outrec_take(&r, bad[i], strlen(bad[i]), collect, got, &err) == -1, "%s",
+                      bad[i]);
+        ck_assert_int_eq(errno, EPROTO);
+    }
+}
+END_TEST
+
 static void must_not(void *arg, int errnum)
 {
     ck_abort_msg("output failed: %s", strerror(errnum));
@@ -471,6 +524,7 @@ int main(void)
     tcase_add_test(tc, tables);
     tcase_add_test(tc, bad_tables);
     tcase_add_test(tc, times);
+    tcase_add_test(tc, records);
     tcase_add_test(tc, labels);
     tcase_add_test(tc, no_room);
     suite_add_tcase(s, tc);

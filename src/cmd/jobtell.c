@@ -1,0 +1,105 @@
+/* jobtell.c - a line on the terminal while nothing is to be seen of a job.
+ *
+ * Every two seconds the service is asked for the job's state and the reason why it waits; one
+ * request at a time.  What cannot be asked is not told: this is a comfort, not a result.
+ */
+#include "config.h"
+#include "jobtell.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "jobs_table.h"
+#include "libjob/job.h"
+
+#define EVERY 2.1 /* a little more than what cmd_progress() waits for */
+
+struct jobtell {
+    struct cmd *c;
+    flux_t *h;
+    uint64_t id;
+    const char *tail;
+    flux_watcher_t *timer;
+    flux_future_t *list;
+};
+
+static void tell(jobtell_t *t, const struct job_info *i)
+{
+    const char *why = i->t_run <= 0. && i->why ? i->why : jobs_state_text(i);
+    char when[64] = "";
+
+    if (i->t_run <= 0. && i->t_estimate > 0.) {
+        time_t sec = (time_t)i->t_estimate;
+        struct tm tm;
+
+        localtime_r(&sec, &tm);
+        strftime(when, sizeof(when), ", expected at %H:%M:%S", &tm);
+    }
+    cmd_progress(t->c, "flux %s: job %" PRIu64 " (%s%s): %s", t->c->name, t->id, t->tail, when,
+                 why);
+}
+
+static void list_cb(flux_future_t *f, void *arg)
+{
+    jobtell_t *t = arg;
+    struct job_info info = {0};
+    const json_t *jobs;
+
+    if (flux_future_errnum(f) == 0 && flux_job_list_get(f, &jobs, NULL) == 0 &&
+        flux_job_list_at(jobs, 0, &info, NULL) == 0)
+        tell(t, &info);
+    flux_future_destroy(f);
+    t->list = NULL;
+}
+
+static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    jobtell_t *t = arg;
+    struct job_list query;
+    char ids[24];
+
+    if (t->list)
+        return;
+    snprintf(ids, sizeof(ids), "%" PRIu64, t->id);
+    flux_job_list_init(&query);
+    query.ids = ids;
+    query.estimates = true;
+    if ((t->list = flux_job_list(t->h, &query)))
+        flux_future_then(t->list, -1., list_cb, t);
+}
+
+jobtell_t *jobtell_start(struct cmd *c, flux_t *h, uint64_t id, const char *tail)
+{
+    jobtell_t *t;
+
+    if (!isatty(STDERR_FILENO) || !(t = calloc(1, sizeof(*t))))
+        return NULL;
+    t->c = c;
+    t->h = h;
+    t->id = id;
+    t->tail = tail;
+    if (!(t->timer = flux_timer_create(flux_get_reactor(h), timer_cb, t))) {
+        free(t);
+        return NULL;
+    }
+    cmd_progress(c, "%s", ""); /* time runs from now on */
+    flux_timer_start(t->timer, EVERY, EVERY);
+    return t;
+}
+
+void jobtell_stop(jobtell_t *t)
+{
+    int saved = errno;
+
+    if (!t)
+        return;
+    cmd_progress_end(t->c);
+    flux_watcher_destroy(t->timer);
+    flux_future_destroy(t->list);
+    free(t);
+    errno = saved;
+}
