@@ -125,18 +125,20 @@ struct shape {
     uint64_t hash;
     struct shape *next; /* of the same hash */
     struct list_node link;
-    struct tree jobs;       /* those not held, by order; weight: duration */
-    size_t njobs;           /* held ones too */
-    uint32_t nslots;        /* at least 1 */
-    uint32_t cores, gpus;   /* needed: on each node when req.nnodes > 0, else for a slot */
-    uint64_t memory;        /* likewise */
-    uint32_t *pools;        /* of each pool asked for: its place in the map */
-    uint64_t epoch;         /* of the inventory for which the following is true */
-    uint64_t *allowed;      /* nodes that may be taken at all; NULL: any */
-    bool possible;          /* with all nodes up */
-    bool available;         /* with those that are up */
-    uint64_t grown;         /* did not fit when sched->grown was this (0: not known) */
-    uint64_t pass;          /* the following is of this pass */
+    struct tree jobs;     /* those not held, by order; weight: duration */
+    size_t njobs;         /* held ones too */
+    uint32_t nslots;      /* at least 1 */
+    uint32_t cores, gpus; /* needed: on each node when req.nnodes > 0, else for a slot */
+    uint64_t memory;      /* likewise */
+    uint32_t *pools;      /* of each pool asked for: its place in the map */
+    uint64_t epoch;       /* of the inventory for which the following is true */
+    uint64_t *allowed;    /* nodes that may be taken at all; NULL: any */
+    bool possible;        /* with all nodes up */
+    bool available;       /* with those that are up */
+    uint64_t grown;       /* did not fit when sched->grown was this (0: not known) */
+    uint64_t counted;     /* sched->change when this was so: */
+    uint64_t count;       /* nodes (slots) that a job could have */
+    /* Backfill of this pass: */
     double limit;           /* longer jobs do not fit */
     struct tree_key looked; /* jobs up to here were looked at */
 };

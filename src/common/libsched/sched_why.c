@@ -140,6 +140,14 @@ static void put_time(struct text *t, double when, double now, int tz)
     put(t, "%02d:%02d:%02d", tm.tm_hour, tm.tm_min, tm.tm_sec);
 }
 
+static uint64_t count_free(sched_t *s, struct shape *sh)
+{
+    if (sh->counted != s->change)
+        sh->count = select_count(s, sh);
+    sh->counted = s->change;
+    return sh->count;
+}
+
 /* Who ends then? */
 static const struct claim *ends_at(const sched_t *s, double when)
 {
@@ -194,7 +202,7 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
     uint64_t want = sh->req.nnodes > 0 ? sh->req.nnodes : sh->nslots;
     size_t place = tree_place(&s->order, tree_key(&j->order));
     struct job *first = job_of_order(tree_first(&s->order));
-    uint64_t have = select_count(s, sh);
+    uint64_t have = count_free(s, sh);
 
     if (!sh->req.nnodes && sh->gpus == 0 && sh->memory == 0 && !sh->req.exclusive) {
         want *= sh->cores;

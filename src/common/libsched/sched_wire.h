@@ -47,7 +47,7 @@
 
 #define SCHED_FEEDS_MAX 4
 #define SCHED_FEED_ENTRIES 1000
-#define SCHED_WHY_MAX 10000
+#define SCHED_WHY_MAX 2000
 #define SCHED_URGENCY_MAX 31
 
 struct sched_attach {
