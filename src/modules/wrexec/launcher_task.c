@@ -200,6 +200,8 @@ static int task_output(struct start *st, struct task *t, int num, bool *own, err
     s->task = t;
     s->num = num;
     *own = true;
+    if (num == 2 && !file[0] && (j->run.flags & WIRE_F_JOIN))
+        file = j->fixed[WIRE_S_OUT];
     if (file[0] && !(j->run.flags & WIRE_F_LABEL))
         return job_open_file(j, file, t->rank, O_WRONLY | O_CREAT | O_APPEND, NULL, err);
     if (!file[0] && (j->run.flags & WIRE_F_OUTPUT_NONE)) {

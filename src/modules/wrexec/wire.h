@@ -155,8 +155,9 @@ enum {
     WIRE_F_GPU_OFF = 2048,    /* no variables about gpus */
     WIRE_F_GPU_ALL = 4096,    /* each task is shown all of them, not its share */
     WIRE_F_NESTED = 8192,     /* a session runs in it */
+    WIRE_F_JOIN = 16384,      /* without a file of its own standard error goes where output goes */
 };
-#define WIRE_FLAGS_ALL 16383u
+#define WIRE_FLAGS_ALL 32767u
 #define WIRE_LIMITS_MAX 16
 
 struct wire_limit {

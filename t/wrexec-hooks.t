@@ -1,0 +1,135 @@
+#!/bin/bash
+# What a site adds to jobs: prolog and epilog, Lua plugins.
+# shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
+. "$(dirname "$0")/lib.sh"
+need_flux start submit wreckrun
+
+# wait_for N FILE: until it has so many lines
+lines_are() {
+    test "$(wc -l 2>/dev/null <"$2")" -eq "$1"
+}
+cat >prolog <<X
+#!/bin/sh
+echo "prolog \$FLUX_JOB_ID \$FLUX_NODE_ID \${FLUX_TASK_RANK-none} \$(test -d "\$FLUX_JOB_TMPDIR" && echo dir)" \
+    >>"$PWD/log"
+case \$SITE in
+fail) echo "the disk is broken"; exit 3 ;;
+slow) sleep 60 ;;
+esac
+exit 0
+X
+cat >epilog <<X
+#!/bin/sh
+echo "epilog \$FLUX_JOB_ID \$FLUX_NODE_ID" >>"$PWD/log"
+test "\$SITE" != dirty || { echo "cannot clean"; exit 4; }
+X
+chmod +x prolog epilog
+
+hold 2 --set=wrexec.prolog="$PWD/prolog" --set=wrexec.epilog="$PWD/epilog" \
+    --set=wrexec.hook-timeout=1s
+run "$FLUX" wreckrun -N2 sh -c 'echo task >>log'
+is "$status" 0 "a job with prolog and epilog"
+is "$(cut -d ' ' -f 1,3- log | sort | tr '\n' '|')" \
+    "epilog 0|epilog 1|prolog 0 none dir|prolog 1 none dir|task|task|" \
+    "both run on each node, with the job's environment and directory"
+like "$(cut -d ' ' -f 1 log | tr '\n' ' ')" "^prolog .*task .*epilog $" "... before and after the tasks"
+: >log
+run env SITE=fail "$FLUX" wreckrun -N1 sh -c 'echo task >>log'
+is "$status" 126 "a prolog that fails: the job does not run"
+like "$err" "prolog .* failed on .*: exit code 3 \(the disk is broken\)" "... with what it said"
+is "$(cut -d ' ' -f 1 log | tr '\n' ' ')" "prolog epilog " "... but its epilog does"
+run run_with_timeout 30 env SITE=slow "$FLUX" wreckrun -N1 true
+is "$status" 126 "a prolog that takes too long"
+like "$err" "it took longer than 1 s" "... is told, too"
+id=$(SITE=slow "$FLUX" submit true)
+wait_until 10 sh -c "'$FLUX' jobs -a | grep -q 'running\|RUN'"
+"$FLUX" cancel "$id"
+ok "a job that is cancelled during its prolog ends" wait_until 10 sh -c \
+    "'$FLUX' kvs get job.$id.eventlog | grep -q '\"clean\"'"
+id=$(SITE=dirty "$FLUX" submit --wait true)
+is $? 0 "an epilog that fails does not change the job's result"
+like "$("$FLUX" kvs get "job.$id.eventlog")" "epilog .* failed .*exit code 4 .cannot clean" \
+    "... but is in its event log"
+ok "flux exec is no job: no prolog" "$FLUX" exec true
+release
+
+mkdir lua.d
+cat >lua.d/20-count.lua <<'X'
+local ended = {}
+return {
+    init = function(job)
+        ended[job.id] = 0
+        job:setenv("FROM_INIT", job.name .. "/" .. job.ntasks .. "/" .. (job.command[2] or ""))
+        job:setenv("GONE")
+    end,
+    task_start = function(job, task)
+        job:setenv("FROM_TASK", task.rank .. "/" .. task.local_id .. "/" .. job:getenv("FROM_INIT"))
+    end,
+    task_exit = function(job, task)
+        ended[job.id] = ended[job.id] + 1
+        if task.code == 5 then job:note("task " .. task.rank .. " said five") end
+    end,
+    finish = function(job)
+        if job.code == 5 then job:note(ended[job.id] .. " ended, the worst with " .. job.code) end
+        ended[job.id] = nil
+    end,
+}
+X
+cat >lua.d/10-check.lua <<'X'
+count = (count or 0) + 1 -- a global of this file's own
+local kept
+return {
+    init = function(job)
+        local what = job:getenv("WHAT")
+        if what == "refuse" then job:cancel("a project is needed, see the site's pages") end
+        if what == "loop" then while true do end end
+        if what == "memory" then local t = {} while true do t[#t + 1] = ("x"):rep(1000) .. #t end end
+        if what == "wrong" then return job.nothing.there end
+        if what == "late" and kept then kept:setenv("A", "b") end
+        if what == "exit" then os.exit(1) end
+        kept = job
+    end,
+    task_start = function(job, task)
+        if job:getenv("WHAT") == "notask" and task.rank == 1 then job:cancel("no second task") end
+    end,
+    finish = function(job)
+        if job:getenv("WHAT") == "end" then error("broken") end
+    end,
+}
+X
+hold 1 --set=wrexec.lua-path="/nonexistent:$PWD/lua.d"
+run env GONE=1 "$FLUX" wreckrun -l -n2 --overcommit sh -c 'echo $FROM_TASK ${GONE-unset}'
+is "$(sort <<<"$out")" "0: 0/0/sh/2/-c unset
+1: 1/1/sh/2/-c unset" "plugins set and remove variables, for a job and for a task"
+id=$("$FLUX" submit --wait -n2 --overcommit sh -c 'exit $((5 * FLUX_TASK_RANK))')
+log=$("$FLUX" kvs get "job.$id.eventlog")
+like "$log" "task 1 said five" "notes of plugins are in the event log"
+like "$log" "2 ended, the worst with 5" "... and the end of the job is known to them"
+for what in refuse:"a project is needed" loop:"more than 10000000 instructions" \
+    memory:"not enough memory" wrong:"attempt to index" exit:"attempt to call" \
+    notask:"no second task"; do
+    run run_with_timeout 30 env WHAT="${what%%:*}" "$FLUX" wreckrun -n2 --overcommit true
+    is "$status" 126 "${what%%:*}: the job is refused"
+    like "$err" "plugin 10-check.lua, .*: .*${what#*:}" "... with a sentence"
+done
+run env WHAT=late "$FLUX" wreckrun -n1 true
+like "$err" "plugin 10-check.lua, init|^$" "a job kept for later is of no use"
+ok "the session goes on" "$FLUX" wreckrun -n1 true
+id=$(WHAT=end "$FLUX" submit --wait true)
+is $? 0 "an error at the end does not change the result"
+like "$("$FLUX" kvs get "job.$id.eventlog")" "plugin 10-check.lua, finish: .*broken" "... and is noted"
+release
+
+hold 1 --set=wrexec.lua-path="$PWD/empty"
+"$FLUX" wreckrun -n1 true
+launcher=$("$FLUX" exec sh -c 'echo $PPID')
+ok "a launcher without plugins does not map Lua" sh -c "! grep -q lua /proc/$launcher/maps"
+mkdir empty
+echo 'this is no Lua' >empty/x.lua
+run "$FLUX" wreckrun -n1 true
+is "$status" 126 "a plugin that cannot be read: no job runs"
+like "$err" "plugin .*empty/x.lua: .*x.lua:1:" "... with the line"
+rm empty/x.lua
+ok "... until it is mended" "$FLUX" wreckrun -n1 true
+release
+finish
