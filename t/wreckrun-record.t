@@ -88,7 +88,7 @@ else
 fi
 
 # A session in this session.
-run run_with_timeout 30 "$FLUX" wreckrun -N4 -c2 "$FLUX" start "$FLUX" wreckrun -N4 -n8 sh -c \
+run run_with_timeout 30 "$FLUX" wreckrun -N4 "$FLUX" start "$FLUX" wreckrun --overcommit -N4 -n8 sh -c \
     'echo $FLUX_JOB_ID-$FLUX_TASK_RANK'
 is "$status/$(sort <<<"$out" | tr '\n' ' ')" "0/1-0 1-1 1-2 1-3 1-4 1-5 1-6 1-7 " \
     "a session in the session runs a job of its own"
