@@ -42,6 +42,7 @@ struct edges {
     flux_msg_t *up_req; /* the parent's request, NULL: none */
     char up_sender[FLUX_SENDER_MAX];
     buf_t *up;
+    struct window up_window;
     struct list_node early;
     size_t nearly;
 };
@@ -80,6 +81,7 @@ static void edge_lost(struct edge *e, const char *why)
     flux_future_destroy(e->f);
     e->f = NULL;
     buf_consume(e->out, buf_len(e->out));
+    window_reset(&e->window);
     e->all->cbs->lost(e->all->arg, e, text);
 }
 
@@ -94,6 +96,7 @@ static void edge_flush(struct edge *e)
     flux_future_destroy(flux_rpc_raw(e->all->h, "wrexec.down", buf_data(e->out), len, e->rank,
                                      FLUX_MSGF_NORESPONSE));
     buf_consume(e->out, len);
+    window_reset(&e->window);
 }
 
 /* Frames of a message, one by one.  A frame's handler may close the edge. */
@@ -154,15 +157,17 @@ static int edge_open(struct edge *e)
 void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
 {
     edges_t *es = e->all;
+    size_t before;
 
     /* Nothing but a job opens an edge: all else is about jobs that went with it. */
     if (!e->f && type != WIRE_LAUNCH)
         return;
+    before = buf_len(e->out);
     if (edge_open(e) < 0 || put(e->out, type, job, iov, n) < 0) {
         edge_lost(e, strerror(errno));
         return;
     }
-    if (buf_len(e->out) >= BATCH) {
+    if (window_add(&e->window, buf_len(e->out) - before, flux_now(es->h))) {
         edge_flush(e);
     } else if (!e->dirty) {
         e->dirty = true;
@@ -182,10 +187,13 @@ static void up_flush(edges_t *es)
     if (es->up_req)
         flux_respond_more_raw(es->h, es->up_req, buf_data(es->up), len);
     buf_consume(es->up, len);
+    window_reset(&es->up_window);
 }
 
 void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
 {
+    size_t before = buf_len(es->up);
+
     if (!es->up_req)
         return;
     if (put(es->up, type, job, iov, n) < 0) {
@@ -197,7 +205,7 @@ void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct 
         buf_consume(es->up, buf_len(es->up));
         return;
     }
-    if (buf_len(es->up) >= BATCH)
+    if (window_add(&es->up_window, buf_len(es->up) - before, flux_now(es->h)))
         up_flush(es);
     else
         flux_watcher_start(es->flusher);
@@ -316,6 +324,7 @@ edges_t *edges_create(flux_t *h, const struct edge_callbacks *cbs, void *arg)
     list_init(&es->dirty);
     list_init(&es->early);
     es->up = buf_create(0);
+    window_init(&es->up_window, (struct window_limits){.bytes = BATCH});
     es->flusher = flux_defer_create(flux_get_reactor(h), flusher_cb, es);
     if (!es->up || !es->flusher) {
         edges_destroy(es);
@@ -363,6 +372,7 @@ int edges_set_topology(edges_t *es, const topology_t *t)
         list_init(&e->node);
         e->below = topology_subtree(t, e->rank);
         e->out = buf_create(0);
+        window_init(&e->window, (struct window_limits){.bytes = BATCH});
         if (!e->below || !e->out) {
             idset_destroy(e->below);
             buf_destroy(e->out);

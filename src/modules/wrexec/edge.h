@@ -12,6 +12,7 @@
 
 #include "libflux/module.h"
 #include "libidset/idset.h"
+#include "libreduce/window.h"
 #include "libtopology/topology.h"
 #include "libutil/list.h"
 #include "wire.h"
@@ -25,6 +26,7 @@ struct edge {
     struct list_node parts; /* jobs that have tasks there: for the user */
     flux_future_t *f;
     struct buf *out;
+    struct window window;
     bool dirty;
     struct list_node node;
 };

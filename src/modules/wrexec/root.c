@@ -49,6 +49,7 @@ static void tell(struct root *r)
     json_decref(r->ended);
     json_decref(r->raise);
     r->ended = r->raise = NULL;
+    window_reset(&r->window);
 }
 
 static void flusher_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, void *arg)
@@ -63,7 +64,7 @@ static void gather(struct root *r, json_t **array, json_t *entry)
         flux_log(r->ctx->h, LOG_ERR, "no memory to tell how a job ended");
         return;
     }
-    if (json_array_size(*array) >= ENDED_MAX)
+    if (window_add(&r->window, 0, flux_now(r->ctx->h)))
         tell(r);
     flux_watcher_start(r->flusher);
 }
@@ -138,6 +139,7 @@ void root_jobs(flux_t *h, const flux_msg_t *req, void *arg)
         json_decref(r->ended);
         json_decref(r->raise);
         r->ended = r->raise = NULL;
+        window_reset(&r->window);
     } else {
         flux_respond_error(h, req, ENOMEM, "no memory to list what runs");
         flux_msg_destroy(r->jobs_req);
@@ -343,6 +345,7 @@ struct root *root_create(struct ctx *ctx)
         return NULL;
     r->ctx = ctx;
     list_init(&r->waiting);
+    window_init(&r->window, (struct window_limits){.count = ENDED_MAX});
     r->flusher = flux_defer_create(flux_get_reactor(ctx->h), flusher_cb, r);
     r->output = output_create(r);
     r->clients = clients_create(r);

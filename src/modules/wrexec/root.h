@@ -3,6 +3,7 @@
 #define WREXEC_ROOT_H
 
 #include "libkvs/kvs.h"
+#include "libreduce/window.h"
 #include "libutil/buf.h"
 #include "wrexec.h"
 
@@ -12,6 +13,7 @@ struct root {
     flux_msg_t *jobs_req;
     char jobs_sender[FLUX_SENDER_MAX];
     json_t *ended, *raise;
+    struct window window;
     flux_watcher_t *flusher;
     struct list_node waiting; /* messages that came before the tree was known */
     size_t nwaiting;
