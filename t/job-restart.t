@@ -68,7 +68,8 @@ lost=0 twice=0 wrong=0
 "$FLUX" kvs dir -R job >dump 2>/dev/null
 while read -r one; do
     log=$(grep -F "job.$one.eventlog =" dump)
-    times=$(cat "ran/$one" 2>/dev/null | wc -l)
+    times=0
+    [ ! -e "ran/$one" ] || times=$(wc -l <"ran/$one")
     case $log in
     *'"name":"clean"'*) ;;
     *) lost=$((lost + 1)) && note "job $one: $log" >&2 ;;

@@ -1,5 +1,5 @@
-/* fake_sched.c - stands in for the scheduler: a job gets a core when one of `cores=N` (4) is free, in
- * the order of ids, whatever its urgency, unless that is 0.
+/* fake_sched.c - stands in for the scheduler: a job gets a core when one of `cores=N` (4) is free,
+ * in the order of ids, whatever its urgency, unless that is 0.
  *
  *    sched.again   {} -> {}: it has forgotten everything and begins anew
  *    sched.cross   {"id"} -> {}: the next remove of this id is crossed by an alloc

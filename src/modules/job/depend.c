@@ -16,8 +16,8 @@
  *  1. A struct jm_dep is in both lists, that of its job and that of its target, or does not exist.
  *  2. j->ndeps = its struct jm_deps, and one more while its begin time is waited for.
  *
- * Failure: a job whose dependency is on a job that is not known is refused; one whose dependency can
- * never be met any more gets an exception "dependency", and ends.
+ * Failure: a job whose dependency is on a job that is not known is refused; one whose dependency
+ * can never be met any more gets an exception "dependency", and ends.
  */
 #include "config.h"
 #include "job.h"

@@ -1,7 +1,7 @@
 /* exec.c - the link to wrexec, which runs jobs.
  *
- * One stream, wrexec.jobs, tells what ended and what went wrong; wrexec.launch and wrexec.kill carry
- * what is to be started and signalled, all that waits in one message (wrexec/proto.h).
+ * One stream, wrexec.jobs, tells what ended and what went wrong; wrexec.launch and wrexec.kill
+ * carry what is to be started and signalled, all that waits in one message (wrexec/proto.h).
  *
  *    a job to be launched           when
  *    "start" is logged              wrexec is there

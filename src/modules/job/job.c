@@ -1,8 +1,8 @@
 /* job.c - the job service, at rank 0: from a submission to the record of an end.
  *
- * The requests, and what they are answered with, are in libjob/job_wire.h and submit.h; what is said
- * to the scheduler in libsched/sched_wire.h, to wrexec in wrexec/proto.h; what is kept in the store
- * in store.c and doc/jobs.rst.
+ * The requests, and what they are answered with, are in libjob/job_wire.h and submit.h; what is
+ * said to the scheduler in libsched/sched_wire.h, to wrexec in wrexec/proto.h; what is kept in the
+ * store in store.c and doc/jobs.rst.
  *
  *    submit.c     reads requests          states.c  events and what they lead to
  *    table.c      jobs in memory          store.c   jobs in the key-value store

@@ -4,8 +4,8 @@
  * reactor makes one page of each request from what the jobs are then.  So a long list costs eight
  * bytes a job, and delays nobody by more than a page.  Order: queued ones by urgency and id, then
  * those that run, by id, then ended ones, newest first; of these no more are looked at than are
- * asked for.  Why jobs wait and when they are expected to start is asked of the scheduler first, when
- * that is wanted.
+ * asked for.  Why jobs wait and when they are expected to start is asked of the scheduler first,
+ * when that is wanted.
  *
  * Invariant: at most LISTINGS_MAX requests are under way.
  *

@@ -6,8 +6,8 @@
  *    the log says       what is done
  *    INACTIVE           a small record is kept
  *    DEPEND..SCHED      it is queued again, with what is left of its dependencies
- *    RUN, no start      it was given resources and never launched: what follows "alloc" is taken out
- *                       of the log, and it is queued again
+ *    RUN, no start      it was given resources and never launched: what follows "alloc" is taken
+ *                       out of the log, and it is queued again
  *    RUN, start         it is launched no more.  wrexec says whether it runs (this module was
  *                       reloaded) or not (the session was restarted): then it is recorded as dead
  *    CLEANUP            what is left to be said is said

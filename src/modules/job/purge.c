@@ -1,9 +1,9 @@
 /* purge.c - forgetting jobs that are over: their records here and their directories in the store.
  *
- * On request (job.purge: these ids; older than an age; all but the newest so many; all, when forced),
- * and by the settings job.purge-age and job.purge-count, each time that jobs have ended and when the
- * oldest becomes too old.  The list of ended jobs is in order of their ends, so only what goes is
- * looked at.
+ * On request (job.purge: these ids; older than an age; all but the newest so many; all, when
+ * forced), and by the settings job.purge-age and job.purge-count, each time that jobs have ended
+ * and when the oldest becomes too old.  The list of ended jobs is in order of their ends, so only
+ * what goes is looked at.
  *
  * Invariant: an id that was purged never comes again (job-next in the store).
  *

@@ -1,8 +1,8 @@
 /* resources.c - what there is, so that a job that can never run is refused when it is submitted.
  *
- * The inventory comes from resrc.watch and is asked (resgraph_satisfiable()) once for each jobspec in
- * memory and inventory; of a thousand equal jobs the first pays.  Up, down and drained do not matter
- * here: nodes come back.
+ * The inventory comes from resrc.watch and is asked (resgraph_satisfiable()) once for each jobspec
+ * in memory and inventory; of a thousand equal jobs the first pays.  Up, down and drained do not
+ * matter here: nodes come back.
  *
  * Invariant: spec->checked is the number of the inventory that the spec was found satisfiable by.
  *

@@ -2,11 +2,12 @@
  *
  * One stream, sched.attach, brings allocations and refusals; sched.feed requests tell it what is
  * queued, given back, changed and gone (libsched/sched_wire.h).  What there is to tell waits in
- * lists and goes in the next pass, at most SCHED_FEED_ENTRIES at a time, SCHED_FEEDS_MAX unanswered:
- * so a scheduler that is busy with a deep queue slows down its own food, and nobody's submission.
+ * lists and goes in the next pass, at most SCHED_FEED_ENTRIES at a time, SCHED_FEEDS_MAX
+ * unanswered: so a scheduler that is busy with a deep queue slows down its own food, and nobody's
+ * submission.
  *
- * When a stream begins, or says that it begins anew, the scheduler knows nothing: first all jobs that
- * have resources are told as "running", then all in SCHED as "add", then it is enabled.
+ * When a stream begins, or says that it begins anew, the scheduler knows nothing: first all jobs
+ * that have resources are told as "running", then all in SCHED as "add", then it is enabled.
  *
  * Invariants:
  *  1. j->fed: the scheduler has the job in its queue, or (j->feeding) is going to be told.

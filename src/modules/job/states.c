@@ -4,7 +4,8 @@
  * what state that makes.  What the module then does:
  *
  *    state     entered by             what is done
- *    DEPEND    submit                 depend.c, time.c: other jobs and the begin time are waited for
+ *    DEPEND    submit                 depend.c, time.c: other jobs and the begin time are waited
+ *                                     for
  *    PRIORITY  depend; urgency 0      nothing while the urgency is 0: held
  *    SCHED     priority               sched.c: the scheduler is told
  *    RUN       alloc                  start is logged at once, and exec.c launches it
@@ -15,8 +16,7 @@
  * Invariants:
  *  1. Every event goes through jm_event(), so the log in memory, the one in the store a transaction
  *     later, and the state are the same thing.
- *  2. alloc and start are never in different transactions: after a restart a job has not been
- *     started, or has been.
+ *  2. start is logged before a job is launched: one whose log has alloc and no start never was.
  *  3. A job whose tasks may live is not cleaned up before wrexec said that they are gone.
  *  4. Resources are given back to the scheduler exactly once for each alloc.
  *

@@ -19,7 +19,8 @@
  *     statedir a job launched, only when it is on record.
  *
  * Failure (a full disk, no store): what was being submitted is refused with the store's error, and
- * nothing of it is left; what was accepted before stays here and is tried again after RETRY seconds.
+ * nothing of it is left; what was accepted before stays here and is tried again after RETRY
+ * seconds.
  */
 #include "config.h"
 #include "job.h"
@@ -32,7 +33,8 @@
 #define RETRY 0.5
 /* What nobody waits for (alloc, start) goes with the next transaction, or after so long. */
 #define LAZY 0.01
-/* The ends of jobs go at once while there are few: after BURST transactions one every GAP seconds. */
+/* The ends of jobs go at once while there are few: after BURST transactions one every GAP
+ * seconds. */
 #define BURST 20.
 #define GAP 0.005
 /* A transaction takes at most so much, but for one submission. */

@@ -1,8 +1,8 @@
 /* submit.c - job.submit: many jobs in one request (libjob/submit.h).
  *
- * A request is looked through when it comes, and then read SLICE jobs a pass, so that a frame of ten
- * thousand jobs delays nobody else by more than that.  Requests are read one after the other: the
- * ids of one are consecutive.  A job that is refused has no id and does not touch the others.
+ * A request is looked through when it comes, and then read SLICE jobs a pass, so that a frame of
+ * ten thousand jobs delays nobody else by more than that.  Requests are read one after the other:
+ * the ids of one are consecutive.  A job that is refused has no id and does not touch the others.
  *
  * When all of it was read, the jobs go on record in one transaction, and then the ids are told.
  * Meanwhile they are on their way already: what is submitted can be running when its client learns

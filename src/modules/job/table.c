@@ -3,8 +3,8 @@
  * A job that is not over is a struct jm_job; one that is over and on record is a struct jm_ended,
  * one block of some two hundred bytes.  Jobspecs and environments are shared by all jobs in memory
  * that have the same bytes, found by a hash and compared; a batch of a thousand equal jobs has one
- * of each.  Parsed jobspecs are kept until the launch while there are less than PARSED_MAX; others are
- * parsed again when they are needed.
+ * of each.  Parsed jobspecs are kept until the launch while there are less than PARSED_MAX; others
+ * are parsed again when they are needed.
  *
  * Invariants:
  *  1. An id is in at most one of the two tables.
