@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 
 need_flux start resource hwloc kvs
-plan 41
+plan 42
 
 MODULES=--set=modules=log,hb,barrier,kvs,resrc
 cell() {
@@ -129,4 +129,5 @@ hold 3 "$MODULES"
 is "$("$FLUX" hwloc info | awk 'NR > 1 { print $5 }' | xargs)" "1,3 4-5 8-9" \
     "several brokers of one task divide what it has"
 like "$("$FLUX" resource info)" "^3 nodes, 6 cores, 1 gpu, 900M of memory\$" "and have no more in all"
+is "$("$FLUX" kvs get resource.inventory | grep -c task)" 0 "nothing else is left of how it was done"
 release

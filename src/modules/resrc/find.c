@@ -42,11 +42,17 @@ struct find {
     bool ours; /* the link */
 };
 
-static void tell(struct find *f, const idset_t *cores, const idset_t *gpus, uint64_t memory)
+/* mark: NULL, or a property for the root's eyes (share.c). */
+static void tell(struct find *f, const idset_t *cores, const idset_t *gpus, uint64_t memory,
+                 const char *mark)
 {
     resgraph_t *g = resgraph_create();
     idset_t *ranks = idset_create_range(f->ctx->rank, f->ctx->rank);
-    struct resgraph_node desc = {.cores = cores, .gpus = gpus, .memory = memory};
+    struct resgraph_node desc = {.cores = cores,
+                                 .gpus = gpus,
+                                 .memory = memory,
+                                 .properties = mark ? &mark : NULL,
+                                 .nproperties = mark ? 1 : 0};
     errmsg_t err = {"no memory"};
 
     if (g && ranks && resgraph_add(g, ranks, f->host, &desc, &err) == 0)
@@ -65,7 +71,8 @@ static bool find_share(struct find *f)
     const char *cores_text = getenv("FLUX_TASK_CORES"), *gpus_text = getenv("FLUX_TASK_GPUS");
     const char *memory_text = getenv("FLUX_TASK_MEMORY"), *name = getenv("FLUX_NODE_NAME");
     idset_t *cores = NULL, *gpus = NULL;
-    uint64_t memory = 0;
+    uint64_t memory = 0, task = 0;
+    char mark[40];
     errmsg_t err;
 
     if (!getenv("FLUX_JOB_ID") || !cores_text || !*cores_text)
@@ -81,7 +88,9 @@ static bool find_share(struct find *f)
         flux_log(f->ctx->h, LOG_ERR, "FLUX_TASK_MEMORY=%s is no number of MiB", memory_text);
     if (name && rreq_name_valid(name))
         snprintf(f->host, sizeof(f->host), "%s", name);
-    tell(f, cores, gpus, memory);
+    str2u64(getenv("FLUX_TASK_RANK"), &task);
+    snprintf(mark, sizeof(mark), "task.%" PRIu64, task);
+    tell(f, cores, gpus, memory, mark);
     idset_destroy(cores);
     idset_destroy(gpus);
     return true;
@@ -97,7 +106,8 @@ static void find_plain(struct find *f)
     idset_t *cores = idset_create_range(0, (uint32_t)(n > 0 ? n : 1) - 1);
 
     if (cores)
-        tell(f, cores, NULL, pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / MIB : 0);
+        tell(f, cores, NULL, pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / MIB : 0,
+             NULL);
     idset_destroy(cores);
 }
 

@@ -2,7 +2,8 @@
  *
  * A session in a job has the share of its tasks (find.c).  Usually each broker is a task; but
  * `flux start --size=N` in one task starts N brokers that all find the same share, and the session
- * must not schedule it N times.  Nodes of the same name with the same cores are such brokers:
+ * must not schedule it N times.  Each broker marks what it found with a property of its task's rank,
+ * "task.R"; nodes that are alike in all, also in this, are such brokers.  Afterwards the mark is gone.
  *
  *    cores, gpus    number i of C goes to broker i * N / C of the N, in the order of ranks
  *    memory         a part in N
@@ -78,11 +79,7 @@ static int add_part(resgraph_t *out, const struct resgraph_node *node, size_t i,
 {
     idset_t *ranks = idset_create_range(node->rank, node->rank);
     idset_t *cores = part(node->cores, i, n, true), *gpus = part(node->gpus, i, n, false);
-    struct resgraph_node desc = {.cores = cores,
-                                 .gpus = gpus,
-                                 .memory = node->memory / n,
-                                 .properties = node->properties,
-                                 .nproperties = node->nproperties};
+    struct resgraph_node desc = {.cores = cores, .gpus = gpus, .memory = node->memory / n};
     int rc = -1;
 
     if (ranks && cores && gpus)
