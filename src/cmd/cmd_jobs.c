@@ -3,8 +3,8 @@
  *    what                     how
  *    once, as text            rows are gathered page by page, since widths need all of them
  *    once, as JSON            an array with what the service says of each job
- *    --watch on a terminal    the same text, drawn again: at most so often as the eye follows, when a
- *                             job has changed its state, and once a second, since times go on
+ *    --watch on a terminal    the same text, drawn again: at most as often as the eye follows, when
+ *                             a job has changed its state, and once a second, since times go on
  *    --watch elsewhere        a line for each change: TIME ID STATE
  *
  * Live: one list is asked for at a time; changes that come meanwhile make it be asked for again.

@@ -3,10 +3,10 @@
  *    what is submitted                         how many
  *    COMMAND with options                      one
  *    the same with --cc=IDSET                  one for each member: {{cc}}, $FLUX_JOB_CC
- *    --from=FILE                               one a line: a jobspec, or a command for these options
+ *    --from=FILE                               one a line: a jobspec, or a command (these options)
  *
- * Ids come out in the order of submission, a line each, as the service accepts them: what reads them
- * may begin before the last is in.
+ * Ids come out in the order of submission, a line each, as the service accepts them: what reads
+ * them may begin before the last is in.
  *
  * Failure: a job that is refused is a sentence, and the others go on; exit code 1 in the end.
  */

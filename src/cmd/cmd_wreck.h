@@ -13,12 +13,13 @@ int wreck_attach(struct cmd *c, int argc, char **argv);
 /* Have this broker know the store as it is now: a job that was just submitted is there then.  -1
  * after a sentence. */
 int wreck_sync(struct cmd *c, flux_t *h);
-/* Look up job.ID.WHAT: the future; its value as text, to be freed with its length, NULL after a
- * sentence or (with *absent, which may be NULL) silently when it is not there.  `f` is taken over. */
+/* Look up job.ID.WHAT: the future; its value as text, to be freed, with its length.  NULL after a
+ * sentence, or (with *absent, which may be NULL) silently when it is not there.  `f` is taken
+ * over. */
 flux_future_t *wreck_ask(flux_t *h, uint64_t id, const char *what);
 char *wreck_value(struct cmd *c, flux_future_t *f, uint64_t id, const char *what, size_t *len,
                   bool *absent);
-/* Text of a length of time since 1970 as local time, with milliseconds. */
+/* Text of a time in seconds since 1970 as local time, with milliseconds. */
 char *wreck_clock(double t, char *buf, size_t size);
 
 #endif

@@ -6,7 +6,7 @@
 #include "libjob/job.h"
 #include "libutil/strvec.h"
 
-/* Operands "7", "1-10,12": the ids as one idset.  NULL after a sentence, also when there is none. */
+/* Operands "7", "1-10,12": the ids as one set.  NULL after a sentence, also without any. */
 idset_t *jobact_ids(struct cmd *c, int argc, char *const *argv);
 /* One operand, one id.  -1 after a sentence. */
 int jobact_id(struct cmd *c, int argc, char *const *argv, uint64_t *id);

@@ -83,7 +83,7 @@ enum {
     {JOBOPTS_KEY_CHDIR, "chdir", "DIR", "working directory of the tasks (default: this one)"},    \
     {JOBOPTS_KEY_LAYOUT, "layout", "HOW", "task numbers over nodes: block (default), cyclic"},    \
     {JOBOPTS_KEY_CPU_AFFINITY, "cpu-affinity", "HOW",                                             \
-     "bind tasks to cores of the job on their node: on (default),\noff, or per-task: each to its own"},\
+     "bind tasks to the job's cores on their node: on, off, or\nper-task: each to its own"},\
     {JOBOPTS_KEY_GPU_AFFINITY, "gpu-affinity", "HOW", "the same for gpus"},                       \
     {JOBOPTS_KEY_KILL_ON_BAD_EXIT, "kill-on-bad-exit", NULL,                                      \
      "end the job when a task has failed"},                                                       \
@@ -92,7 +92,7 @@ enum {
     {JOBOPTS_KEY_GRACE, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 5s)"}
 
 #define JOBOPTS_FILES                                                                             \
-    CMD_OPT_HEADING("Input and output ({{id}}, {{task}}, {{node}}, {{name}}, {{cc}} in names are replaced)"),\
+    CMD_OPT_HEADING("Files ({{id}}, {{task}}, {{node}}, {{name}}, {{cc}} are replaced)"),\
     {'i', "input", "FILE", "standard input of task 0, read on its node"},                         \
     {'O', "output", "FILE", "standard output of tasks goes to FILE"},                             \
     {'E', "error", "FILE", "the same for standard error"},                                        \
@@ -108,7 +108,8 @@ enum {
      "0 (held) to 31 (at once), default 16; those with more go first"},                           \
     {JOBOPTS_KEY_HOLD, "hold", NULL, "do not start it before it is released: --urgency=0"},       \
     {JOBOPTS_KEY_DEPENDENCY, "dependency", "SCHEME:ID",                                           \
-     "wait for another job: after:ID (has started), afterany,\nafterok, afternotok (has ended, well, badly)"},\
+     "wait for another job: after:ID (has started), afterany,\n"                  \
+     "afterok, afternotok (has ended, well, badly)"},                                             \
     {JOBOPTS_KEY_BEGIN, "begin-time", "TIME",                                                     \
      "not before: +DURATION, 17:30, 2030-12-31T17:30"},                                           \
     {JOBOPTS_KEY_SETATTR, "setattr", "KEY=VALUE", "any attribute of the jobspec: user.KEY"},      \
@@ -133,8 +134,8 @@ int jobopts_words(jobopts_t *jo, const struct cmd_usage *usage, const char *line
 int jobopts_command(jobopts_t *jo, char *const *argv);
 /* The same from a line of text, whose words are split as by jobopts_words(). */
 int jobopts_command_line(jobopts_t *jo, const char *line);
-/* Files for output that all tasks and nobody else share, those without {{...}} in their names, begin
- * empty: make them so.  -1 after a sentence. */
+/* Files for output without {{...}} in their names, which all tasks share, begin empty: make them
+ * so.  -1 after a sentence. */
 int jobopts_empty_files(jobopts_t *jo);
 /* A file which the launchers make in the job's directory before the tasks start ({{tmpdir}}/NAME).
  * Text, UTF-8.  -1 after a sentence. */

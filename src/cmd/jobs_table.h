@@ -16,7 +16,8 @@
 
 typedef struct jobs_table jobs_table_t;
 
-/* `spec` as above; `defaults` is what "+..." adds to.  NULL with EINVAL or ENOMEM and a sentence. */
+/* `spec` as above; `defaults` is what "+..." adds to.  NULL with EINVAL or ENOMEM, and
+ * a sentence. */
 jobs_table_t *jobs_table_create(const char *spec, const char *defaults, errmsg_t *err);
 void jobs_table_destroy(jobs_table_t *t); /* NULL-safe, keeps errno */
 /* Take the job in: everything is copied.  `now`: seconds since 1970.  -1 with ENOMEM. */

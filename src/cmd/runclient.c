@@ -13,13 +13,13 @@
  * the others wait with it.
  *
  *    of a job we have            it ends here when
- *    the stream's result         the job service has told its end, too (its record is complete then)
+ *    the stream's result         the job service has told its end, too (the record is complete)
  *    the stream's ENOENT         the same: it ended without having been started
  *    another error               at once
  *
- * Output never blocks this program (taskout.c); what waits is bounded by the credit (1 MiB) that the
- * service has.  When the reader is gone (EPIPE) this program ends as by SIGPIPE, and the service
- * ends the job.
+ * Output never blocks this program (taskout.c); what waits is bounded by the credit (1 MiB) that
+ * the service has.  When the reader is gone (EPIPE) this program ends as by SIGPIPE, and the
+ * service ends the job.
  */
 #include "config.h"
 #include "runclient.h"

@@ -1,4 +1,5 @@
-/* The client's side of running something and staying with it: what flux wreckrun and flux exec share.
+/* The client's side of running something and staying with it: what flux wreckrun and flux exec
+ * share.
  *
  * Forwards standard input and signals, writes output as it comes, and knows the exit code at the
  * end.

@@ -1,5 +1,5 @@
-/* What flux shows of jobs: output as it stands in the store (however it is cut into pieces, the same
- * must come of it), and templates of lists with texts that users chose. */
+/* What flux shows of jobs: output as it stands in the store (however it is cut into pieces, the
+ * same must come of it), and templates of lists with texts that users chose. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
