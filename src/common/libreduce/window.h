@@ -2,8 +2,8 @@
  *
  * Results that come up a tree are gathered at each level and passed on together: at the end of the
  * pass of the loop that brought them, or as soon as the window is full, by number, by bytes, or by
- * the age of the oldest.  The window only counts: what is gathered belongs to the caller, and so does
- * the clock.
+ * the age of the oldest.  The window only counts: what is gathered belongs to the caller, and so
+ * does the clock.
  *
  *    window_init(&w, (struct window_limits){.count = 10000, .bytes = 1 << 20});
  *    ... if (window_add(&w, len, now)) { send all; window_reset(&w); }

@@ -1,8 +1,8 @@
 /* Processes as /proc shows them.
  *
  * A subreaper finds what its jobs left behind among its own children: whoever loses its parent is
- * given to it.  Children come from /proc/self/task/TID/children where the kernel has these files, one
- * read a thread; else by the parent id in /proc/PID/stat of every process.
+ * given to it.  Children come from /proc/self/task/TID/children where the kernel has these
+ * files, one read a thread; else by the parent id in /proc/PID/stat of every process.
  */
 #include "libsubprocess/proctree.h"
 

@@ -10,8 +10,8 @@
  *     is bounded by the credit of the jobs, not here.
  *  3. Frames from the parent that come before the tree is known here are kept, EARLY_MAX messages.
  *
- * Failure: an edge whose request fails is closed, what waits for it is dropped, and its user is told
- * once, with the reason.
+ * Failure: an edge whose request fails is closed, what waits for it is dropped, and its user is
+ * told once, with the reason.
  */
 #include "config.h"
 #include "edge.h"

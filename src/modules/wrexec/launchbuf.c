@@ -181,7 +181,8 @@ void launchrec_head(void *dst, const struct launchrec *rec)
     le_put32(p + 16, (uint32_t)rec->env_len);
 }
 
-/* One job at `p`, of at most `left` bytes, into *rec, which holds the one before: its length, or -1.
+/* One job at `p`, of at most `left` bytes, into *rec, which holds the one before: its length, or
+ * -1.
  */
 static ptrdiff_t get_one(const uint8_t *p, size_t left, struct launchrec *rec, errmsg_t *err)
 {

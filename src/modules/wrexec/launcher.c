@@ -6,7 +6,8 @@
  * is small and knows nothing of messages, so that starting a process costs little
  * more than the kernel takes for it, and the broker, with its threads and its memory, never forks.
  *
- *  1. Nothing blocks but epoll_wait(); no timer: grace periods are the module's business.  (Only
+ *  1. Nothing blocks but epoll_wait(); no timer but those of hooks: grace
+ *     periods are the module's business.  (Only
  *     to see whose a process is that has just begun to execute, it looks again for a moment.)
  *  2. It is a child subreaper: what a task leaves behind becomes its child, and ends with the job.
  *  3. When the connection ends (the broker is gone, or the module) it kills all it has, waits for
@@ -17,9 +18,10 @@
  *     server's bounds; a task whose PMI answers are not read is not listened to.
  *
  * launcher_job.c has the life of jobs, launcher_task.c starts tasks, launcher_env.c makes their
- * environment, launcher_bind.c binds them to cores; launcher_io.c moves the streams, launcher_file.c
- * writes labelled ones; launcher_pmi.c serves PMI, launcher_pmix.c has PMIx served;
- * launcher_hook.c runs prolog and epilog, launcher_lua.c plugins; launcher_dir.c keeps the directories; launcher_orphan.c finds what is left behind.
+ * environment, launcher_bind.c binds them to cores; launcher_io.c moves the streams,
+ * launcher_file.c writes labelled ones; launcher_pmi.c serves PMI, launcher_pmix.c has PMIx served;
+ * launcher_hook.c runs prolog and epilog, launcher_lua.c plugins; launcher_dir.c keeps the
+ * directories; launcher_orphan.c finds what is left behind.
  */
 #include "config.h"
 #include "launcher.h"

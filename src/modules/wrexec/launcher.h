@@ -50,11 +50,14 @@ struct task {
 };
 
 /* state     of a job                                                      left when
- * NEW       it has just come                                               its tasks start, or wait
- * PROLOG    its prolog runs (launcher_hook.c)                               that has ended
- * STARTING  its PMIx server starts (launcher_pmix.c)                      that is ready, or the job is killed
+ * NEW       it has just come                                              its prolog or server or
+ *                                                                         tasks start
+ * PROLOG    its prolog runs (launcher_hook.c)                             that has ended
+ * STARTING  its PMIx server starts (launcher_pmix.c)                      that is ready, or the job
+ *                                                                         is killed
  * RUNNING   tasks run                                                     the last task was reaped
- * ENDING    what is left of it is being killed, pipes are being drained   neither remains
+ * ENDING    what is left of it is being killed, pipes are being drained,  nothing remains
+ *           its epilog runs
  * OVER      DONE was sent; freed at the end of the round
  */
 enum job_state { JOB_NEW, JOB_PROLOG, JOB_STARTING, JOB_RUNNING, JOB_ENDING, JOB_OVER };
@@ -169,7 +172,8 @@ void jobs_kill_all(struct launcher *l);
 void job_prolog_done(struct job *j, const char *why);
 
 /* launcher_hook.c */
-/* Run the prolog: 1 when job_prolog_done() will be called, 0 when there is none, -1 with a sentence. */
+/* Run the prolog: 1 when job_prolog_done() will be called, 0 when there is none, -1 with a
+ * sentence. */
 int hook_prolog(struct job *j, errmsg_t *err);
 /* Run the epilog, once: true while it runs. */
 bool hook_epilog(struct job *j);
@@ -213,7 +217,8 @@ const char *env_get(char *const *env, const char *name);
 int changes_set(struct changes *c, const char *var);
 /* Is a variable among them?  *val: its value, NULL: removed. */
 bool changes_find(const struct changes *c, const char *name, const char **val);
-/* An environment with the changes, to be freed (its strings are those of both).  NULL with ENOMEM. */
+/* An environment with the changes, to be freed (its strings are those of both).  NULL with
+ * ENOMEM. */
 char **changes_apply(const struct changes *c, char *const *env);
 void changes_clear(struct changes *c);
 /* The share of cores of a task; NULL with ENOMEM. */

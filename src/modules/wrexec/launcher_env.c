@@ -1,8 +1,8 @@
 /* The environment of tasks.
  *
- * It is built once for a job: what the client gave, without what does not apply to a task, then what
- * the job says; and some places at the end change from task to task (struct env), so that a task
- * costs a few snprintf() and no allocation.  What plugins set or removed (struct changes) is
+ * It is built once for a job: what the client gave, without what does not apply to a task, then
+ * what the job says; and some places at the end change from task to task (struct env), so that a
+ * task costs a few snprintf() and no allocation.  What plugins set or removed (struct changes) is
  * a layer of its own above the client's.
  *
  * Cores, gpus and memory of a node are dealt out: task i of n on a node gets the i-th of n parts of

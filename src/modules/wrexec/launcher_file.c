@@ -1,8 +1,9 @@
 /* Labelled output in files: "TASK: " before each line.
  *
  * The tasks write into pipes, and whole lines go to the file in one write(2) that appends, so that
- * lines of different tasks, and of different nodes, do not mix.  A line of more than LINE_MAX_LEN bytes
- * is cut into several.  Tasks of a node that write to one file share its descriptor.
+ * lines of different tasks, and of different nodes, do not mix.  A line of more than
+ * LINE_MAX_LEN bytes is cut into several.  Tasks of a node that write to one file share its
+ * descriptor.
  *
  * Failure: a file that cannot be written to fails the job, once; what follows is read and thrown
  * away, so that no task stands still.

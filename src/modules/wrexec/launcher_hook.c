@@ -1,5 +1,5 @@
-/* Prolog and epilog: programs of the site that run on each node before the tasks of a job, and after
- * all of it is gone.
+/* Prolog and epilog: programs of the site that run on each node before the tasks of a job, and
+ * after all of it is gone.
  *
  * state of a job    meaning                                         left when
  * JOB_PROLOG        the prolog runs, no task does                   it was reaped
@@ -12,8 +12,8 @@
  *  3. Once a job has begun with its prolog its epilog is run, however the job ends; not after a
  *     launcher was lost.
  *
- * Failure: a prolog that cannot be run, fails or takes too long fails the job; an epilog that does is
- * told as a note.
+ * Failure: a prolog that cannot be run, fails or takes too long fails the job; an epilog that
+ * does is told as a note.
  */
 #include "config.h"
 #include "launcher.h"

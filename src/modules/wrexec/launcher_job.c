@@ -1,7 +1,7 @@
 /* Jobs of a launcher: life, signals, end.
  *
- * A job's directory is made and filled, its PMIx server and its prolog are run when it has them, and
- * its tasks are started (launcher_task.c).
+ * A job's directory is made and filled, its PMIx server and its prolog are run when it has them,
+ * and its tasks are started (launcher_task.c).
  *
  * End of a job: when its last task was reaped, all that is left of it is killed.  What is left are
  * adopted children (and theirs, which we get when these are gone), told apart by the mark in
@@ -57,7 +57,6 @@ static int split(struct job *j)
     j->node = next_string(&p);
     cores = next_string(&p);
     gpus = next_string(&p);
-    next_string(&p);
     for (int i = 0; i < WIRE_STRINGS; i++)
         j->fixed[i] = next_string(&p);
     for (uint32_t i = 0; i < 2 * j->run.nfiles; i++)

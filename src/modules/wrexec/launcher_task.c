@@ -5,9 +5,9 @@
  * leads a process group of its own.
  *
  * Output files are opened here and written to by the tasks themselves; only labelled ones go
- * through the launcher (launcher_file.c).  A file that no other node can have (its name has {{task}}
- * or {{node}} in it, or the job has one node) is emptied when the job opens it first; one that nodes
- * share is appended to.
+ * through the launcher (launcher_file.c).  A file that no other node can have (its name has
+ * {{task}} or {{node}} in it, or the job has one node) is emptied when the job opens it first;
+ * one that nodes share is appended to.
  */
 #include "config.h"
 #include "launcher.h"

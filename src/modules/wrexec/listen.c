@@ -9,8 +9,8 @@
  *     for, however many jobs there are.
  *  2. At most EARLY_MAX wait for jobs; the last RECENT_MAX results of jobs whose output is for a
  *     client, and for which none came, are kept for one that is late.
- *  3. A client that goes away ends what it ran itself (flux exec); jobs are ended by the job module,
- *     which sees it go, too.  Output that nobody else may have is thrown away.
+ *  3. A client that goes away ends what it ran itself (flux exec); jobs are ended by the job
+ *     module, which sees it go, too.  Output that nobody else may have is thrown away.
  */
 #include "config.h"
 #include "root.h"

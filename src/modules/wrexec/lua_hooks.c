@@ -3,9 +3,9 @@
  * Each file runs once, and returns a table with functions named after hooks (flux-lua.d(5)).  All
  * share one interpreter, but a file has globals of its own: what it assigns stays with it.
  *
- *  1. A file, and each call of a hook, may execute INSTRUCTIONS instructions of the interpreter, and
- *     all together may hold MEMORY bytes; beyond that the call fails.  So a plugin in an endless
- *     loop costs a job, not the launcher.
+ *  1. A file, and each call of a hook, may execute INSTRUCTIONS instructions of the interpreter,
+ *     and all together may hold MEMORY bytes; beyond that the call fails.  So a plugin in an
+ *     endless loop costs a job, not the launcher.
  *  2. Whatever goes wrong in Lua is caught: lua_pcall() stands around everything that can fail.
  *  3. `job` is a table made anew for each call; its methods reach the call's struct by a light user
  *     datum that is taken out of the registry afterwards, so that one kept for later does nothing.

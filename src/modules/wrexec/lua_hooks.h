@@ -1,5 +1,5 @@
-/* Between the launcher and its shared object for Lua plugins (lua_hooks.c): what a hook is shown, and
- * what it may do.  The launcher maps the object only when there are plugins.
+/* Between the launcher and its shared object for Lua plugins (lua_hooks.c): what a hook is
+ * shown, and what it may do.  The launcher maps the object only when there are plugins.
  *
  * Everything is called by the launcher's one working thread.
  */
@@ -36,7 +36,8 @@ struct lua_job {
 
 struct lua_hooks {
     int abi;
-    /* Read all plugins: files *.lua of the directories in `path`, by name.  NULL with a sentence. */
+    /* Read all plugins: files *.lua of the directories in `path`, by name.  NULL with a
+     * sentence. */
     void *(*create)(const char *path, char *err, size_t size);
     void (*destroy)(void *hooks);
     /* Call a hook of all plugins, in order.  -1 with a sentence: one refused or failed; those after

@@ -53,7 +53,6 @@ static const struct flux_field launch_fields[] = {
     FLUX_FIELD_ARRAY(struct wrexec_launch, nodes, REQ),
     FLUX_FIELD_STR(struct wrexec_launch, names, OPT),
     FLUX_FIELD_STR(struct wrexec_launch, name, OPT),
-    FLUX_FIELD_STR(struct wrexec_launch, cc, OPT),
     FLUX_FIELD_STR(struct wrexec_launch, layout, OPT),
     FLUX_FIELD_STR(struct wrexec_launch, input, OPT),
     FLUX_FIELD_STR(struct wrexec_launch, output, OPT),

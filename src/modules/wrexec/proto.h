@@ -110,7 +110,6 @@ struct wrexec_launch {
                           follow ascending ranks. */
     const char *names;  /* hostlist: names of these nodes by ascending rank; NULL: host names */
     const char *name;   /* of the job: {{name}}; NULL: the program's */
-    const char *cc;     /* {{cc}} and FLUX_JOB_CC; NULL: none */
     const char *layout; /* "block" (default), "cyclic" */
     const char *input;  /* who reads standard input: "first", "all", "none" (default) */
     const char *output; /* streams without file: "kvs" (default), "client", "none" */
@@ -144,8 +143,8 @@ struct launchreq {
 };
 launchbuf_t *launchbuf_create(void);
 void launchbuf_destroy(launchbuf_t *b); /* NULL-safe, keeps errno */
-/* -1 with EINVAL (no UTF-8 where JSON needs it, ill-formed environment), EMSGSIZE (the message would
- * grow beyond LAUNCH_MAX: send it first), ENOMEM; then nothing was added. */
+/* -1 with EINVAL (no UTF-8 where JSON needs it, ill-formed environment), EMSGSIZE (the message
+ * would grow beyond LAUNCH_MAX: send it first), ENOMEM; then nothing was added. */
 int launchbuf_add(launchbuf_t *b, const struct launchreq *req);
 size_t launchbuf_count(const launchbuf_t *b);
 /* The payload, malloc'd, one more byte is there for flux_msg_take_raw(); the buffer is empty then.

@@ -1,11 +1,11 @@
 /* Rank 0: what the job module asks for, and what it is told.
  *
  *  1. Jobs that come before the shape of the tree is known wait for it, in order.
- *  2. What is to be told is gathered in arrays, and goes out as one response at the end of the pass.
- *     While the job module does not ask (it is being reloaded), it waits here: never more than one
- *     entry for each job that was launched.
- *  3. The first response of a stream lists what runs, so that a job module that has lost its memory,
- *     or one that meets a wrexec which has lost its jobs, knows.
+ *  2. What is to be told is gathered in arrays, and goes out as one response at the end of the
+ *     pass. While the job module does not ask (it is being reloaded), it waits here: never more
+ *     than one entry for each job that was launched.
+ *  3. The first response of a stream lists what runs, so that a job module that has lost its
+ *     memory, or one that meets a wrexec which has lost its jobs, knows.
  *
  * Failure: a job that cannot be started has ended, with code 126 and a sentence.  A launch message
  * that cannot be read at all is logged: nobody knows which jobs were in it.

@@ -187,8 +187,8 @@ struct wire_run {
     uint32_t ntasks; /* of the job */
 };
 enum { WIRE_S_CWD, WIRE_S_IN, WIRE_S_OUT, WIRE_S_ERR, WIRE_STRINGS };
-/* The job's name, this node's, its cores and gpus (idsets), the job's place in its array. */
-enum { WIRE_N_NAME, WIRE_N_NODE, WIRE_N_CORES, WIRE_N_GPUS, WIRE_N_CC, WIRE_NODE_STRINGS };
+/* The job's name, this node's, its cores and gpus (idsets). */
+enum { WIRE_N_NAME, WIRE_N_NODE, WIRE_N_CORES, WIRE_N_GPUS, WIRE_NODE_STRINGS };
 #define WIRE_RUN_FIXED 40
 
 /* The first WIRE_RUN_FIXED bytes of RUN; runs, limits and strings follow. */

@@ -164,9 +164,9 @@ START_TEST(records)
 }
 END_TEST
 
-/* name, node, cores, gpus, cc; cwd, in, out, err; a file; argv; environment */
+/* name, node, cores, gpus; cwd, in, out, err; a file; argv; environment */
 static const char strings[] = "job\0n3\0"
-                              "0-3\0\0\0"
+                              "0-3\0\0"
                               "/tmp\0\0\0\0"
                               "f\0text\0"
                               "prog\0arg\0"
