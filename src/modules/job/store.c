@@ -432,10 +432,11 @@ void jm_store_flush(struct jm *jm)
         if ((rc = put_job(txn, j, &bytes)) < 0)
             break;
     }
-    if (!list_empty(&s->dirty))
-        s->urgent = true; /* the rest, next time */
+    if (list_empty(&s->dirty))
+        move_all(&s->answers, &s->answers_sent);
+    else
+        s->urgent = true; /* the rest, next time; what it was asked for by is answered then */
     swap_unlinks(s);
-    move_all(&s->answers, &s->answers_sent);
     if (rc == 0)
         rc = put_rest(jm, txn);
     saved = errno;
