@@ -1,4 +1,5 @@
-/* bench_sched.c - scheduling alone: 4096 nodes of 16 cores, 50,000 jobs in the queue, EASY backfill.
+/* bench_sched.c - scheduling alone: 4096 nodes of 16 cores, 50,000 jobs in the queue, EASY
+ * backfill.
  *
  *    bench_sched            the library, on a virtual clock: jobs start, end after a part of their
  *                           time, and as many come in as have started

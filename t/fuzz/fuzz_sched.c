@@ -1,5 +1,5 @@
-/* fuzz_sched.c - the scheduler, driven by bytes: each is one thing that happens.  Whatever does, no core
- * is given to two jobs. */
+/* fuzz_sched.c - the scheduler, driven by bytes: each is one thing that happens.  Whatever does,
+ * no core is given to two jobs. */
 #include "config.h"
 #include <stdio.h>
 #include <stdlib.h>

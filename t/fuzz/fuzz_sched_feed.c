@@ -1,5 +1,5 @@
-/* fuzz_sched_feed.c - feeds of the job module: whatever they are, reading them does no harm, and what
- * was read can be taken in. */
+/* fuzz_sched_feed.c - feeds of the job module: whatever they are, reading them does no harm, and
+ * what was read can be taken in. */
 #include "config.h"
 #include <stdlib.h>
 #include <string.h>

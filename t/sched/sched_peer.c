@@ -1,11 +1,11 @@
 /* sched_peer.c - talks to the scheduler, for tests.
  *
- *    sched_peer ask TOPIC [JSON]      one request: prints the answer, or the sentence on standard error
- *    sched_peer job [JSON]            in the place of the job module: attaches with that request ({}), and
- *                                     prints each answer of the stream as a line.  Each line of standard
- *                                     input is a feed without its generation ("{}" or {"add":[..]..}; an
- *                                     own "generation" is kept); its answer is printed as "fed", or as
- *                                     "refused: SENTENCE".  Ends with its input.
+ *    sched_peer ask TOPIC [JSON]   one request: prints the answer, or the sentence on standard error
+ *    sched_peer job [JSON]         in the place of the job module: attaches with that request ({}),
+ *                                  and prints each answer of the stream as a line.  Each line of
+ *                                  standard input is a feed without its generation ({"add":[..]..};
+ *                                  an own "generation" is kept); its answer is printed as "fed", or
+ *                                  as "refused: SENTENCE".  Ends with its input.
  */
 #include "config.h"
 #include <errno.h>

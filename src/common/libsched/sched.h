@@ -5,13 +5,13 @@
  * decides when sched_pass() is called, with the time that it is given.  The same calls give the
  * same decisions.
  *
- * Order: higher priority first (that is the urgency unless a policy says otherwise), then lower ids.
- * Queue policies:
+ * Order: higher priority first (that is the urgency unless a policy says otherwise), then lower
+ * ids. Queue policies:
  *   fcfs          strictly in that order: nobody starts before the first that does not fit
- *   easy          the first job that does not fit has a reservation; others may start if that is not
- *                 delayed.  [D. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995]
- *   conservative  so has every one of the first jobs that wait (conservative:N; 128), and keeps it or
- *                 gets an earlier one [A. Mu'alem, D. Feitelson, "Utilization, predictability,
+ *   easy          the first job that does not fit has a reservation; others may start if that is
+ *                 not delayed.  [D. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995]
+ *   conservative  so has every one of the first jobs that wait (conservative:N; 128), and keeps it
+ *                 or gets an earlier one [A. Mu'alem, D. Feitelson, "Utilization, predictability,
  *                 workloads, and user runtime estimates...", IEEE TPDS 12(6), 2001]
  * Node policies: first-fit, best-fit, spread.  Both kinds may also be plugins: sched_plugin.h.
  *
@@ -49,15 +49,15 @@ void sched_set_log(sched_t *s, void (*log)(const char *text, void *arg), void *a
 
 /* --- policies --- */
 
-/* The built-in tables: "fcfs", "easy", "conservative"; "first-fit", "best-fit", "spread".  NULL when
- * there is none of that name. */
+/* The built-in tables: "fcfs", "easy", "conservative"; "first-fit", "best-fit", "spread".  NULL
+ * when there is none of that name. */
 const struct sched_policy *sched_builtin(const char *name);
 /* Name number i (from 0) of the built-in ones, or NULL. */
 const char *sched_builtin_name(size_t i);
 
 /* Use this policy for the queue (nodes), at once; the table has to outlive its use.  `arg`: what
- * follows ':' in its name, or NULL.  0, or -1 with EINVAL (not such a policy, or it refused `arg`) or
- * ENOMEM and a sentence; then the former one stays. */
+ * follows ':' in its name, or NULL.  0, or -1 with EINVAL (not such a policy, or it refused `arg`)
+ * or ENOMEM and a sentence; then the former one stays. */
 int sched_set_queue_policy(sched_t *s, const struct sched_policy *p, const char *arg,
                            errmsg_t *err);
 int sched_set_node_policy(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err);
@@ -67,8 +67,8 @@ const char *sched_node_policy_name(const sched_t *s);
 /* --- what there is --- */
 
 /* Everything there is, and which ranks are up, and drained (NULL: none).  Copies what it needs.
- * Jobs that run keep what they have, also on nodes that are gone.  0, or -1 with ENOMEM; then all is
- * as before. */
+ * Jobs that run keep what they have, also on nodes that are gone.  0, or -1 with ENOMEM; then all
+ * is as before. */
 int sched_inventory(sched_t *s, const resgraph_t *g, const idset_t *up, const idset_t *drained,
                     errmsg_t *err);
 /* Only which are up and drained. */
@@ -84,7 +84,8 @@ struct sched_job {
     const struct rreq *req; /* copied */
 };
 
-/* Put a job into the queue.  -1 with EEXIST (id known already), ENOMEM, or EINVAL and a sentence. */
+/* Put a job into the queue.  -1 with EEXIST (id known already), ENOMEM, or EINVAL and a sentence.
+ * */
 int sched_add(sched_t *s, const struct sched_job *job, double now, errmsg_t *err);
 /* Take a job out of the queue, or change its urgency.  -1 with ENOENT: is not there. */
 int sched_remove(sched_t *s, uint64_t id);
@@ -116,15 +117,15 @@ struct sched_ops {
 bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *ops);
 /* Would sched_pass() have something to do: has anything changed since the last one was through? */
 bool sched_wants_pass(const sched_t *s);
-/* When a pass is worthwhile though nothing has changed (a reservation begins, priorities age): time,
- * or a negative number when there is none. */
+/* When a pass is worthwhile though nothing has changed (a reservation begins, priorities age):
+ * time, or a negative number when there is none. */
 double sched_next_time(const sched_t *s);
 
 /* --- looking --- */
 
-/* When and why not yet.  *t: expected start, or -1 when that cannot be known; `why` gets one clause,
- * "waits for 4 nodes: 2 are free; job 17 holds the rest until 14:03:20" (times of the day are UTC
- * offset by `tz` seconds).  -1 with ENOENT: not in the queue (it may be running). */
+/* When and why not yet.  *t: expected start, or -1 when that cannot be known; `why` gets one
+ * clause, "waits for 4 nodes: 2 are free; job 17 holds the rest until 14:03:20" (times of the day
+ * are UTC offset by `tz` seconds).  -1 with ENOENT: not in the queue (it may be running). */
 int sched_estimate(sched_t *s, uint64_t id, double now, int tz, double *t,
                    char why[SCHED_REASON_MAX]);
 /* Id of the job at this place of the queue (from 0, held ones not counted); 0: none. */

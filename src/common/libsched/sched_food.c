@@ -1,6 +1,7 @@
 /* sched_food.c - what the job module tells, from JSON to what the scheduler takes.
  *
- * Failure: the first entry that is wrong ends it, with a sentence; the caller then takes in nothing.
+ * Failure: the first entry that is wrong ends it, with a sentence; the caller then takes in
+ * nothing.
  */
 #include "config.h"
 #include <errno.h>

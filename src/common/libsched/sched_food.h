@@ -20,8 +20,8 @@ struct sched_food {
     size_t nfree, nremove, nurgency;
 };
 
-/* Read all arrays of a feed strictly: 0, or -1 with EPROTO (or ENOMEM) and a sentence.  To be cleared
- * in both cases. */
+/* Read all arrays of a feed strictly: 0, or -1 with EPROTO (or ENOMEM) and a sentence.  To be
+ * cleared in both cases. */
 int sched_food_read(struct sched_food *f, const struct sched_feed *in, errmsg_t *err);
 void sched_food_clear(struct sched_food *f);
 

@@ -4,15 +4,16 @@
  * for each use of it as a policy of the queue or of nodes (the `create` of the tables).
  *
  * The sandbox:
- *   1. Only text is compiled.  The globals are `policy` and what computes of Lua's library: no files,
- *      no environment, no other code, no pcall (which could outlive rule 2), no string patterns
+ *   1. Only text is compiled.  The globals are `policy` and what computes of Lua's library: no
+ *      files, no environment, no other code, no pcall (which could outlive rule 2), no string
+ *      patterns
  *      (whose matching does not count as instructions), no random numbers, no clock.
- *   2. A call has at most SCHED_LUA_STEPS instructions, looked at every HOOK_STEP; the interpreter at
- *      most SCHED_LUA_BYTES.
+ *   2. A call has at most SCHED_LUA_STEPS instructions, looked at every HOOK_STEP; the interpreter
+ *      at most SCHED_LUA_BYTES.
  *   3. Every call runs under lua_pcall(): no error leaves it.
  *
- * Failure: a function that fails gives -1 to the scheduler, which then does without it; what Lua said
- * is kept for the reason shown to those that ask (admit), and is otherwise dropped.
+ * Failure: a function that fails gives -1 to the scheduler, which then does without it; what Lua
+ * said is kept for the reason shown to those that ask (admit), and is otherwise dropped.
  */
 #include "config.h"
 #include <errno.h>

@@ -18,8 +18,8 @@
  *
  * The file is evaluated in the sandbox of the configuration (libconfig/configfile.h): it computes,
  * and reaches nothing outside.  Each call has at most SCHED_LUA_STEPS instructions; all of it
- * SCHED_LUA_BYTES of memory.  A call that fails or gives something else than is asked for turns that
- * function off (sched_plugin.h).
+ * SCHED_LUA_BYTES of memory.  A call that fails or gives something else than is asked for turns
+ * that function off (sched_plugin.h).
  */
 #ifndef SCHED_LUA_H
 #define SCHED_LUA_H
@@ -32,8 +32,8 @@
 
 typedef struct sched_lua sched_lua_t;
 
-/* Read a file, and see what is in it.  NULL with ENOENT, EINVAL (what is wrong with it) or ENOMEM and
- * a sentence. */
+/* Read a file, and see what is in it.  NULL with ENOENT, EINVAL (what is wrong with it) or ENOMEM
+ * and a sentence. */
 sched_lua_t *sched_lua_load(const char *path, errmsg_t *err);
 void sched_lua_destroy(sched_lua_t *l); /* NULL-safe, keeps errno */
 /* Its tables, to be used with the path as argument, while the object lives. */

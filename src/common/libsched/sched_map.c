@@ -6,8 +6,8 @@
  *  2. Bit n of at_least[c] is set exactly when node n is usable and has at least c free cores; so
  *     for gpus; bit n of `empty` when it is usable and no piece is held there; ncores_at_least and
  *     nempty count those bits.
- *  3. Pieces of a node hang in two lists: held ones in the order of their ends, reserved ones in the
- *     order of their starts; bit n of `touched` says that the second is not empty.
+ *  3. Pieces of a node hang in two lists: held ones in the order of their ends, reserved ones in
+ *     the order of their starts; bit n of `touched` says that the second is not empty.
  *
  * A change of one node costs one bit for each core that it has more or less free; so first-fit is a
  * walk over a bitmap in which only nodes with room are set.

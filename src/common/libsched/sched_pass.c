@@ -13,9 +13,9 @@
  * one job of a shape is not tried for another that is as long or longer.  A shape that does not fit
  * at all is not looked at again before something becomes free.
  *
- * Reservations last from pass to pass.  One that was confirmed is only ever moved to an earlier time,
- * so nobody behind can delay it.  Exceptions: nodes go down, jobs of higher priority come in, and
- * jobs that run longer than they may: then those behind give theirs up for it.
+ * Reservations last from pass to pass.  One that was confirmed is only ever moved to an earlier
+ * time, so nobody behind can delay it.  Exceptions: nodes go down, jobs of higher priority come
+ * in, and jobs that run longer than they may: then those behind give theirs up for it.
  *
  * Failure: a job for which there is no memory, or for whose answer there is none, is left for the
  * next pass.
@@ -130,8 +130,8 @@ static enum tried try_start(sched_t *s, struct job *j, const struct sched_ops *o
     return start(s, j, select_claim(s, j, n, &sp), ops);
 }
 
-/* The time of its reservation has come, a little late maybe: does it get what was reserved, even if it
- * ends so much later, too? */
+/* The time of its reservation has come, a little late maybe: does it get what was reserved, even
+ * if it ends so much later, too? */
 static enum tried start_reserved(sched_t *s, struct job *j, const struct sched_ops *ops)
 {
     struct claim *c = j->reserved;

@@ -5,9 +5,11 @@
  * nodes do: at the n-th smallest of these times, T, unless a reservation comes in between on one of
  * them; then those nodes are asked again for a time from T on, and so forth: T only grows.
  *
- * A job of slots anywhere has to look at sums over all nodes instead: without reservations they only
- * grow, so the first end of a running job with which it fits is found by galloping; from there on
- * each end of anything is tried, at most TRIES of them, then only ends of reservations.
+ * A job of slots anywhere has to look at sums over all nodes instead: without reservations they
+ * only grow, so the first end of a running job with which it fits is found by galloping; from
+ * there on each end of anything is tried, at most TRIES of them, then some ends of reservations,
+ * then the time when all is over.  So it may be given a later time than would do; it gets an
+ * earlier one when that is looked for again.
  *
  * Of the nodes that do, those are reserved that become free last: what is free now stays for
  * others.
@@ -26,7 +28,8 @@
 
 #include "sched_private.h"
 
-#define TRIES 64
+#define TRIES 8       /* ends of anything */
+#define TRIES_MORE 24 /* with ends of reservations */
 
 struct plan {
     sched_t *s;
@@ -419,7 +422,7 @@ static size_t find_slots(struct plan *p, double *when)
     for (size_t i = 0; i < p->n; i++)
         s->times[i] = s->choice[i].node;
     t = gallop(p);
-    for (unsigned tries = 0; t < p->limit; tries++) {
+    for (unsigned tries = 0; t < p->limit && tries < TRIES_MORE; tries++) {
         if ((n = slots_at(p, t)) > 0) {
             *when = t;
             return n;

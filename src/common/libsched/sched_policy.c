@@ -1,7 +1,7 @@
 /* sched_policy.c - take policies into use.
  *
- * A policy is made before the former one goes, so one that refuses changes nothing.  One of the queue is
- * told what runs already, and asked for the priority of everything that waits.
+ * A policy is made before the former one goes, so one that refuses changes nothing.  One of the
+ * queue is told what runs already, and asked for the priority of everything that waits.
  */
 #include "config.h"
 #include <errno.h>

@@ -71,8 +71,8 @@ struct pool {
     uint64_t total, used;
 };
 
-/* Bitmaps over nodes have `words` words; only usable nodes are in them.  at_least[c * words ..]: with
- * at least c free cores (0: all usable); the same for gpus; empty: nothing is held there. */
+/* Bitmaps over nodes have `words` words; only usable nodes are in them.  at_least[c * words ..]:
+ * with at least c free cores (0: all usable); the same for gpus; empty: nothing is held there. */
 struct map {
     resgraph_t *graph;
     size_t n, words, cw, gw;

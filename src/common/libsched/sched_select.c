@@ -1,8 +1,8 @@
 /* sched_select.c - nodes for a job that is to start now; and what is free of a node over a time.
  *
- * First-fit walks over the bitmap of nodes that have as many free cores as are needed (sched_map.c),
- * best-fit over one such bitmap for each number of free cores, from just enough on up, spread the
- * other way.  Reservations are looked at on the nodes only that have any.
+ * First-fit walks over the bitmap of nodes that have as many free cores as are needed
+ * (sched_map.c), best-fit over one such bitmap for each number of free cores, from just enough on
+ * up, spread the other way.  Reservations are looked at on the nodes only that have any.
  *
  * Memory and pools are quantities: what counts is the most that is used at any moment of the time,
  * which is at its beginning, or where a reservation begins.

@@ -1,7 +1,7 @@
 /* sched_shape.c - requests that are the same but for their duration are kept once.
  *
- * A queue of 100,000 jobs mostly has few different requests.  What does not fit for one job does not
- * fit for the others of its shape either, so a pass looks at shapes rather than at jobs.
+ * A queue of 100,000 jobs mostly has few different requests.  What does not fit for one job does
+ * not fit for the others of its shape either, so a pass looks at shapes rather than at jobs.
  *
  * What depends on the inventory (which nodes may be taken, whether it could ever fit) is worked out
  * when a shape is first looked at after the inventory or the state of nodes has changed (epoch).

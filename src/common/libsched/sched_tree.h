@@ -1,8 +1,8 @@
-/* Ordered tree (treap) of elements that embed their node: keyed by (a, b) ascending, with the number
- * of elements and the smallest `weight` of every subtree, so that the n-th element, the place of an
- * element, and the first one behind a key whose weight is small enough are all found in logarithmic
- * time.  Balanced by a hash of b: the shape depends on the keys only, never on chance.
- * Adding and removing never allocate.  Not thread-safe.
+/* Ordered tree (treap) of elements that embed their node: keyed by (a, b) ascending, with the
+ * number of elements and the smallest `weight` of every subtree, so that the n-th element, the
+ * place of an element, and the first one behind a key whose weight is small enough are all found
+ * in logarithmic time.  Balanced by a hash of b: the shape depends on the keys only, never on
+ * chance. Adding and removing never allocate.  Not thread-safe.
  */
 #ifndef SCHED_TREE_H
 #define SCHED_TREE_H

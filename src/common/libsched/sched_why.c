@@ -1,9 +1,9 @@
 /* sched_why.c - when a job is expected to start, and why it has not yet.
  *
- * A job with a reservation starts then at the latest.  For the others among the first DEPTH that wait
- * reservations are made as if all had one, the times noted, and these taken back; so an estimate is
- * what would happen if no job came in or ended early.  That is done when somebody asks, and not more
- * than once a second.
+ * A job with a reservation starts then at the latest.  For the others among the first DEPTH that
+ * wait reservations are made as if all had one, the times noted, and these taken back; so an
+ * estimate is what would happen if no job came in or ended early.  That is done when somebody
+ * asks, and not more than once a second.
  *
  * Failure: without memory there is no estimate, only a reason.
  */

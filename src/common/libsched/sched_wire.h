@@ -2,10 +2,10 @@
  *
  * Between the job module and the scheduler:
  *
- *  sched.attach  streaming, {"estimates"?:N}.  The first answer has "attached": a number G.  So has a
- *    later one when the scheduler was reloaded, or began anew for another reason: it has forgotten
- *    everything, and the job module feeds it from the start, with the new number.  Other answers
- *    tell in arrays what a pass has brought:
+ *  sched.attach  streaming, {"estimates"?:N}.  The first answer has "attached": a number G.  So
+ *    has a later one when the scheduler was reloaded, or began anew for another reason: it has
+ *    forgotten everything, and the job module feeds it from the start, with the new number.  Other
+ *    answers tell in arrays what a pass has brought:
  *      "alloc":    [{"id","R","t"}]   the job has these resources from now on
  *      "deny":     [{"id","note"}]    can never run here; forgotten
  *      "estimate": [[id,t|null,why]]  of the first N jobs of the queue (asked for by "estimates"),
@@ -13,17 +13,17 @@
  *    One job module is attached at a time: another one that attaches ends the stream of the first
  *    with ENODATA.
  *
- *  sched.feed    {"generation":G,...} answered {} when it was taken in.  At most SCHED_FEEDS_MAX may
- *    be unanswered, each with at most SCHED_FEED_ENTRIES entries in all its arrays, which are taken
- *    in in this order:
- *      "running": [{"id","R","end"?}]  (after "attached") these jobs have resources already; end: when
- *                 their time is up, 0 or absent: never
+ *  sched.feed    {"generation":G,...} answered {} when it was taken in.  At most SCHED_FEEDS_MAX
+ *    may be unanswered, each with at most SCHED_FEED_ENTRIES entries in all its arrays, which are
+ *    taken in in this order:
+ *      "running": [{"id","R","end"?}]  (after "attached") these jobs have resources already; end:
+ *                 when their time is up, 0 or absent: never
  *      "free":    [id]                 resources come back: exactly once for each alloc and running
  *      "add":     [{"id","urgency","t_submit","uid","req"}]   urgency 0: held
  *      "urgency": [[id,u]]
  *      "remove":  [id]                 no longer in the queue
- *      "enabled": bool                 start jobs, or do not; false after "attached", so that nothing
- *                 is allocated before all that runs was told
+ *      "enabled": bool                 start jobs, or do not; false after "attached", so that
+ *                 nothing is allocated before all that runs was told
  *    An id that is not known (any more) is passed over in urgency, remove and free: messages cross.
  *    So an alloc may still come for a job after its remove was sent; its R is given back by "free".
  *    A feed of another generation is answered {} and otherwise ignored.  One that is malformed is

@@ -4,13 +4,13 @@
  * (sched_feed.c), resources from the resrc module (sched_watch.c), policies (sched_policies.c) and
  * time.  Messages: libsched/sched_wire.h.
  *
- * A pass over the queue begins when everything that has come in was handled, and is done in slices of
- * BUDGET: between two of them whatever has come in meanwhile is handled, so a deep queue delays
+ * A pass over the queue begins when everything that has come in was handled, and is done in slices
+ * of BUDGET: between two of them whatever has come in meanwhile is handled, so a deep queue delays
  * nobody for longer than a slice.  What a slice has brought is told in one message.
  *
  * Invariants:
- *  1. Nothing is allocated while no job module is attached, before it said that it is enabled, while
- *     the inventory is not known, or the policies are not.
+ *  1. Nothing is allocated while no job module is attached, before it said that it is enabled,
+ *     while the inventory is not known, or the policies are not.
  *  2. Every answer of a request is bounded: by the number of ids asked for, or by the inventory.
  *
  * Failure: see the parts.  Elsewhere than at the root it refuses to load.

@@ -4,7 +4,8 @@
  * once.
  *
  * Failure: without resrc nothing is started; it is asked again, after AGAIN seconds at first, since
- * it may be about to be loaded.  The same when an answer cannot be understood.  Both are logged once.
+ * it may be about to be loaded.  The same when an answer cannot be understood.  Both are logged
+ * once.
  */
 #include "config.h"
 #include <errno.h>

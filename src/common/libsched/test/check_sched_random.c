@@ -1,18 +1,19 @@
 /* check_sched_random.c - random workloads, against a scheduler that knows every core by itself.
  *
- * The reference keeps who owns each core and gpu, and the sums of memory and pools, in plain arrays,
- * and finds out everything by trying.  After each pass it checks:
+ * The reference keeps who owns each core and gpu, and the sums of memory and pools, in plain
+ * arrays, and finds out everything by trying.  After each pass it checks:
  *
  *    always        what was allocated is what was asked for, on nodes that may be used, and nobody
  *                  else's
  *    fcfs          jobs start in the order of the queue; the first that waits does not fit
- *    easy          the first that waits does not fit; its earliest start (by the limits of those that
- *                  run) never becomes later; nobody waits who fits and would end before that
+ *    easy          the first that waits does not fit; its earliest start (by the limits of those
+ *                  that run) never becomes later; nobody waits who fits and would end before that
  *    conservative  nobody's expected start ever becomes later, and everybody starts by then
  *
  * To see that it would notice, faults are planted: a policy that is not what it is taken for, a job
  * that is said to have ended while it runs, one that runs longer than it may, a scheduler that does
- * not know that nodes are drained, or believes in more of a pool than there is.  Each has to be found.
+ * not know that nodes are drained, or believes in more of a pool than there is.  Each has to be
+ * found.
  */
 #include "config.h"
 #include <check.h>
