@@ -6,8 +6,7 @@
  * The sandbox:
  *   1. Only text is compiled.  The globals are `policy` and what computes of Lua's library: no
  *      files, no environment, no other code, no pcall (which could outlive rule 2), no string
- *      patterns
- *      (whose matching does not count as instructions), no random numbers, no clock.
+ *      patterns (whose matching does not count as instructions), no random numbers, no clock.
  *   2. A call has at most SCHED_LUA_STEPS instructions, looked at every HOOK_STEP; the interpreter
  *      at most SCHED_LUA_BYTES.
  *   3. Every call runs under lua_pcall(): no error leaves it.

@@ -1,10 +1,9 @@
 /* sched_policies.c - which policies are used: arguments, attributes, and sched.policy.
  *
- *    attribute           argument       default     what
- *    sched.queue-policy  queue-policy=  easy        fcfs, easy, conservative[:N], a plugin or Lua
- *    file sched.node-policy   node-policy=   first-fit   first-fit, best-fit, spread, likewise
- *    sched.plugin-path   plugin-path=               directories where plugins are looked for by
- *       name
+ *    attribute           argument       default    what
+ *    sched.queue-policy  queue-policy=  easy       fcfs, easy, conservative[:N], plugin, Lua file
+ *    sched.node-policy   node-policy=   first-fit  first-fit, best-fit, spread, likewise
+ *    sched.plugin-path   plugin-path=              directories where plugins are looked for
  *
  * Arguments count more than attributes.  A policy that is replaced is unloaded after the new one is
  * in use.
