@@ -153,7 +153,7 @@ static void one_cb(flux_future_t *f, void *arg)
     struct names_call *c = o->c;
     struct wrexec_named res;
     errmsg_t err;
-    int rc;
+    int rc = 0;
 
     if (c->found && (rc = flux_rpc_get_struct(f, &wrexec_named_schema, &res, &err)) == 0)
         o->port = strdup(res.port);
