@@ -260,7 +260,7 @@ static inline void cl_log_cb(core_t *c, int level, const char *text, void *arg)
     snprintf(nd->log + n, sizeof(nd->log) - n, "%s\n", text);
 }
 
-static const struct core_callbacks cl_callbacks = {cl_state_cb, cl_log_cb};
+static const struct core_callbacks cl_callbacks = {.state = cl_state_cb, .log = cl_log_cb};
 
 static inline void cl_node_create(struct cluster *cl, uint32_t rank, const struct core_config *cfg)
 {
