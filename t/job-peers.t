@@ -23,11 +23,20 @@ is_state() {
     [ "$("$FLUX" kvs get "job.$1.eventlog" | grep -c "\"name\":\"$2\"")" -gt 0 ]
 }
 
+has_held() {
+    [ "$(number job held)" -ge "$1" ]
+}
+
 # A job service that is alone waits for the others.
 "$FLUX" module load job || bail "no job service"
+start_bg "$FLUX" wreckrun run 60 0
+wait_until 5 has_held 1
+kill -9 "$bg"
+{ wait "$bg"; } 2>/dev/null
 peers resrc
 submit 0 0 0
 is "$id" 1 "a job is accepted while there is neither scheduler nor launcher"
+is "$(number job submitted)" 1 "... and none of a client that is gone before it is looked at"
 peers sched wrexec
 ok "... and runs when they are there" "$FLUX" wreck wait 1
 expect 1 completed 0

@@ -136,6 +136,7 @@ struct held {
     struct list_node node;
     flux_msg_t *req;
     flux_handler_f cb;
+    bool gone; /* its client is */
 };
 
 bool jm_hold(struct jm *jm, const flux_msg_t *req, flux_handler_f cb)
@@ -178,9 +179,34 @@ void jm_hold_over(struct jm *jm)
     struct held *hd;
 
     while ((hd = unhold(jm))) {
-        hd->cb(jm->h, hd->req, jm);
+        /* Whoever is gone would be waited for, and be told, for ever. */
+        if (!hd->gone || flux_msg_has_flag(hd->req, FLUX_MSGF_NORESPONSE))
+            hd->cb(jm->h, hd->req, jm);
         held_free(hd);
     }
+}
+
+bool jm_is_gone(const flux_msg_t *req, const char *sender, const idset_t *ranks)
+{
+    char name[FLUX_SENDER_MAX];
+    uint32_t rank;
+
+    if (sender)
+        return strcmp(flux_msg_sender(req, name, sizeof(name)), sender) == 0;
+    rank = km_sender_rank(req);
+    return rank != UINT32_MAX && idset_test(ranks, rank);
+}
+
+/* Who is gone has claims only for what was looked at already. */
+static void unclaimed_gone(struct jm *jm, const char *sender, const idset_t *ranks)
+{
+    LIST_FOREACH(it, &jm->held)
+    {
+        struct held *hd = list_entry(it, struct held, node);
+
+        hd->gone |= jm_is_gone(hd->req, sender, ranks);
+    }
+    jm_submit_gone(jm, sender, ranks);
 }
 
 /* --- the pass --- */
@@ -215,7 +241,9 @@ static void pass_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
 static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
+    char sender[FLUX_SENDER_MAX];
 
+    unclaimed_gone(jm, flux_msg_sender(req, sender, sizeof(sender)), NULL);
     km_senders_disconnect(jm->senders, req);
     jm_kick(jm);
 }
@@ -230,8 +258,10 @@ static void down_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         json ? flux_schema_decode(&overlay_down_schema, json, strlen(json), &d, NULL) : NULL;
     idset_t *ranks = owner ? idset_parse(d.ranks, NULL) : NULL;
 
-    if (ranks)
+    if (ranks) {
+        unclaimed_gone(jm, NULL, ranks);
         km_senders_lost(jm->senders, ranks);
+    }
     idset_destroy(ranks);
     json_decref(owner);
     jm_kick(jm);

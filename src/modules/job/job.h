@@ -139,6 +139,7 @@ struct jm_submission {
     size_t bytes;
     size_t left; /* jobs that are not on record */
     json_t *errors;
+    bool gone;  /* its client is, before all of it was read */
     int errnum; /* the store refused */
     errmsg_t err;
 };
@@ -273,6 +274,8 @@ void jm_kick(struct jm *jm);
 /* Until jobs were read back requests are kept; true when this one was kept (or refused). */
 bool jm_hold(struct jm *jm, const flux_msg_t *req, flux_handler_f cb);
 void jm_hold_over(struct jm *jm);
+/* Did this sender, or (NULL) one at these ranks, send the request? */
+bool jm_is_gone(const flux_msg_t *req, const char *sender, const idset_t *ranks);
 /* May the sender see and change jobs of this user? */
 bool jm_may(const flux_msg_t *req, uint32_t uid);
 /* Append JSON text of a string. */
@@ -350,6 +353,8 @@ void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_submit_pass(struct jm *jm);
 /* The store has taken all of its jobs, or refused them (sub->errnum). */
 void jm_submission_done(struct jm *jm, struct jm_submission *sub);
+/* This sender, or (NULL) all at these ranks, are gone: what they submitted and was not read yet. */
+void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks);
 void jm_submit_fini(struct jm *jm);
 
 /* --- resources.c --- */

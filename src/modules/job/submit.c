@@ -112,6 +112,10 @@ static void accept_job(struct jm *jm, struct jm_submission *sub, struct jm_job *
     list_append(&sub->jobs, &j->dirty);
     j->put_spec = true;
     jm_event(j, &ev);
+    if ((sj->flags & JOB_FLAG_CLIENT) && sub->gone) {
+        jm_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", ev.userid, false);
+        return;
+    }
     if ((sj->flags & JOB_FLAG_CLIENT) &&
         km_claim(jm->senders, &j->claim, sub->req, client_gone) < 0)
         flux_log(jm->h, LOG_WARNING, "out of memory: job %llu does not end with its client",
@@ -246,6 +250,16 @@ void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg)
     list_append(&jm->submissions, &sub->node);
     jm->nsubmissions++;
     jm_kick(jm);
+}
+
+void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks)
+{
+    LIST_FOREACH(it, &jm->submissions)
+    {
+        struct jm_submission *sub = list_entry(it, struct jm_submission, node);
+
+        sub->gone |= jm_is_gone(sub->req, sender, ranks);
+    }
 }
 
 void jm_submit_fini(struct jm *jm)
