@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck jobs
 # shellcheck source=t/jobs/lib.sh
-. "$(dirname "$0")/jobs/lib.sh"
+. "$SRCDIR/t/jobs/lib.sh"
 hold 2
 
 field() {

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck jobs
 # shellcheck source=t/jobs/lib.sh
-. "$(dirname "$0")/jobs/lib.sh"
+. "$SRCDIR/t/jobs/lib.sh"
 hold 1
 
 depends() {
@@ -82,6 +82,17 @@ submit --begin-time=+1h true
 ok "one that waits for its time is cancelled" "$FLUX" cancel "$id"
 run "$FLUX" wreck wait "$id"
 expect "$id" canceled -
+
+# Cancelled with what it depends on.
+"$FLUX" queue stop
+submit true
+first=$id
+submit --dependency=afterok:"$first" true
+ok "a job and the one that waits for it are cancelled" "$FLUX" cancel -m together "$first,$id"
+run "$FLUX" wreck wait "$first,$id"
+like "$("$FLUX" jobs -a -j "$id")" '"note": *"together"' "... and both for that reason"
+expect "$id" canceled -
+"$FLUX" queue start
 
 "$FLUX" queue idle
 jobs_proved "the event logs prove it"

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck jobs queue
 # shellcheck source=t/jobs/lib.sh
-. "$(dirname "$0")/jobs/lib.sh"
+. "$SRCDIR/t/jobs/lib.sh"
 hold 1 --set job.max-queued=20
 
 # Limits.
@@ -35,6 +35,8 @@ submit --hold sh -c 'echo held >>order'
 held=$id
 like "$("$FLUX" jobs "$held")" 'held|pending' "a job that is held waits"
 like "$("$FLUX" queue list)" 'no|stop' "the queue is stopped"
+"$FLUX" queue stop maintenance of the disk
+like "$("$FLUX" jobs --why)" 'the queue is stopped: maintenance of the disk' "jobs say why they wait"
 "$FLUX" queue start
 wait_until 10 sh -c 'test "$(wc -l <order)" -eq 3'
 like "$("$FLUX" jobs "$held")" 'held|pending' "what is held stays when others run"

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck
 # shellcheck source=t/jobs/lib.sh
-. "$(dirname "$0")/jobs/lib.sh"
+. "$SRCDIR/t/jobs/lib.sh"
 PEERS=$BUILDDIR/t/job
 [ -e "$PEERS/sched.la" ] || skip_all "the stand-ins have not been built"
 hold 1 --set modules=log,hb,barrier,kvs

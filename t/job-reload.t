@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck jobs resource
 # shellcheck source=t/jobs/lib.sh
-. "$(dirname "$0")/jobs/lib.sh"
+. "$SRCDIR/t/jobs/lib.sh"
 cat >four.lua <<'END'
 resource { nodes = "node[0-3]", cores = 2 }
 END

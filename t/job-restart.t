@@ -7,7 +7,7 @@
 need_flux start submit wreck jobs
 need setsid
 # shellcheck source=t/jobs/lib.sh
-. "$(dirname "$0")/jobs/lib.sh"
+. "$SRCDIR/t/jobs/lib.sh"
 
 rounds=${RESTART_ROUNDS:-4}
 seed=${RESTART_SEED:-$(date +%N | sed 's/^0*//')}

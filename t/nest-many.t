@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start batch submit pstree
 # shellcheck source=t/nest/lib.sh
-. "$(dirname "$0")/nest/lib.sh"
+. "$SRCDIR/t/nest/lib.sh"
 
 N=64
 # A slow build, with sanitizers, takes ten times the memory, too.

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start batch submit queue jobs proxy cancel
 # shellcheck source=t/nest/lib.sh
-. "$(dirname "$0")/nest/lib.sh"
+. "$SRCDIR/t/nest/lib.sh"
 
 nodes 2 4
 hold 2 --set=resrc.config="$PWD/res.lua"

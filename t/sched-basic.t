@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start module resource
 # shellcheck source=t/sched/lib.sh
-. "$(dirname "$0")/sched/lib.sh"
+. "$SRCDIR/t/sched/lib.sh"
 
 cat >res.lua <<'END'
 resource { nodes = "n[0-3]", cores = 4, emulate = true, pools = { power = 10 } }

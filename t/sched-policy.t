@@ -7,7 +7,7 @@
 need cc
 need_flux start module
 # shellcheck source=t/sched/lib.sh
-. "$(dirname "$0")/sched/lib.sh"
+. "$SRCDIR/t/sched/lib.sh"
 
 cat >res.lua <<'END'
 resource { nodes = "n[0-3]", cores = 4, emulate = true }

@@ -16,6 +16,7 @@
 #include "job.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,15 +105,26 @@ static void put_info(strbuf_t *sb, const struct job_info *i)
     strbuf_addc(sb, '}');
 }
 
-static const char *why_waits(const struct jm_job *j, const char *depends)
+/* A sentence that is made here is the caller's to free, by `made`. */
+static const char *why_waits(const struct jm_job *j, const char *depends, char **made)
 {
+    const struct jm *jm = j->jm;
+
     if (j->st.state >= JOB_STATE_RUN)
         return NULL;
     if (depends)
         return "waits for its dependencies";
     if (j->st.urgency == JOB_URGENCY_HOLD)
         return "held";
-    return j->jm->queue.stopped && !j->why ? "the queue is stopped" : j->why;
+    if (!jm->queue.stopped)
+        return j->why;
+    /* Of a queue that is disabled, too, the reason may be that for the other. */
+    if (!jm->queue.reason || jm->queue.disabled ||
+        asprintf(made, "the queue is stopped: %s", jm->queue.reason) < 0) {
+        *made = NULL;
+        return "the queue is stopped";
+    }
+    return *made;
 }
 
 static void put_active(strbuf_t *sb, struct jm_job *j)
@@ -142,11 +154,12 @@ static void put_active(strbuf_t *sb, struct jm_job *j)
     char *ranks = set ? idset_format(set, 0) : NULL;
     char *hosts = j->r ? rset_hosts(j->r) : NULL;
     char *depends = jm_depend_text(j);
+    char *made = NULL;
 
     info.ranks = ranks;
     info.nodelist = hosts;
     info.dependency = depends;
-    info.why = why_waits(j, depends);
+    info.why = why_waits(j, depends, &made);
     if (st->state == JOB_STATE_INACTIVE) {
         info.result = job_result_name(jobstate_result(st));
         info.code = jobstate_code(st);
@@ -156,6 +169,7 @@ static void put_active(strbuf_t *sb, struct jm_job *j)
     free(ranks);
     free(hosts);
     free(depends);
+    free(made);
 }
 
 static void put_ended(strbuf_t *sb, const struct jm_ended *e)

@@ -13,6 +13,7 @@
 #include "job.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "libjob/job_wire.h"
@@ -109,7 +110,10 @@ static void tell_end(struct jm_wait *w, const struct jm_ended *e)
 
 static void tell_unknown(struct jm_wait *w, uint64_t id)
 {
-    tell(w, id, NULL, 0, "there is no such job (any more)", ENOENT);
+    char text[64];
+
+    snprintf(text, sizeof(text), "there is no job %llu (any more)", (unsigned long long)id);
+    tell(w, id, NULL, 0, text, ENOENT);
 }
 
 void jm_wait_ended(struct jm_job *j, const struct jm_ended *e)
