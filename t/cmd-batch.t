@@ -73,6 +73,8 @@ is "$out" "" "--quiet"
 is "$(cat changed)" first "the text travels with the job"
 ok "a script from standard input" sh -c "printf '#!/bin/sh\necho from stdin\n' | '$FLUX' batch --wait -O stdin"
 is "$(cat stdin)" "from stdin" "has run"
+ok "a script that does not say what runs it" sh -c "echo 'echo \"\$#\"' | '$FLUX' batch --wait -O plain - a b"
+is "$(cat plain)" 2 "is for the shell"
 exits 124 "the time limit" "$FLUX" batch -q --wait -t 1s --wrap 'sleep 100'
 exits 127 "an interpreter that is not there" sh -c "printf '#!/no/such/interpreter\n' |
     '$FLUX' batch -q --wait -O nobody"

@@ -77,6 +77,7 @@ struct alloc {
     bool in_open;
     size_t owed; /* credit */
     char *note;  /* what ended it */
+    char *said;  /* the last notice: the end is not told twice */
 };
 
 static void finish(struct alloc *a, int code)
@@ -346,7 +347,7 @@ static void ended_cb(flux_future_t *f, void *arg)
     cmd_progress_end(a->c);
     if (a->ending)
         code = 128 + a->signalled;
-    else if (e.text)
+    else if (e.text && (!a->said || strcmp(a->said, e.text) != 0))
         say(a, e.text);
     else if (!a->running && a->note)
         say(a, a->note);
@@ -374,8 +375,11 @@ static void on_notice(struct alloc *a, const char *json, size_t len)
 
     if (!obj)
         return;
-    if (n.text && a->running)
+    if (n.text && a->running) {
         say(a, n.text);
+        free(a->said);
+        a->said = strdup(n.text);
+    }
     if (n.taken && a->in_open) {
         a->room += n.taken;
         flux_watcher_start(a->in);
@@ -450,6 +454,7 @@ static int relay(struct alloc *a)
     outsink_destroy(a->sink[0]);
     outsink_destroy(a->sink[1]);
     free(a->note);
+    free(a->said);
     return a->code;
 }
 

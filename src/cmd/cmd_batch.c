@@ -210,8 +210,11 @@ static int get_script(struct batch *b, char ***argv)
 static int command(struct batch *b, char **args)
 {
     strvec_t *v = strvec_create();
-    int rc = strvec_add(v, "{{tmpdir}}/" SCRIPT_NAME);
+    bool named = b->wrap || strncmp(b->text, "#!", 2) == 0; /* its first line says what runs it */
+    int rc = named ? 0 : strvec_add(v, "/bin/sh");
 
+    if (rc == 0)
+        rc = strvec_add(v, "{{tmpdir}}/" SCRIPT_NAME);
     for (; rc == 0 && *args; args++)
         rc = strvec_add(v, *args);
     if (rc < 0)

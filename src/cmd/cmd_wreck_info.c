@@ -333,8 +333,8 @@ int wreck_timing(struct cmd *c, int argc, char **argv)
     static const struct cmd_usage usage = {
         "[-j] ID...",
         "Print how many seconds jobs spent where: until they waited for nothing but resources\n"
-        "(READY), for these (QUEUED), until their tasks were started (LAUNCH), RUN, until all was\n"
-        "given back (CLEANUP).",
+        "(READY), for these (QUEUED), until their start was on record (LAUNCH: 0 without a disk),\n"
+        "until their tasks had ended (RUN), until all was given back (CLEANUP).",
         opts, NULL, 0};
     table_t *t = table_create();
     idset_t *ids = NULL;

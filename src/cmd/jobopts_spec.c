@@ -42,8 +42,8 @@ static int shape(jobopts_t *jo, struct jobspec_parts *p)
                                ntasks),
                -1;
     if (nnodes && ntasks && ntasks < nnodes && !jo->one_per_node)
-        return cmd_usage_error(jo->c, "%u tasks do not fill %u nodes: a node needs at least one",
-                               ntasks, nnodes),
+        return cmd_usage_error(jo->c, "%u nodes need at least %u tasks, one each; there %s %u",
+                               nnodes, nnodes, ntasks == 1 ? "is" : "are", ntasks),
                -1;
     if (per_node && !nnodes)
         nnodes = divide_up(ntasks, per_node);
