@@ -230,6 +230,9 @@ void jm_depend_flush(struct jm *jm)
         char *note = j->except_note;
 
         list_remove(n);
+        /* Something else has ended it meanwhile. */
+        if (j->st.state != JOB_STATE_DEPEND)
+            continue;
         j->except_note = NULL;
         jm_exception(j, "dependency", JOB_SEVERITY_FATAL, note, j->st.userid, false);
         free(note);
