@@ -33,6 +33,7 @@ struct jm_spec {
     struct rreq req;
     char *req_json;   /* for the scheduler */
     uint64_t checked; /* inventory it was found satisfiable by; 0: none */
+    char *impossible; /* why no job of it that was read back can start any more, or NULL */
     char *name;
     uint32_t ntasks, nnodes, ncores;
     uint32_t ndeps;

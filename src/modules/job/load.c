@@ -12,7 +12,8 @@
  *                       reloaded) or not (the session was restarted): then it is recorded as dead
  *    CLEANUP            what is left to be said is said
  *
- * Jobs that were to end with their client (wreckrun) and do not run yet are cancelled.
+ * Jobs that were to end with their client (wreckrun) and do not run yet are cancelled; those for
+ * hosts that are not there any more end with an exception "alloc".
  *
  * Invariants:
  *  1. No request is looked at, and nothing is told to scheduler or wrexec, before all this is done.
@@ -295,6 +296,10 @@ static void resume(struct jm_job *j)
         jm_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", j->st.userid, false);
         return;
     }
+    if (j->spec->impossible) {
+        jm_exception(j, "alloc", JOB_SEVERITY_FATAL, j->spec->impossible, j->st.userid, false);
+        return;
+    }
     j->fed = j->st.state == JOB_STATE_SCHED;
     if (j->st.state == JOB_STATE_DEPEND)
         jm_depend_restore(j);
@@ -334,6 +339,13 @@ static void later(struct jm *jm)
     flux_timer_start(jm->load->again, AGAIN, 0.);
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return *x < *y ? -1 : *x > *y;
+}
+
 static void take_names(struct jm *jm, flux_future_t *f)
 {
     struct jm_load *ld = jm->load;
@@ -351,8 +363,12 @@ static void take_names(struct jm *jm, flux_future_t *f)
         if (jm_ids_add(&ld->ids, id) < 0)
             flux_log(jm->h, LOG_ERR, "out of memory: job %" PRIu64 " is not read back", id);
     }
-    if (!flux_kvs_readdir_more(f))
-        ld->step = JOBS;
+    if (flux_kvs_readdir_more(f))
+        return;
+    /* By number, not by name: that is nearly the order of their ends, which jm_ended_add() goes by. */
+    if (ld->ids.n)
+        qsort(ld->ids.ids, ld->ids.n, sizeof(*ld->ids.ids), by_number);
+    ld->step = JOBS;
 }
 
 static void read_cb(flux_future_t *f, void *arg)

@@ -90,6 +90,8 @@ static int check(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
                            (unsigned long long)jm->max_queued);
     if (jm->next_id > IDSET_MAX)
         return errmsg_fail(err, EOVERFLOW, "there are no job ids left in this session");
+    if (spec->impossible)
+        return errmsg_fail(err, ENOENT, "%s", spec->impossible);
     if (jm_satisfiable(jm, spec, err) < 0)
         return -1;
     return jm_depend_check(jm, spec, err);

@@ -77,6 +77,7 @@ static void spec_free(struct jm *jm, struct jm_spec *spec)
     spec_unparse(jm, spec);
     rreq_clear(&spec->req);
     free(spec->req_json);
+    free(spec->impossible);
     free(spec->name);
     free(spec);
 }
@@ -97,8 +98,13 @@ static int restrict_hosts(struct jm *jm, struct jm_spec *spec, const char *hosts
 
     if (!hosts || !jm->inventory)
         return 0;
-    if (!(ranks = resgraph_ranks_of_hosts(jm->inventory, hosts, err)))
-        return -1;
+    if (!(ranks = resgraph_ranks_of_hosts(jm->inventory, hosts, err))) {
+        /* One that was accepted before a restart is not lost for that: see load.c. */
+        if (jm->ready || errno != ENOENT)
+            return -1;
+        spec->impossible = strdup(err->text);
+        return spec->impossible ? 0 : -1;
+    }
     if (!spec->req.ranks) {
         spec->req.ranks = ranks;
         return 0;
