@@ -336,6 +336,11 @@ static void take_alloc(struct jm *jm, const json_t *entry)
         give_back(jm, a.id);
         return;
     }
+    if (jm->queue.ending) {
+        /* It has crossed the end of the session, which the job is to survive in the queue. */
+        give_back(jm, a.id);
+        return;
+    }
     if (!(r = rset_from_json(a.R, &err)) || !(text = json_dumps(a.R, JSON_COMPACT))) {
         rset_destroy(r);
         j->fed = false;
