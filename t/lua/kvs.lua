@@ -67,7 +67,9 @@ end
 is(seen.n, "value243", "an iterator")
 is(sorted(seen), "all b e f n t", "over all")
 seen = 0
-for name, kind, size, value in kv:dir() do seen = seen + (value == nil and 1 or 100) end
+for name, kind, size, value in kv:dir() do
+  if name == "a" then seen = seen + (value == nil and 1 or 100) end
+end
 is(seen, 1, "of the root, without values")
 fails("ENOENT", "no such directory", kv:dir("nope"))
 fails("ENOTDIR", "no directory", kv:dir("a.b"))
