@@ -25,10 +25,11 @@ list_files() {
     done
 }
 
-# Print the names of the shell scripts: by their ending, or by their first line.
+# Print the names of the shell scripts: by their ending, or by their first line.  What fuzzers are
+# fed with may look like one.
 list_scripts() {
     list_files '*.sh' '*.t' '*.bash-completion'
-    list_files '*' | while read -r file; do
+    list_files '*' | grep -v '^t/fuzz/corpus/' | while read -r file; do
         case ${file##*/} in
         *.*) continue ;;
         esac

@@ -5,7 +5,7 @@
 #     names_left                there is none left in the store
 
 _names() {
-    "$FLUX" kvs dir -R pmi.names 2>/dev/null | grep =
+    "$FLUX" kvs dir -R pmi.names 2>/dev/null | grep '='
 }
 names_left() {
     wait_until 10 no_names
