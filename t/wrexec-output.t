@@ -84,5 +84,22 @@ is "$(seq 100000 | "$FLUX" wreckrun -n1 sh -c 'sleep 0.1; md5sum')" "$(seq 10000
 is "$(seq 10 | "$FLUX" wreckrun -N2 --stdin=all md5sum | sort -u)" "$(seq 10 | md5sum)" \
     "... to all"
 is "$(echo x | "$FLUX" wreckrun -n1 --stdin=none cat)" "" "... to none"
+
+# A client that takes no output, and does not go away either.
+full() {
+    "$FLUX" jobs | grep -q ending
+}
+start_bg "$FLUX" wreckrun -n1 --grace=0.1s sh -c 'touch full; exec yes' >/dev/null
+wait_until 10 test -e full
+kill -STOP "$bg"
+id=$("$FLUX" jobs -n | awk '{ print $1 }')
+"$FLUX" cancel -q "$id"
+wait_until 5 full
+"$FLUX" wreck kill -s KILL "$id"
+"$FLUX" wreck kill -s KILL "$id" 2>/dev/null
+run run_with_timeout 5 "$FLUX" wreck wait "$id"
+is "$status" 143 "a job whose client is stopped ends all the same"
+kill -CONT "$bg"
+{ wait "$bg"; } 2>/dev/null
 release
 finish

@@ -253,9 +253,13 @@ static void kill_one(struct root *r, uint64_t id, int signum)
     if (j->finished)
         return;
     if (signum == SIGKILL) {
+        const struct listener *l = j->rj->l;
+        bool again = j->killed;
+
         j->killed = true;
-        /* Output that nobody came for does not keep it. */
-        if (!j->rj->l && j->spec->output == SPEC_OUTPUT_CLIENT) {
+        /* Output that nobody came for does not keep it; nor, when it was killed before, output that
+         * its client does not take: that may be stopped for ever. */
+        if (j->spec->output == SPEC_OUTPUT_CLIENT && (!l || (again && l->credit <= 0))) {
             j->rj->gone = true;
             job_signal(j, signum);
             job_flush(j);
