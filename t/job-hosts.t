@@ -7,7 +7,7 @@ need_flux start submit wreck jobs
 . "$(dirname "$0")/jobs/lib.sh"
 
 for name in old new; do
-    echo "resource { { nodes = '$name[0-1]', cores = 2 }, emulate = true }" >$name.lua
+    echo "resource { { nodes = '${name}[0-1]', cores = 2 }, emulate = true }" >$name.lua
 done
 hold 1 --statedir="$TEST_DIR/state" --set=resrc.config="$TEST_DIR/old.lua"
 submit --hosts='old[0-1]' true
