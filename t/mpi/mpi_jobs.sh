@@ -42,6 +42,9 @@ mpi_jobs() {
             "$FLUX" wreckrun --overcommit $where ./mpi_fail crash
         like "$err" "signal 11" "... and a sentence says so"
     done
+    run run_with_timeout 30 "$FLUX" wreckrun --overcommit -N1 -n4 ./mpi_fail early 7
+    ok "a rank that leaves before MPI_Init ends the others on its node" \
+        test "$status" -ne 0 -a "$status" -ne 124
     run "$FLUX" wreckrun --overcommit -N4 -n8 ./mpi_ring 8
     right 8 "the next job finds a clean place"
     "$FLUX" wreckrun --overcommit -N4 -n4 ./mpi_ring 4 >one.out &

@@ -71,6 +71,7 @@ struct pmi_server {
     struct task *cur;       /* whose input is being handled */
     size_t entered;         /* tasks in state BARRIER */
     size_t left;            /* tasks in a state of LEFT */
+    size_t absent;          /* of them, those that went without a word */
     bool handed;            /* the barrier is with the embedding */
     bool busy;              /* in pmi_server_input() */
     struct task tasks[];
@@ -353,9 +354,19 @@ static void on_get(struct pmi_server *s, struct task *t, const struct pmi_msg *m
 
 static void on_barrier_in(struct pmi_server *s, struct task *t, const struct pmi_msg *msg)
 {
+    errmsg_t e;
+
     if (s->left)
         refuse(s, t, msg->cmd, "a task of this node has left; the barrier cannot complete");
-    else
+    /* Some clients do not look at the answer, and would wait for ever. */
+    if (s->absent && s->ops->client_error) {
+        errmsg_set(&e,
+                   "PMI: rank %u is in a barrier that a task of its node, which left before init, "
+                   "will not enter (kvs %s)",
+                   t->rank, s->kvsname);
+        s->ops->client_error(s->arg, index_of(s, t), e.text);
+    }
+    if (!s->left)
         set_state(s, t, BARRIER);
 }
 
@@ -600,6 +611,7 @@ void pmi_server_eof(struct pmi_server *s, size_t idx)
     if (t->state & (DONE | NEW)) {
         bool waited_for = s->entered > 0 && t->state == NEW;
 
+        s->absent += (t->state == NEW);
         if (waited_for)
             give_up(s, t, "left while others wait for it in a barrier");
         else

@@ -81,7 +81,8 @@ int pmi_server_preset(struct pmi_server *s, const char *key, const char *value);
 int pmi_server_input(struct pmi_server *s, size_t idx, const void *data, size_t len);
 
 /* The connection of a task ended.  Calls client_error when the task had not finalized, or when
- * others wait in a barrier that it did not enter. */
+ * others wait in a barrier that it did not enter; or, for a task that never said init, later, when
+ * one of them enters a barrier. */
 void pmi_server_eof(struct pmi_server *s, size_t idx);
 
 /* Add the pairs of a blob, or of several in one.  -1 with EPROTO or ENOSPC (nothing was added), or

@@ -192,6 +192,9 @@ static int server_start(struct job *j)
         pmi_server_destroy(j->pmi);
         j->pmi = NULL;
     }
+    for (uint32_t i = 0; j->pmi && i < j->ntasks; i++)
+        if (j->tasks[i].pid == 0 && j->tasks[i].leader > 0)
+            pmi_server_eof(j->pmi, i); /* it ended without a word */
     backing_make(j);
 out:
     free(ranks);
@@ -284,7 +287,11 @@ void pmi_task_ended(struct task *t)
             break;
     }
     source_close(j->l, &t->pmi);
-    if (!pmi_server_initialized(j->pmi, idx) || pmi_server_finalized(j->pmi, idx))
+    if (!pmi_server_initialized(j->pmi, idx)) {
+        pmi_server_eof(j->pmi, idx); /* an error when others wait for it */
+        return;
+    }
+    if (pmi_server_finalized(j->pmi, idx))
         return;
     code = spawn_status_to_code(t->status);
     send_fail(j, code ? code : 1, (int32_t)t->rank, 1,

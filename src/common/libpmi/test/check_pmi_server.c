@@ -362,6 +362,22 @@ START_TEST(lost)
 }
 END_TEST
 
+/* A task that left without a word: nothing, until somebody would wait for it. */
+START_TEST(absent)
+{
+    start();
+    pmi_server_eof(w.server, 2);
+    talk(0, "cmd=init pmi_version=1 pmi_subversion=1\n",
+         "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
+    ck_assert_int_eq(w.errors, 0);
+    talk(0, "cmd=barrier_in\n",
+         "cmd=barrier_out rc=-1 msg=a_task_of_this_node_has_left;_the_barrier_cannot_complete\n");
+    ck_assert_int_eq(w.errors, 1);
+    ck_assert_ptr_nonnull(strstr(w.text, "left before init"));
+    pmi_server_destroy(w.server);
+}
+END_TEST
+
 START_TEST(aborts)
 {
     start();
@@ -442,6 +458,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("pmi_server", dialog, chunks, port_dialog, refused, spawns, lost, aborts,
+    RUN_SUITE("pmi_server", dialog, chunks, port_dialog, refused, spawns, lost, absent, aborts,
               barrier_fails, names, params);
 }
