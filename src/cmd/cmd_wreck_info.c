@@ -6,7 +6,7 @@
  *    of the event log         timing
  *    submit - depend          waits for other jobs, for its time, for being released
  *    depend - alloc           waits for resources
- *    alloc - start            is launched (the commit of what is to be run)
+ *    alloc - start            is given to the launchers: in the same pass, but after a restart
  *    start - finish           runs
  *    finish - clean           gives back what it has
  */
@@ -333,8 +333,8 @@ int wreck_timing(struct cmd *c, int argc, char **argv)
     static const struct cmd_usage usage = {
         "[-j] ID...",
         "Print how many seconds jobs spent where: until they waited for nothing but resources\n"
-        "(READY), for these (QUEUED), until their start was on record (LAUNCH: 0 without a disk),\n"
-        "until their tasks had ended (RUN), until all was given back (CLEANUP).",
+        "(READY), for these (QUEUED), until they were given to the launchers (LAUNCH), until\n"
+        "their tasks were started and had ended (RUN), until all was given back (CLEANUP).",
         opts, NULL, 0};
     table_t *t = table_create();
     idset_t *ids = NULL;

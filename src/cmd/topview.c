@@ -148,8 +148,7 @@ static void bottom(struct screen *sc, const struct topmodel *m)
         line(sc, TOP_ERROR, "%s", m->message);
     else if (m->help)
         line(sc, TOP_DIM,
-             "up, down, j, k: select   Enter, right: into the session   left, "
-             "Backspace: out of it   p: jobs that wait   r: read anew   q: quit");
+             "up, down: select  Enter: into the session  left: out of it  p: waiting  q: quit");
     else
         line(sc, TOP_DIM, "q quit  ? keys%s", m->path[0] ? "  left: out of this session" : "");
 }
