@@ -114,7 +114,8 @@ int proctree_children(proctree_f cb, void *arg)
 
 int proctree_has_env(pid_t pid, const char *assignment)
 {
-    size_t len, want = strlen(assignment) + 1;
+    size_t len, want = strlen(assignment);
+    bool any = want > 0 && assignment[want - 1] == '=';
     char path[64], *text;
     int found = 0;
 
@@ -130,7 +131,8 @@ int proctree_has_env(pid_t pid, const char *assignment)
         end = memchr(p, '\0', (size_t)(text + len - p));
         if (!end)
             end = text + len;
-        found = ((size_t)(end - p) == want - 1 && memcmp(p, assignment, want - 1) == 0);
+        found = ((size_t)(end - p) == want || (any && (size_t)(end - p) > want)) &&
+                memcmp(p, assignment, want) == 0;
     }
     free(text);
     return found;

@@ -16,8 +16,8 @@ int proctree_children(proctree_f cb, void *arg);
 /* All processes that we may look into. */
 int proctree_all(proctree_f cb, void *arg);
 
-/* Did the process start with this "NAME=value" in its environment (its own, or by fork that of an
- * ancestor)?  1, 0, or -1 with errno when that cannot be told; EAGAIN: it has none, as is so for a
+/* Did the process start with this "NAME=value" ("NAME=": any value) in its environment (its own, or
+ * by fork that of an ancestor)?  1, 0, or -1 with errno when that cannot be told; EAGAIN: it has none, as is so for a
  * moment of every execve(2). */
 int proctree_has_env(pid_t pid, const char *assignment);
 

@@ -45,6 +45,8 @@
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
 
+extern char **environ;
+
 #define EVENTS 64
 #define READ_SIZE 65536
 
@@ -280,11 +282,26 @@ static int sweep_one(pid_t pid, void *arg)
     return 0;
 }
 
+/* This launcher is itself below others when the session is a job: theirs are these marks. */
+static int find_outer(struct launcher *l)
+{
+    size_t n = 0;
+
+    for (char **v = environ; *v; v++)
+        n += str_starts(*v, LAUNCHER_MARK);
+    if (n > 0 && !(l->outer = calloc(n, sizeof(*l->outer))))
+        return -1;
+    for (char **v = environ; *v; v++)
+        if (str_starts(*v, LAUNCHER_MARK))
+            l->outer[l->nouter++] = *v;
+    return 0;
+}
+
 static void sweep(const char *token)
 {
     char mark[64];
 
-    snprintf(mark, sizeof(mark), "FLUX_LAUNCHER_TOKEN=%s", token);
+    snprintf(mark, sizeof(mark), LAUNCHER_MARK "%s=", token);
     /* Again while there is anything: it may be forking.  Not for ever: it may not be killable. */
     for (int i = 0; i < 1000 && proctree_all(sweep_one, mark) == 1; i++)
         ;
@@ -398,7 +415,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "flux-launcher: is started by a broker, not by hand\n");
         return 2;
     }
-    if (launcher_init(&l, fd) < 0) {
+    if (find_outer(&l) < 0 || launcher_init(&l, fd) < 0) {
         fprintf(stderr, "flux-launcher: cannot start: %s\n", strerror(errno));
         return 1;
     }
@@ -413,5 +430,6 @@ int main(int argc, char **argv)
     bind_destroy(l.bind);
     lua_unload(l.lua);
     free(l.config);
+    free(l.outer);
     return rc;
 }

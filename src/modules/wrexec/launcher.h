@@ -104,6 +104,10 @@ struct job {
     struct task *tasks;
 };
 
+/* Each process of a job has LAUNCHER_MARK TOKEN=ID in its environment, and those of the sessions
+ * around: a launcher knows what is its own, however deep below. */
+#define LAUNCHER_MARK "FLUX_LAUNCHED_"
+
 struct launcher {
     int epfd;
     int nullfd;
@@ -135,8 +139,10 @@ struct launcher {
     const char *rank; /* of the local broker, as text */
     const char *lost; /* token of the launcher before, when that was lost */
     char token[17];   /* of this launcher, random */
-    char *dirname;    /* base of backing directories */
-    int dirlock;      /* holds it, -1: not made */
+    char **outer;     /* marks of the launchers of the sessions around this one */
+    size_t nouter;
+    char *dirname; /* base of backing directories */
+    int dirlock;   /* holds it, -1: not made */
 };
 
 /* launcher.c: the loop and the connection */

@@ -37,7 +37,7 @@ static const char *const dropped[] = {
     "FLUX_NODE_NAME",
     "FLUX_PMI_LIBRARY_PATH",
     "OMPI_MCA_orte_tmpdir_base",
-    "FLUX_LAUNCHER_*",
+    LAUNCHER_MARK "*",
     "OMPI_MCA_btl_vader_backing_directory",
     "OMPI_MCA_btl_sm_backing_directory",
     "HYDI_CONTROL_FD",
@@ -345,12 +345,14 @@ int env_build(struct env *e, struct job *j)
     struct launcher *l = j->l;
     int rc = 0;
 
-    e->vars = calloc(j->run.envc + ROOM + j->changes.n + pmix_env_max(j), sizeof(*e->vars));
+    e->vars =
+        calloc(j->run.envc + ROOM + j->changes.n + pmix_env_max(j) + l->nouter, sizeof(*e->vars));
     if (!e->vars)
         return -1;
     /* The first place is never that of a share: 0 means none. */
-    rc |= add(e, "FLUX_LAUNCHER_TOKEN=%s", l->token);
     e->vars[e->n++] = j->mark;
+    for (size_t i = 0; i < l->nouter; i++)
+        e->vars[e->n++] = l->outer[i];
     for (uint32_t i = 0; i < j->run.envc; i++)
         if (!is_dropped(j->env[i]) &&
             (!j->changes.n ||

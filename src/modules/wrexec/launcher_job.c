@@ -190,7 +190,7 @@ static struct job *job_create(struct launcher *l, uint64_t id, const void *paylo
         goto fail;
     j->ntasks = layout_count(j->layout, j->run.node);
     j->credit = j->run.window;
-    snprintf(j->mark, sizeof(j->mark), "FLUX_LAUNCHER_JOB=%s.%" PRIu64, l->token, id);
+    snprintf(j->mark, sizeof(j->mark), LAUNCHER_MARK "%s=%" PRIu64, l->token, id);
     if (!(j->tasks = calloc(j->ntasks, sizeof(*j->tasks))))
         goto fail;
     for (uint32_t i = 0; i < j->ntasks; i++) {

@@ -104,7 +104,7 @@ static int spawn_server(struct pmix *px, int fd, errmsg_t *err)
     argv[argc++] = option("--mapping=%s", mapping ? mapping : "");
     argv[argc++] = option("--dir=%s/pmix", j->dir ? j->dir : "");
     argv[argc++] = option("--uri=%s", j->l->uri ? j->l->uri : "");
-    token = option("FLUX_LAUNCHER_TOKEN=%s", j->l->token);
+    token = option("%s", j->mark);
     errmsg_set(err, "no memory to start a PMIx server");
     for (int i = 0; i < argc; i++)
         if (!argv[i])

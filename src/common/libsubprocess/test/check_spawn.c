@@ -263,6 +263,8 @@ START_TEST(family)
     ck_assert_int_eq(seen, pid);
     ck_assert_int_eq(has_env(pid, "COLOUR=blue"), 1);
     ck_assert_int_eq(has_env(pid, "COLOUR=blu"), 0);
+    ck_assert_int_eq(has_env(pid, "COLOUR="), 1);
+    ck_assert_int_eq(has_env(pid, "COLOU="), 0);
     ck_assert_int_eq(has_env(pid, "OLOUR=blue"), 0);
     ck_assert(!proctree_dead(pid));
     ck_assert_int_eq(process_reap(p, &status), 0);
