@@ -44,7 +44,8 @@ below() {
     fi
 }
 
-hold 2
+# Nothing but the store, so that all there is in it is ours.
+hold 2 --set=modules=log,hb,barrier,kvs
 
 # --- values of all sizes where something changes ---
 
