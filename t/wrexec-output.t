@@ -74,6 +74,11 @@ is "$status" 126 "a file that cannot be opened: exit code 126"
 mkfifo fifo.0
 run run_with_timeout 20 "$FLUX" submit --wait -q --output='fifo.{{node}}' echo x
 is "$status" 126 "a fifo that nobody reads stops nothing"
+mkfifo slow
+exec 3<>slow
+run run_with_timeout 20 "$FLUX" submit --wait -q --label --output=slow seq 1000000
+is "$status" 126 "... nor does one that is read too slowly, for labelled output"
+exec 3>&-
 ok "the session goes on" "$FLUX" submit --wait -q true
 
 # Input.

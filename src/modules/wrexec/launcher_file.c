@@ -5,8 +5,8 @@
  * LINE_MAX_LEN bytes is cut into several.  Tasks of a node that write to one file share its
  * descriptor.
  *
- * Failure: a file that cannot be written to fails the job, once; what follows is read and thrown
- * away, so that no task stands still.
+ * Failure: a fifo or a terminal is refused; a file that cannot be written to fails the job, once;
+ * what follows is read and thrown away, so that no task stands still.
  */
 #include "config.h"
 #include "launcher.h"
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -37,6 +38,14 @@ static void outfile_free(void *arg)
     free(f);
 }
 
+/* Writes here are by the launcher: what can make them wait would stop all tasks of the node. */
+static bool can_block(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || isatty(fd));
+}
+
 int file_attach(struct stream *s, const char *path, errmsg_t *err)
 {
     struct job *j = s->task->job;
@@ -46,6 +55,12 @@ int file_attach(struct stream *s, const char *path, errmsg_t *err)
 
     if (fd < 0)
         return -1;
+    if (can_block(fd)) {
+        errmsg_fail(err, EINVAL, "'%s' takes no labelled output: it is a fifo or a terminal", name);
+        close(fd);
+        free(name);
+        return -1;
+    }
     if (!j->outfiles)
         j->outfiles = hmap_create_str(outfile_free);
     if (j->outfiles && (f = hmap_get(j->outfiles, name))) {
