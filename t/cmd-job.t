@@ -196,6 +196,10 @@ is "$(complete_words flux cancel '')" "$id" "ids"
 is "$(complete_words flux wreck attach "$id")" "$id" "of flux wreck"
 is "$(complete_words flux jobs -o nodel)" nodelist "columns"
 flux cancel "$id"
+is "$(complete_words flux wreckrun -o lay)" layout= "options of the launcher"
+is "$(complete_words flux queue policy --queue = e)" easy "policies"
+is "$(complete_words flux resource list --states = d)" "down drained" "states of nodes"
+like "$(complete_words flux resource drain --force '')" '^0-?1?' "nodes"
 
 release
 is "$status" 0 "the session ends"
