@@ -30,6 +30,17 @@ for service in job sched resrc; do
     done
 done
 
+# Ends that are told while nobody listens.
+for round in 1 2 3 4 5 6; do
+    submit --cc=1-150 true
+    "$FLUX" module reload --force job || fail "reload $round"
+    for one in $ids; do
+        expect "$one" completed 0
+    done
+done
+ok "job is reloaded while many jobs end" run_with_timeout 30 "$FLUX" queue idle
+is "$(count failed)" 0 "... none is taken for dead"
+
 submit --cc=1-12 sh -c 'echo {{cc}} >>wrexec.ran; sleep 0.5'
 wait_until 10 some_run
 ok "reload wrexec" "$FLUX" module reload --force wrexec

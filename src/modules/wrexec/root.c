@@ -5,7 +5,8 @@
  *     pass. While the job module does not ask (it is being reloaded), it waits here: never more
  *     than one entry for each job that was launched.
  *  3. The first response of a stream lists what runs, so that a job module that has lost its
- *     memory, or one that meets a wrexec which has lost its jobs, knows.
+ *     memory, or one that meets a wrexec which has lost its jobs, knows.  And how the last ones
+ *     ended, once more: one that was being reloaded may not have looked at that.
  *
  * Failure: a job that cannot be started has ended, with code 126 and a sentence.  A launch message
  * that cannot be read at all is logged: nobody knows which jobs were in it.
@@ -25,6 +26,14 @@
 #define WAITING_MAX 65536
 #define ENDED_MAX 10000 /* in one message */
 #define REFUSED_CODE 126
+#define TOLD_MAX (256u << 10) /* bytes of ends that are kept; some 3000 */
+
+/* A message that told how jobs ended. */
+struct told {
+    struct list_node node;
+    size_t len;
+    char json[];
+};
 
 struct waiting {
     struct list_node node;
@@ -32,6 +41,56 @@ struct waiting {
 };
 
 /* --- what the job module is told --- */
+
+static void told_drop(struct root *r, struct told *t)
+{
+    list_remove(&t->node);
+    r->told_bytes -= t->len;
+    free(t);
+}
+
+static void told_clear(struct root *r)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&r->told)))
+        told_drop(r, list_entry(n, struct told, node));
+}
+
+static void told_keep(struct root *r, const char *json)
+{
+    size_t len = strlen(json) + 1;
+    struct told *t = malloc(sizeof(*t) + len);
+
+    if (!t)
+        return;
+    t->len = len;
+    memcpy(t->json, json, len);
+    list_append(&r->told, &t->node);
+    r->told_bytes += len;
+    while (r->told_bytes > TOLD_MAX && list_first(&r->told) != &t->node)
+        told_drop(r, list_entry(list_first(&r->told), struct told, node));
+}
+
+/* How the last jobs ended, whether that was told or not; NULL: none has. */
+static json_t *last_ends(const struct root *r)
+{
+    json_t *all = json_array();
+
+    LIST_FOREACH(it, &r->told)
+    {
+        json_t *m = json_loads(list_entry(it, struct told, node)->json, 0, NULL);
+
+        json_array_extend(all, json_object_get(m, "ended"));
+        json_decref(m);
+    }
+    if (r->ended)
+        json_array_extend(all, r->ended);
+    if (json_array_size(all) > 0)
+        return all;
+    json_decref(all);
+    return NULL;
+}
 
 static void tell(struct root *r)
 {
@@ -45,6 +104,8 @@ static void tell(struct root *r)
         return;
     }
     flux_respond_more(r->ctx->h, r->jobs_req, json);
+    if (m.ended)
+        told_keep(r, json);
     free(json);
     json_decref(r->ended);
     json_decref(r->raise);
@@ -131,11 +192,14 @@ void root_jobs(flux_t *h, const flux_msg_t *req, void *arg)
         if (j->rj && !j->rj->exec && list_empty(&j->over))
             json_array_append_new(m.running, json_integer((json_int_t)j->id));
     }
-    m.ended = r->ended;
+    m.ended = last_ends(r);
     m.raise = r->raise;
     json = m.running ? flux_schema_encode(&wrexec_jobs_schema, &m) : NULL;
     if (json) {
         flux_respond_more(h, req, json);
+        told_clear(r);
+        if (m.ended)
+            told_keep(r, json);
         json_decref(r->ended);
         json_decref(r->raise);
         r->ended = r->raise = NULL;
@@ -147,6 +211,7 @@ void root_jobs(flux_t *h, const flux_msg_t *req, void *arg)
     }
     free(json);
     json_decref(m.running);
+    json_decref(m.ended);
 }
 
 /* --- launching --- */
@@ -349,6 +414,7 @@ struct root *root_create(struct ctx *ctx)
         return NULL;
     r->ctx = ctx;
     list_init(&r->waiting);
+    list_init(&r->told);
     window_init(&r->window, (struct window_limits){.count = ENDED_MAX});
     r->flusher = flux_defer_create(flux_get_reactor(ctx->h), flusher_cb, r);
     r->output = output_create(r);
@@ -380,6 +446,7 @@ void root_destroy(struct root *r)
     flux_msg_destroy(r->jobs_req);
     json_decref(r->ended);
     json_decref(r->raise);
+    told_clear(r);
     flux_watcher_destroy(r->flusher);
     runs_destroy(r->runs);
     clients_destroy(r->clients);

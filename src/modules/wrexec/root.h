@@ -13,6 +13,8 @@ struct root {
     flux_msg_t *jobs_req;
     char jobs_sender[FLUX_SENDER_MAX];
     json_t *ended, *raise;
+    struct list_node told; /* the last messages with ends, oldest first */
+    size_t told_bytes;
     struct window window;
     flux_watcher_t *flusher;
     struct list_node waiting; /* messages that came before the tree was known */
