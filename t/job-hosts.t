@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck jobs
 # shellcheck source=t/jobs/lib.sh
-. "$(dirname "$0")/jobs/lib.sh"
+. "$SRCDIR/t/jobs/lib.sh"
 
 for name in old new; do
     echo "resource { { nodes = '${name}[0-1]', cores = 2 }, emulate = true }" >$name.lua

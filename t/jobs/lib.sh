@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# For tests of jobs, after t/lib.sh:   . "$(dirname "$0")/jobs/lib.sh"
+# For tests of jobs, after t/lib.sh:   . "$SRCDIR/t/jobs/lib.sh"
 #
 #     expect ID RESULT CODE       remember how that job is to end ("-": in any way); see jobcheck.c
 #     jobs_proved DESC [OPT...]   a test: the event logs of the session prove that each job that is
@@ -11,6 +11,7 @@
 # shellcheck disable=SC2034,SC2154 # some variables are for the test to read; TEST_DIR and others are of t/lib.sh
 
 JOBCHECK=$BUILDDIR/t/jobs/jobcheck
+[ -x "$JOBCHECK" ] || skip_all "t/jobs/jobcheck has not been built: make check builds it"
 EXPECTED=$TEST_DIR/expected-jobs
 : >"$EXPECTED"
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# For tests of sessions in sessions, after t/lib.sh:   . "$(dirname "$0")/nest/lib.sh"
+# For tests of sessions in sessions, after t/lib.sh:   . "$SRCDIR/t/nest/lib.sh"
 #
 #     nodes N CORES       a configuration of so many nodes, each with so many cores, in res.lua
 #     quiet               no job is active in the session

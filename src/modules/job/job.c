@@ -50,7 +50,7 @@
 #define PURGE_COUNT 100000
 #define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
 
-/* --- helpers of all --- */
+/* --- what all files of the module use --- */
 
 void jm_kick(struct jm *jm)
 {
