@@ -74,6 +74,8 @@ expect "$id" canceled -
 submit sleep 60
 ok "an exception that does not end it" "$FLUX" wreck raise --severity=3 --type=test -m hello "$id"
 like "$("$FLUX" kvs get "job.$id.eventlog")" '"type":"test","severity":3,"note":"hello"' "... is in its log"
+fails "one with too long a note" "$FLUX" wreck raise --severity=3 --type=test -m "$(seq 2000)" "$id"
+like "$err" "4096" "... is refused"
 ok "one that does" "$FLUX" wreck raise --severity=0 --type=boom -m "that is it" "$id"
 run "$FLUX" wreck wait "$id"
 like "$(field "$id" exception)" boom "... is what ended it"

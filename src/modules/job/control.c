@@ -23,6 +23,8 @@
 #include "libjob/job_wire.h"
 
 #define ERRORS_MAX 10000
+#define NOTE_MAX 4096 /* bytes: notes and types are kept as long as the job is */
+#define TYPE_MAX 64
 
 struct action {
     struct jm *jm;
@@ -88,6 +90,8 @@ static void act(struct jm *jm, const flux_msg_t *req, const char *text, action_f
 
 static int do_raise(struct jm_job *j, const struct action *a, errmsg_t *err)
 {
+    if (a->note && strlen(a->note) > NOTE_MAX)
+        return errmsg_fail(err, EINVAL, "note: longer than %d bytes", NOTE_MAX);
     if (a->severity > JOB_SEVERITY_FATAL && strbuf_len(j->log) > j->log_max)
         return errmsg_fail(err, EFBIG, "the log of job %" PRIu64 " is full", j->id);
     jm_exception(j, a->type, a->severity, a->note, a->uid, true);
@@ -122,8 +126,9 @@ void jm_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
 static bool is_word(const char *s)
 {
-    return s[0] && strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
-                       strlen(s);
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_");
+
+    return n > 0 && n <= TYPE_MAX && !s[n];
 }
 
 void jm_raise_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -141,7 +146,8 @@ void jm_raise_cb(flux_t *h, const flux_msg_t *req, void *arg)
     a.severity = in.severity;
     if (!is_word(in.type))
         flux_respond_error(h, req, EINVAL,
-                           "type: '%.64s' is no word of letters, digits, '-' and '_'", in.type);
+                           "type: '%.64s' is no word of at most %d letters, digits, '-' and '_'",
+                           in.type, TYPE_MAX);
     else if (in.severity < 0 || in.severity > JOB_SEVERITY_MAX)
         flux_respond_error(h, req, EINVAL, "severity: %d is not between 0 and %d", in.severity,
                            JOB_SEVERITY_MAX);
