@@ -106,6 +106,8 @@ is "$(wc -l <<<"$out")" 6 "and a line for each active job"
 is "$(flux jobs -n -o id,state "$big" | tr -s ' ')" "$big running" "one by its id"
 is "$(flux jobs -n -o '{name}:{state}' "$small-$later" | sort | tr '\n' ' ')" \
     "after:depend held:held later:depend small:pending " "states of those that wait"
+like "$(flux jobs -n -o why "$later")" 'waits for begin-time ([0-9-]+T)?[0-9]+:[0-9]+(:[0-9]+)?$' \
+    "a time is told as one"
 is "$(flux jobs -n -s running -o name)" big "-s running"
 is "$(flux jobs -n -s pending -o name | sort | tr '\n' ' ')" "after held later small " "-s pending"
 is "$(flux jobs -n -a --name=ended -o '{code} {result} {info}')" "4 failed exit code 4" "-a --name"

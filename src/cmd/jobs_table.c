@@ -228,12 +228,29 @@ CELL(expected)
     }
 }
 
+/* "afterok:7,begin-time:1795268515.2": the time is told as one. */
+static void put_dependency(struct cell *c, const char *text)
+{
+    static const char scheme[] = "begin-time:";
+    const char *at = strstr(text, scheme);
+    char when[32], *end;
+
+    if (at) {
+        put_clock(c, strtod(at + sizeof(scheme) - 1, &end));
+        snprintf(when, sizeof(when), "%.31s", c->text);
+        snprintf(c->text, sizeof(c->text), "waits for %.*sbegin-time %s%s", (int)(at - text), text,
+                 when, end);
+    } else {
+        snprintf(c->text, sizeof(c->text), "waits for %s", text);
+    }
+}
+
 CELL(why)
 {
     if (i->t_run > 0. || i->result)
         return;
     if (i->dependency)
-        snprintf(c->text, sizeof(c->text), "waits for %s", i->dependency);
+        put_dependency(c, i->dependency);
     else
         put(c, i->why);
 }
