@@ -13,7 +13,6 @@
 #include "config.h"
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +90,7 @@ char *wreck_clock(double t, char *buf, size_t size)
 
     localtime_r(&sec, &tm);
     n = strftime(buf, size, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(buf + n, size - n, ".%03d", (int)((t - floor(t)) * 1000.));
+    snprintf(buf + n, size - n, ".%03d", (int)((t - (double)sec) * 1000.));
     return buf;
 }
 
