@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreckrun
 
-# wait_for N FILE: until it has so many lines
+# lines_are N FILE: has it so many lines?
 lines_are() {
     test "$(wc -l 2>/dev/null <"$2")" -eq "$1"
 }
