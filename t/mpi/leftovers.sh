@@ -4,7 +4,9 @@
 #     own_directories     while the session is there: remember where its jobs have their files
 #     nothing_in_shm      after it: a test that they are gone, and nothing else came to stay
 #
-# Other sessions have directories there, too, and other MPI programs files that come and go.
+# Other sessions have directories there, too, and other MPI programs files that come and go.  An
+# MPICH program that is killed while it starts leaves its mpich_shar_*, whoever launched it: the name
+# is random and known to nobody else.
 
 touch shm.stamp
 
@@ -16,7 +18,7 @@ own_directories() {
 _shm_left() {
     xargs -r ls -d 2>/dev/null <shm.own
     find /dev/shm -maxdepth 1 -user "$(id -u)" -newer shm.stamp ! -path /dev/shm \
-        ! -name "flux-*" | sort
+        ! -name "flux-*" ! -name "mpich_shar_*" | sort
 }
 _shm_clean() {
     [ -z "$(_shm_left)" ]
