@@ -19,8 +19,9 @@
  *     statedir a job launched, only when it is on record.
  *
  * Failure (a full disk, no store): what was being submitted is refused with the store's error, and
- * nothing of it is left; what was accepted before stays here and is tried again after RETRY
- * seconds.
+ * nothing of it is left, but for jobs that run already (in a session without a statedir): they are
+ * ended, and keep their resources until they are gone.  What was accepted before stays here and is
+ * tried again after RETRY seconds.
  */
 #include "config.h"
 #include "job.h"
@@ -233,13 +234,58 @@ static void forget_source(struct jm_job *j)
     }
 }
 
-/* Take back what could not be put on record; submissions are refused. */
+/* Its submission is refused.  What wrexec has stays a job, whose resources are given back when its
+ * tasks are gone: it goes to `again`, to be put on record with how it ended. */
+static void refuse(struct jm_job *j, struct list_node *again, int errnum, const char *text)
+{
+    struct jm *jm = j->jm;
+    struct jm_submission *sub = j->sub;
+
+    sub->errnum = errnum;
+    errmsg_set(&sub->err, "the job is not accepted, since the store refused it: %s", text);
+    j->sub = NULL;
+    if (--sub->left == 0)
+        jm_submission_done(jm, sub);
+    if (j->launched) {
+        list_append(again, &j->dirty);
+        jm_exception(j, "store", JOB_SEVERITY_FATAL, "it was refused, since the store was failing",
+                     j->st.userid, true);
+        return;
+    }
+    /* Whether it is there after all is not known. */
+    jm_store_unlink(jm, j->id);
+    if (j->fed)
+        jm_sched_remove(j);
+    if (j->allocated)
+        jm_sched_free(j);
+    jm->nsubmitted--;
+    jm_depend_ended(j);
+    jm_job_destroy(j);
+}
+
+static void refuse_answers(struct jm *jm, struct list_node *answers, int errnum, const char *text)
+{
+    struct list_node *n;
+
+    while ((n = list_first(answers))) {
+        struct jm_answer *a = list_entry(n, struct jm_answer, node);
+
+        flux_respond_error(jm->h, a->req, errnum, "the store refused it: %s", text);
+        answer_free(a);
+    }
+}
+
+/* Take back what could not be put on record; submissions are refused.  When only what was accepted
+ * before was tried, it will be again: what is behind it would wait until the store has recovered,
+ * so it is refused too. */
 static void undo(struct jm *jm, int errnum, const char *text)
 {
     struct jm_store *s = &jm->store;
-    struct list_node *n, again;
+    struct list_node *n, again, rest;
+    bool old_only = true;
 
     list_init(&again);
+    list_init(&rest);
     if (!s->complained)
         flux_log(jm->h, LOG_ERR, "jobs cannot be put on record: %s", text);
     s->complained = true;
@@ -249,44 +295,35 @@ static void undo(struct jm *jm, int errnum, const char *text)
     for (size_t i = 0; i < s->unlink_sent.n; i++)
         jm_ids_add(&s->unlink, s->unlink_sent.ids[i]);
     s->unlink_sent.n = 0;
-    while ((n = list_first(&s->answers_sent))) {
-        struct jm_answer *a = list_entry(n, struct jm_answer, node);
-
-        flux_respond_error(jm->h, a->req, errnum, "the store refused it: %s", text);
-        answer_free(a);
-    }
+    refuse_answers(jm, &s->answers_sent, errnum, text);
     while ((n = list_first(&s->sent))) {
         struct jm_job *j = list_entry(n, struct jm_job, dirty);
-        struct jm_submission *sub = j->sub;
 
         list_remove(n);
         j->sent = j->changed = false;
         forget_source(j);
-        if (sub && !j->recorded) {
-            sub->errnum = errnum;
-            errmsg_set(&sub->err, "the job is not accepted, since the store refused it: %s", text);
-            j->sub = NULL;
-            if (--sub->left == 0)
-                jm_submission_done(jm, sub);
-            /* Whether it is there after all is not known. */
-            jm_store_unlink(jm, j->id);
-            if (j->fed)
-                jm_sched_remove(j);
-            if (j->launched)
-                jm_exec_kill(jm, j->id, 9);
-            if (j->allocated)
-                jm_sched_free(j);
-            jm->nsubmitted--;
-            jm_depend_ended(j);
-            jm_job_destroy(j);
-            continue;
+        if (j->sub) {
+            old_only = false;
+            refuse(j, &again, errnum, text);
+        } else {
+            list_append(&again, &j->dirty);
         }
-        list_append(&again, &j->dirty);
+    }
+    if (old_only)
+        refuse_answers(jm, &s->answers, errnum, text);
+    while ((n = list_first(&s->dirty))) {
+        struct jm_job *j = list_entry(n, struct jm_job, dirty);
+
+        list_remove(n);
+        if (j->sub && (old_only || j->sub->errnum))
+            refuse(j, &rest, errnum, text);
+        else
+            list_append(&rest, &j->dirty);
     }
     s->urgent = true;
     /* These come first: they are older than what has changed meanwhile. */
-    move_all(&s->dirty, &again);
     move_all(&again, &s->dirty);
+    move_all(&rest, &s->dirty);
 }
 
 static void recorded(struct jm_job *j)
