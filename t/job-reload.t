@@ -50,6 +50,18 @@ is "$(wc -l <wrexec.ran)" 12 "... once"
 submit true
 ok "... and a new one runs" "$FLUX" wreck wait "$id"
 
+# Its resources are not in the store: nobody may be told that it has none.
+submit sleep 60
+gone=$id
+wait_until 10 some_run
+ok "the record of resources of a job is lost" "$FLUX" kvs unlink "job.$gone.R"
+ok "... and job is reloaded" "$FLUX" module reload --force job
+ok "... it is ended" ended "$gone"
+run "$FLUX" kvs get "job.$gone.eventlog"
+like "$out" '"lost".*its resources is missing' "... which is on record"
+ok "... others run" run_with_timeout 20 "$FLUX" submit -N4 --wait true
+"$FLUX" wreck purge --force "$gone" >/dev/null 2>&1 # there is no record of resources to be proved
+
 # Drained: what runs stays, nothing new comes.
 submit -N4 sleep 0.6
 wide=$id

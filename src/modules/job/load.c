@@ -19,8 +19,9 @@
  *  1. No request is looked at, and nothing is told to scheduler or wrexec, before all this is done.
  *  2. A job whose log has "start" is never launched.
  *
- * Failure: a store that does not answer is asked again.  A job that cannot be read back is left as
- * it is in the store, and named in the log of the session.
+ * Failure: a store that does not answer is asked again, about one job at most TRIES times.  A job
+ * that cannot be read back is left as it is in the store, and named in the log of the session.  One
+ * that has resources by its log, of which there is no record, is ended: nobody knows what it has.
  */
 #include "config.h"
 #include "job.h"
@@ -36,6 +37,8 @@
 #define WINDOW 128
 #define PAGE 1000
 #define AGAIN 0.25
+#define TRIES 20 /* for one job; fewer once the store has failed for good for another */
+#define TRIES_LATER 2
 
 enum { LOG, SPEC, R, ENV, PARTS };
 static const char *const part_names[PARTS] = {"eventlog", "jobspec", "R", "env"};
@@ -46,6 +49,7 @@ struct loading {
     uint64_t id;
     flux_future_t *f[PARTS];
     unsigned left;
+    unsigned tries;
 };
 
 enum step { NEXT_ID, QUEUE, NAMES, JOBS };
@@ -57,17 +61,28 @@ struct jm_load {
     struct jm_ids ids;
     size_t next;
     unsigned inflight;
-    struct list_node jobs; /* struct loading */
+    struct list_node jobs;  /* struct loading */
+    struct list_node retry; /* those of them that the store has to be asked about once more */
     char after[256];
     size_t nbad;
+    bool store_bad; /* it has failed for one of them for good */
 };
 
 static void step(struct jm *jm);
+static void later(struct jm *jm);
+
+static void drop_parts(struct loading *l)
+{
+    for (int i = 0; i < PARTS; i++) {
+        flux_future_destroy(l->f[i]);
+        l->f[i] = NULL;
+    }
+    l->left = 0;
+}
 
 static void loading_free(struct loading *l)
 {
-    for (int i = 0; i < PARTS; i++)
-        flux_future_destroy(l->f[i]);
+    drop_parts(l);
     list_remove(&l->node);
     free(l);
 }
@@ -79,7 +94,7 @@ void jm_load_fini(struct jm *jm)
 
     if (!ld)
         return;
-    while ((n = list_first(&ld->jobs)))
+    while ((n = list_first(&ld->jobs)) || (n = list_first(&ld->retry)))
         loading_free(list_entry(n, struct loading, node));
     flux_future_destroy(ld->f);
     flux_watcher_destroy(ld->again);
@@ -192,19 +207,45 @@ static void keep(struct jm_job *j)
     jm_job_destroy(j);
 }
 
+/* What the store failed with, but for parts that are not there; 0: it has answered. */
+static int store_failed(const struct loading *l)
+{
+    for (int i = 0; i < PARTS; i++) {
+        int errnum = flux_future_errnum(l->f[i]);
+
+        if (errnum && errnum != ENOENT)
+            return errnum;
+    }
+    return 0;
+}
+
 static void job_done(struct loading *l)
 {
     struct jm *jm = l->jm;
+    struct jm_load *ld = jm->load;
     struct jm_job *j;
     errmsg_t err = {"its jobspec is missing"};
+    bool failed = store_failed(l);
 
+    if (failed && ++l->tries < (ld->store_bad ? TRIES_LATER : TRIES)) {
+        list_remove(&l->node);
+        list_append(&ld->retry, &l->node);
+        later(jm);
+        return;
+    }
+    ld->store_bad |= failed;
     if ((j = make(l, &err))) {
         keep(j);
     } else {
-        jm->load->nbad++;
-        flux_log(jm->h, LOG_ERR, "job %" PRIu64 " cannot be read back: %s", l->id, err.text);
+        ld->nbad++;
+        flux_log(jm->h, LOG_ERR,
+                 "job %" PRIu64 " cannot be read back: %s; it is left in the store as it is%s",
+                 l->id, err.text,
+                 failed ? ", and nothing is done about it: when the store works again, reload the "
+                          "job module (flux module reload job)"
+                        : "");
     }
-    jm->load->inflight--;
+    ld->inflight--;
     loading_free(l);
     step(jm);
 }
@@ -217,28 +258,57 @@ static void part_cb(flux_future_t *f, void *arg)
         job_done(l);
 }
 
+static int ask_parts(struct loading *l)
+{
+    char key[64];
+
+    for (int i = 0; i < PARTS; i++) {
+        snprintf(key, sizeof(key), "job.%" PRIu64 ".%s", l->id, part_names[i]);
+        if (!(l->f[i] = flux_kvs_lookup(l->jm->h, NULL, key, 0, NULL)) ||
+            flux_future_then(l->f[i], -1., part_cb, l) < 0) {
+            drop_parts(l);
+            return -1;
+        }
+        l->left++;
+    }
+    return 0;
+}
+
 static int load_job(struct jm *jm, uint64_t id)
 {
     struct loading *l = calloc(1, sizeof(*l));
-    char key[64];
 
     if (!l)
         return -1;
     l->jm = jm;
     l->id = id;
     list_init(&l->node);
-    for (int i = 0; i < PARTS; i++) {
-        snprintf(key, sizeof(key), "job.%" PRIu64 ".%s", id, part_names[i]);
-        if (!(l->f[i] = flux_kvs_lookup(jm->h, NULL, key, 0, NULL)) ||
-            flux_future_then(l->f[i], -1., part_cb, l) < 0) {
-            loading_free(l);
-            return -1;
-        }
-        l->left++;
+    if (ask_parts(l) < 0) {
+        loading_free(l);
+        return -1;
     }
     list_append(&jm->load->jobs, &l->node);
     jm->load->inflight++;
     return 0;
+}
+
+/* They are in flight all the while, so that no job is left out when all are there. */
+static void retry_jobs(struct jm *jm)
+{
+    struct jm_load *ld = jm->load;
+    struct list_node *n;
+
+    while ((n = list_first(&ld->retry))) {
+        struct loading *l = list_entry(n, struct loading, node);
+
+        drop_parts(l);
+        if (ask_parts(l) < 0) {
+            later(jm);
+            return;
+        }
+        list_remove(n);
+        list_append(&ld->jobs, n);
+    }
 }
 
 /* --- all of them --- */
@@ -276,7 +346,7 @@ static void resume(struct jm_job *j)
     unsigned seen = j->st.seen;
     bool started = seen & (1u << JOB_EV_START), finished = seen & (1u << JOB_EV_FINISH);
 
-    j->allocated = (seen & (1u << JOB_EV_ALLOC)) && !(seen & (1u << JOB_EV_FREE));
+    j->allocated = j->r_json && (seen & (1u << JOB_EV_ALLOC)) && !(seen & (1u << JOB_EV_FREE));
     if (started && !finished) {
         j->launched = true;
         if (j->spec->req.duration > 0) {
@@ -286,6 +356,9 @@ static void resume(struct jm_job *j)
         }
         if (j->st.state == JOB_STATE_CLEANUP)
             jm_timer_set(j, JM_TIMER_GRACE, flux_reactor_now(j->jm->r) + j->jm->grace);
+        else if (!j->r_json)
+            jm_exception(j, "lost", JOB_SEVERITY_FATAL,
+                         "the record of its resources is missing in the store", j->st.userid, true);
         return;
     }
     if (j->st.state == JOB_STATE_CLEANUP) {
@@ -331,6 +404,7 @@ static void finish(struct jm *jm)
 
 static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
+    retry_jobs(arg);
     step(arg);
 }
 
@@ -458,6 +532,7 @@ int jm_load_start(struct jm *jm)
     if (!ld)
         return -1;
     list_init(&ld->jobs);
+    list_init(&ld->retry);
     jm->load = ld;
     if (!(ld->again = flux_timer_create(jm->r, again_cb, jm))) {
         jm_load_fini(jm);
