@@ -112,6 +112,7 @@ void jm_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
         owner = json ? flux_schema_decode(&cancel_schema, json, strlen(json), &c, NULL) : NULL;
         if (owner) {
             json_decref(owner);
+            jm_hold_cancel(jm, req, c.matchtag);
             km_senders_cancel(jm->senders, req, c.matchtag);
             return;
         }

@@ -136,7 +136,7 @@ struct held {
     struct list_node node;
     flux_msg_t *req;
     flux_handler_f cb;
-    bool gone; /* its client is */
+    bool gone; /* its client is, or wants it no more */
 };
 
 bool jm_hold(struct jm *jm, const flux_msg_t *req, flux_handler_f cb)
@@ -183,6 +183,21 @@ void jm_hold_over(struct jm *jm)
         if (!hd->gone || flux_msg_has_flag(hd->req, FLUX_MSGF_NORESPONSE))
             hd->cb(jm->h, hd->req, jm);
         held_free(hd);
+    }
+}
+
+void jm_hold_cancel(struct jm *jm, const flux_msg_t *msg, uint32_t matchtag)
+{
+    char sender[FLUX_SENDER_MAX];
+
+    flux_msg_sender(msg, sender, sizeof(sender));
+    LIST_FOREACH(it, &jm->held)
+    {
+        struct held *hd = list_entry(it, struct held, node);
+
+        if (flux_msg_has_flag(hd->req, FLUX_MSGF_STREAMING) &&
+            flux_msg_matchtag(hd->req) == matchtag && jm_is_gone(hd->req, sender, NULL))
+            hd->gone = true;
     }
 }
 

@@ -275,6 +275,8 @@ void jm_kick(struct jm *jm);
 /* Until jobs were read back requests are kept; true when this one was kept (or refused). */
 bool jm_hold(struct jm *jm, const flux_msg_t *req, flux_handler_f cb);
 void jm_hold_over(struct jm *jm);
+/* Its sender wants no more of the stream with this match tag: forget it when it is kept. */
+void jm_hold_cancel(struct jm *jm, const flux_msg_t *msg, uint32_t matchtag);
 /* Did this sender, or (NULL) one at these ranks, send the request? */
 bool jm_is_gone(const flux_msg_t *req, const char *sender, const idset_t *ranks);
 /* May the sender see and change jobs of this user? */
