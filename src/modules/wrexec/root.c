@@ -138,10 +138,13 @@ static void tell_ended(struct root *r, struct wrexec_ended *e)
 
 void root_tell_ended(struct root *r, struct rootjob *rj, int code, const json_t *status)
 {
+    struct wire_times times = result_times(rj->j->result);
     struct wrexec_ended e = {.id = rj->j->id,
                              .code = code,
                              .text = rj->fail_text,
                              .status = (json_t *)status,
+                             .t_started = (double)times.started * 1e-6,
+                             .t_exited = (double)times.exited * 1e-6,
                              .outputlost = rj->lost};
 
     tell_ended(r, &e);
@@ -163,6 +166,27 @@ void root_tell_raise(struct root *r, uint64_t id, const char *type, int severity
     struct wrexec_raise e = {.id = id, .type = type, .severity = severity, .note = note};
 
     gather(r, &r->raise, flux_schema_encode_json(&wrexec_raise_schema, &e));
+}
+
+/* What waits to be launched runs as far as the job module is concerned: it was told to launch it. */
+static void add_waiting(const struct root *r, json_t *running)
+{
+    LIST_FOREACH(it, &r->waiting)
+    {
+        struct launchrec rec;
+        size_t len, pos = 0;
+        const void *data = flux_msg_payload(list_entry(it, struct waiting, node)->msg, &len);
+        errmsg_t err;
+
+        while (launchrec_next(data, len, &pos, &rec, &err) == 1) {
+            uint64_t id = 0;
+
+            spec_destroy(spec_create(rec.json, rec.json_len, r->ctx->size, &id, &err));
+            /* Also one that will be refused: it is told when that is done. */
+            if (id)
+                json_array_append_new(running, json_integer((json_int_t)id));
+        }
+    }
 }
 
 void root_jobs(flux_t *h, const flux_msg_t *req, void *arg)
@@ -192,6 +216,8 @@ void root_jobs(flux_t *h, const flux_msg_t *req, void *arg)
         if (j->rj && !j->rj->exec && list_empty(&j->over))
             json_array_append_new(m.running, json_integer((json_int_t)j->id));
     }
+    if (m.running)
+        add_waiting(r, m.running);
     m.ended = last_ends(r);
     m.raise = r->raise;
     json = m.running ? flux_schema_encode(&wrexec_jobs_schema, &m) : NULL;
