@@ -83,4 +83,8 @@ fails "a policy that is not there as an argument" "$FLUX" module load sched queu
 like "$err" "no policy none" "... is refused with a sentence"
 release
 is "$status" 0 "the session ends well"
+fails "a policy that is not there ends the start" session 1 --set=sched.queue-policy=none -- true
+like "$err" "attribute sched.queue-policy: .*no policy none" "... with a sentence"
+fails "as does one of nodes" session 1 --set=sched.node-policy=spraed -- true
+like "$err" "attribute sched.node-policy: .*no policy spraed" "... likewise"
 finish

@@ -8,8 +8,9 @@
  * Arguments count more than attributes.  A policy that is replaced is unloaded after the new one is
  * in use.
  *
- * Failure: a policy that cannot be loaded is refused with a sentence (an argument: the module does
- * not load; an attribute: that is logged), and the one in use stays.
+ * Failure: a policy that cannot be loaded is refused with a sentence.  Where an argument or an
+ * attribute says so the module does not load, and with that a session does not start; a request is
+ * answered, and the policy in use stays.
  */
 #include "config.h"
 #include <errno.h>
@@ -79,10 +80,16 @@ static void setting_cb(struct ctx *ctx, flux_future_t *f, const struct setting *
     const char *value;
     errmsg_t err;
 
-    if (flux_attr_future_get(f, &value, NULL) == 0 && s->set(ctx, value, &err) < 0)
-        flux_log(ctx->h, LOG_ERR, "attribute %s: %s", s->attr, err.text);
+    if (flux_attr_future_get(f, &value, NULL) == 0 && s->set(ctx, value, &err) < 0) {
+        /* It stays unset, so nothing is allocated meanwhile. */
+        flux_module_fail(ctx->h, EINVAL, "attribute %s: %s", s->attr, err.text);
+        flux_future_destroy(f);
+        flux_reactor_stop(flux_get_reactor(ctx->h), -1);
+        return;
+    }
     flux_future_destroy(f);
-    ctx->settings--;
+    if (--ctx->settings == 0)
+        flux_module_started(ctx->h);
     module_kick(ctx);
 }
 
@@ -132,6 +139,8 @@ int policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err)
         }
         ctx->settings++;
     }
+    if (ctx->settings > 0)
+        flux_module_starting(ctx->h);
     return 0;
 }
 
