@@ -1,8 +1,10 @@
 /* bench_sched.c - scheduling alone: 4096 nodes of 16 cores, 50,000 jobs in the queue, EASY
- * backfill.
+ * backfill, and conservative.
  *
  *    bench_sched            the library, on a virtual clock: jobs start, end after a part of their
  *                           time, and as many come in as have started
+ *    bench_sched POLICY[:ARGUMENT] [STARTS]
+ *                           the same with that policy of the queue
  *    bench_sched session    the module in a session, with this program in the place of the job
  *                           module: every job ends as soon as it has started
  *
@@ -29,6 +31,8 @@
 #define CORES 16
 #define QUEUED 50000
 #define STARTS 30000
+#define STARTS_CONSERVATIVE 1000
+#define SLICES 200  /* at most, for a start on average */
 #define SLICE 10000 /* as the module's */
 #define SESSION_STARTS 20000
 #define ASKS_MAX 200000
@@ -167,14 +171,33 @@ static double walk_us(const struct record *records, size_t n, uint32_t nodes, ui
     return fit > n ? -1. : t; /* so that it is needed */
 }
 
-static void library(void)
+/* The least that is asked of a policy; 0: nothing. */
+struct demands {
+    double walks, slice_us, decisions, starts;
+};
+
+static void set_policy(sched_t *s, const char *policy)
+{
+    const char *colon = strchr(policy, ':');
+    char *name = colon ? strndup(policy, (size_t)(colon - policy)) : strdup(policy);
+    const struct sched_policy *p = name ? sched_builtin(name) : NULL;
+    errmsg_t err;
+
+    if (!p)
+        bench_die("there is no policy %s", policy);
+    if (sched_set_queue_policy(s, p, colon ? colon + 1 : NULL, &err) < 0)
+        bench_die("%s: %s", policy, err.text);
+    free(name);
+}
+
+static void library(const char *policy, size_t starts, const struct demands *least)
 {
     struct lib l = {.seed = 4711};
     struct sched_ops ops = {lib_alloc, lib_deny, &l};
     struct sched_stats st;
     struct record *records = calloc(QUEUED, sizeof(*records));
-    double *pass = calloc(STARTS * 8, sizeof(*pass));
-    double *slice = calloc(STARTS * 8, sizeof(*slice));
+    double *pass = calloc(starts * 8, sizeof(*pass));
+    double *slice = calloc(starts * SLICES, sizeof(*slice));
     double *walk = calloc(1000, sizeof(*walk));
     size_t npass = 0;
     size_t nslice = 0;
@@ -186,6 +209,7 @@ static void library(void)
     l.heap = calloc(NODES * CORES + 1, sizeof(*l.heap));
     if (!records || !pass || !slice || !walk || !l.heap || !(l.s = sched_create()))
         bench_die("out of memory");
+    set_policy(l.s, policy);
     lib_nodes(l.s);
     t = busy_us();
     for (size_t i = 0; i < QUEUED; i++)
@@ -202,7 +226,7 @@ static void library(void)
     while (sched_pass(l.s, now, SLICE, &ops))
         ;
     before = l.started;
-    while (l.started < before + STARTS && npass < STARTS * 8) {
+    while (l.started < before + starts && npass < starts * 8) {
         struct ending e = pop(&l);
         double spent = 0.;
         bool more = true;
@@ -212,7 +236,7 @@ static void library(void)
         t = busy_us();
         sched_free(l.s, e.id, now);
         spent = busy_us() - t;
-        while (more && nslice < STARTS * 8) {
+        while (more && nslice < starts * SLICES) {
             t = busy_us();
             more = sched_pass(l.s, now, SLICE, &ops);
             slice[nslice] = busy_us() - t;
@@ -228,7 +252,7 @@ static void library(void)
     for (size_t i = 0; i < 1000; i++)
         walk[i] = walk_us(records, QUEUED, (uint32_t)i % 64, (uint32_t)i % 1024);
     sched_get_stats(l.s, &st);
-    bench_title("EASY, %d nodes, %ju jobs in the queue of %ju kinds, %ju running", NODES,
+    bench_title("%s, %d nodes, %ju jobs in the queue of %ju kinds, %ju running", policy, NODES,
                 (uintmax_t)st.queued, (uintmax_t)st.shapes, (uintmax_t)st.running);
     bench_print(&(struct bench_figure){
         .name = "an end, and a pass over the queue",
@@ -236,22 +260,22 @@ static void library(void)
         .unit = "us",
         .ref_name = "a walk over the records",
         .ref = bench_percentile(walk, 1000, 50),
-        .ratio_at_most = 10,
+        .ratio_at_most = least->walks,
     });
     bench_print(&(struct bench_figure){
         .name = "the same, 99%", .value = bench_percentile(pass, npass, 99), .unit = "us"});
     bench_print(&(struct bench_figure){.name = "longest slice",
                                        .value = bench_percentile(slice, nslice, 100),
                                        .unit = "us",
-                                       .at_most = 20000});
+                                       .at_most = least->slice_us});
     bench_print(&(struct bench_figure){.name = "jobs decided on",
                                        .value = 1e6 * (double)npass * QUEUED / total,
                                        .unit = "/s",
-                                       .at_least = 10e6});
+                                       .at_least = least->decisions});
     bench_print(&(struct bench_figure){.name = "jobs started",
                                        .value = 1e6 * (double)(l.started - before) / total,
                                        .unit = "/s",
-                                       .at_least = 1000});
+                                       .at_least = least->starts});
     sched_destroy(l.s);
     free(l.heap);
     free(records);
@@ -458,9 +482,18 @@ static void session(void)
 
 int main(int argc, char **argv)
 {
+    static const struct demands easy = {10, 20000, 10e6, 1000};
+    static const struct demands conservative = {0, 100000, 0, 50};
+    static const struct demands none;
+
     if (argc > 1 && strcmp(argv[1], "session") == 0)
         session();
-    else
-        library();
+    else if (argc > 1)
+        library(argv[1], argc > 2 ? (size_t)strtoul(argv[2], NULL, 10) : STARTS_CONSERVATIVE,
+                &none);
+    else {
+        library("easy", STARTS, &easy);
+        library("conservative", STARTS_CONSERVATIVE, &conservative);
+    }
     return 0;
 }

@@ -392,7 +392,7 @@ int sched_inventory(sched_t *s, const resgraph_t *g, const idset_t *up, const id
                     errmsg_t *err)
 {
     struct map *m = map_create(g);
-    struct choice *choice = m ? calloc(m->n + 1, sizeof(*choice)) : NULL;
+    struct choice *choice = m ? calloc(2 * m->n + 1, sizeof(*choice)) : NULL;
     double *times = m ? calloc(m->n + 1, sizeof(*times)) : NULL;
     uint64_t *bits = m ? calloc(m->cw + m->gw + 1, sizeof(*bits)) : NULL;
     struct claim *list = NULL;

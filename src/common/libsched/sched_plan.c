@@ -37,7 +37,8 @@ struct plan {
     const struct shape *sh;
     const struct claim *own;
     double limit;
-    size_t n; /* candidates in s->choice */
+    size_t n;             /* candidates in s->choice */
+    struct choice *maybe; /* slots anywhere: the candidates; nothing fits there before `from` */
 };
 
 static struct span span_at(const struct plan *p, double t)
@@ -297,6 +298,22 @@ static size_t find_nodes(struct plan *p, double *when)
 
 /* --- slots anywhere --- */
 
+/* What a node has at t, which is not before its ->from.  Until something ends there it has no more
+ * than that at any later time either, for later means more reservations: so a node that has nothing
+ * is not looked at again before.  Most nodes are full, and many times are tried. */
+static uint32_t slots_of(struct plan *p, struct choice *c, const struct span *sp)
+{
+    struct avail a;
+    uint32_t slots;
+
+    p->s->work += 2;
+    node_avail(p->s, c->node, sp, &a, NULL);
+    slots = shape_slots(p->s, p->sh, c->node, &a);
+    if (slots == 0 && !sp->alone)
+        c->from = next_change(p, &p->s->map->nodes[c->node], sp->from);
+    return slots;
+}
+
 static size_t slots_at(struct plan *p, double t)
 {
     sched_t *s = p->s;
@@ -306,18 +323,16 @@ static size_t slots_at(struct plan *p, double t)
 
     if (p->sh->req.npools > 0 && !select_pools(p->s, p->sh, &sp))
         return 0;
+    s->work += p->n / 16;
     for (size_t i = 0; i < p->n && left > 0; i++) {
-        uint32_t node = (uint32_t)s->times[i];
-        struct avail a;
+        struct choice *c = &p->maybe[i];
         uint32_t slots;
 
-        s->work += 2;
-        node_avail(s, node, &sp, &a, NULL);
-        if ((slots = shape_slots(s, p->sh, node, &a)) == 0)
+        if (c->from > t + SCHED_EPSILON || (slots = slots_of(p, c, &sp)) == 0)
             continue;
         if (slots > left)
             slots = left;
-        s->choice[n++] = (struct choice){node, slots, t};
+        s->choice[n++] = (struct choice){c->node, slots, t};
         left -= slots;
     }
     return left == 0 ? n : 0;
@@ -325,18 +340,15 @@ static size_t slots_at(struct plan *p, double t)
 
 static bool slots_alone(struct plan *p, double t)
 {
-    sched_t *s = p->s;
     struct span sp = span_at(p, t);
     uint32_t left = p->sh->nslots;
 
     sp.alone = true;
+    p->s->work += p->n / 16;
     for (size_t i = 0; i < p->n && left > 0; i++) {
-        struct avail a;
-        uint32_t slots;
+        struct choice *c = &p->maybe[i];
+        uint32_t slots = c->from > t + SCHED_EPSILON ? 0 : slots_of(p, c, &sp);
 
-        s->work += 2;
-        node_avail(s, (uint32_t)s->times[i], &sp, &a, NULL);
-        slots = shape_slots(s, p->sh, (uint32_t)s->times[i], &a);
         left -= slots < left ? slots : left;
     }
     return left == 0;
@@ -419,8 +431,12 @@ static size_t find_slots(struct plan *p, double *when)
     size_t n;
 
     candidates(p);
-    for (size_t i = 0; i < p->n; i++)
-        s->times[i] = s->choice[i].node;
+    p->maybe = s->choice + s->map->n;
+    for (size_t i = 0; i < p->n; i++) {
+        p->maybe[i] = s->choice[i];
+        p->maybe[i].from = node_from_ends(p, &s->map->nodes[s->choice[i].node], s->now);
+    }
+    s->work += p->n / 2;
     t = gallop(p);
     for (unsigned tries = 0; t < p->limit && tries < TRIES_MORE; tries++) {
         if ((n = slots_at(p, t)) > 0) {
@@ -440,7 +456,7 @@ static size_t find_slots(struct plan *p, double *when)
 size_t plan_find(sched_t *s, const struct job *j, const struct claim *own, double limit,
                  double *when)
 {
-    struct plan p = {s, j, j->shape, own, limit, 0};
+    struct plan p = {s, j, j->shape, own, limit, 0, NULL};
 
     s->stats.planned++;
     return j->shape->req.nnodes > 0 ? find_nodes(&p, when) : find_slots(&p, when);
