@@ -57,6 +57,21 @@ like "$(flux wreck eventlog --time=clock "$id" | head -n 1)" "^2[0-9-]+T[0-9:.]+
 ok "timing" flux wreck timing -j "$id"
 json 'v[0]["run"] > 0 and abs(v[0]["total"] - sum(v[0][k] for k in
     ("ready", "queued", "launch", "run", "cleanup"))) < 1e-4' "adds up"
+other=$(flux submit -N2 sh -c 'sleep 0.3; exit 3')
+flux wreck wait "$other"
+ok "timing of one that ended by itself" flux wreck timing -j "$other"
+json '0 < v[0]["launch"] < v[0]["total"] and v[0]["run"] >= 0.28 and v[0]["cleanup"] > 0' \
+    "its launch, run and clean-up are told apart"
+out=$(flux wreck eventlog -j "$other" | tr '\n' ,)
+out="[${out%,}]"
+json '[0 for e in [{e["name"]: e for e in v}] for f in [e["finish"]]
+    if e["submit"]["timestamp"] <= e["alloc"]["timestamp"] <= f["context"]["started"]
+    <= f["context"]["exited"] <= f["timestamp"] and f["context"]["status"] == 3 << 8]' \
+    "tasks run between alloc and finish"
+other=$(flux submit /no/such/program)
+flux wreck wait "$other" 2>/dev/null
+unlike "$(flux wreck eventlog "$other")" "started=" "without a task there are no times"
+ok "timing of that" flux wreck timing "$other"
 fails "timing of what is not there" flux wreck timing 99999
 is "$(flux wreck ls -n -o id,state,code "$id" | tr -s ' ')" "$id failed 137" "ls"
 

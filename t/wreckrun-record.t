@@ -30,7 +30,8 @@ bad=0
 for i in 1 2 3 4 5 6 7 8 9 10; do
     "$FLUX" wreckrun -N2 -n3 sh -c "exit $i" 2>/dev/null
     [ "$(fields $i state,code)" = "failed $i" ] || bad=$((bad + 1))
-    "$FLUX" wreck eventlog $i | grep -q " finish status=$((i * 256))\$" || bad=$((bad + 1))
+    "$FLUX" wreck eventlog $i |
+        grep -q " finish status=$((i * 256)) started=[0-9.]* exited=[0-9.]*\$" || bad=$((bad + 1))
 done
 is $bad 0 "ten jobs: ids from 1, and each on record when its command ends"
 is "$(fields 3 nnodes,ntasks,ranks)" "2 3 0-1" "its size and its place"

@@ -6,9 +6,12 @@
  *    of the event log         timing
  *    submit - depend          waits for other jobs, for its time, for being released
  *    depend - alloc           waits for resources
- *    alloc - start            is given to the launchers: in the same pass, but after a restart
- *    start - finish           runs
- *    finish - clean           gives back what it has
+ *    alloc - started          is launched: until the last of its tasks was started
+ *    started - exited         runs: until the last of its tasks was gone
+ *    exited - clean           is cleaned up, is told about, gives back what it has
+ *
+ * `started` and `exited` are in the event `finish`; a job of which nobody knows has `start` and
+ * `finish` in their place.
  */
 #include "config.h"
 #include <errno.h>
@@ -294,7 +297,7 @@ out:
 static void span(table_t *t, double from, double to)
 {
     if (from > 0. && to > 0.)
-        table_real(t, to - from, 6);
+        table_real(t, to > from ? to - from : 0., 6);
     else
         table_null(t);
 }
@@ -332,8 +335,8 @@ int wreck_timing(struct cmd *c, int argc, char **argv)
     static const struct cmd_usage usage = {
         "[-j] ID...",
         "Print how many seconds jobs spent where: until they waited for nothing but resources\n"
-        "(READY), for these (QUEUED), until they were given to the launchers (LAUNCH), until\n"
-        "their tasks were started and had ended (RUN), until all was given back (CLEANUP).",
+        "(READY), for these (QUEUED), until the last of their tasks was started (LAUNCH), until\n"
+        "the last had exited (RUN), until all was given back (CLEANUP).",
         opts, NULL, 0};
     table_t *t = table_create();
     idset_t *ids = NULL;
@@ -363,7 +366,7 @@ int wreck_timing(struct cmd *c, int argc, char **argv)
         rc = wreck_sync(c, h);
     for (uint32_t id = idset_first(ids); rc == 0 && id != IDSET_NONE; id = idset_next(ids, id)) {
         struct jobstate s = {0};
-        double finish;
+        double finish, begin, end;
         size_t len;
         char *text = wreck_value(c, wreck_ask(h, id, "eventlog"), id, "eventlog", &len, NULL);
 
@@ -374,9 +377,11 @@ int wreck_timing(struct cmd *c, int argc, char **argv)
             table_u64(t, id);
             span(t, s.t_submit, s.t_depend);
             span(t, s.t_depend, s.t_run);
-            span(t, s.t_run, s.t_start);
-            span(t, s.t_start, finish);
-            span(t, finish > 0. ? finish : s.t_cleanup, s.t_inactive);
+            begin = s.t_started > 0. ? s.t_started : s.t_start;
+            end = s.t_exited > 0. ? s.t_exited : finish;
+            span(t, s.t_run, begin);
+            span(t, begin, end);
+            span(t, end > 0. ? end : s.t_cleanup, s.t_inactive);
             span(t, s.t_submit, s.t_inactive);
         }
         free(text);

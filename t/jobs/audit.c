@@ -148,6 +148,17 @@ int audit_inventory(audit_t *a, const char *text, size_t len, errmsg_t *err)
 
 /* --- one job by itself --- */
 
+/* submit <= alloc <= started <= exited <= finish; libjob knows that started <= exited. */
+static void check_times(audit_t *a, const struct job *j, double finish)
+{
+    if (!(j->st.t_started > 0))
+        return;
+    if (j->st.t_started < j->t_alloc - CLOCK_TOLERANCE)
+        violation(a, "job %llu: its tasks were started before it was given resources", ID(j));
+    if (j->st.t_exited > finish + CLOCK_TOLERANCE)
+        violation(a, "job %llu: finished before its tasks had exited", ID(j));
+}
+
 static void read_log(audit_t *a, struct job *j, const struct audit_job *job)
 {
     struct job_log log;
@@ -170,6 +181,8 @@ static void read_log(audit_t *a, struct job *j, const struct audit_job *job)
             j->t_alloc = ev.timestamp;
         else if (ev.event == JOB_EV_FREE)
             j->t_free = ev.timestamp;
+        else if (ev.event == JOB_EV_FINISH)
+            check_times(a, j, ev.timestamp);
     }
     if (rc < 0)
         violation(a, "job %llu: %s", ID(j), err.text);

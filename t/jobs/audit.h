@@ -8,7 +8,7 @@
  * What is proved:
  *  - each log is well-formed, and its events are legal by the table of libjob: exactly one submit,
  *    at most one alloc, start, finish and free, exactly one end, everything given back before it;
- *  - no event is older than the one before it;
+ *  - no event is older than the one before it, and tasks ran between alloc and finish;
  *  - a job that is expected is there, and ended as expected;
  *  - a job with resources has an R, which has what the jobspec asks for, within the inventory;
  *  - between alloc and free no core, gpu, memory or amount of a pool belongs to two jobs;

@@ -8,7 +8,7 @@
  *    priority           priority
  *    urgency            urgency userid
  *    alloc start release free clean   -
- *    finish             status
+ *    finish             status, and when tasks were started: started exited
  *    exception          type severity note? userid?
  *    any other          an object, or none
  *
@@ -53,8 +53,15 @@ static const struct flux_field urgency_fields[] = {
 };
 static const struct flux_field finish_fields[] = {
     FLUX_FIELD_INT(struct job_event, status, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct job_event, started, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_DOUBLE(struct job_event, exited, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
+static const struct flux_field finish_bare_fields[] = {
+    FLUX_FIELD_INT(struct job_event, status, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema finish_bare = FLUX_SCHEMA(struct job_event, finish_bare_fields);
 static const struct flux_field exception_fields[] = {
     FLUX_FIELD_STR(struct job_event, type, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_INT(struct job_event, severity, FLUX_FIELD_REQUIRED),
@@ -105,6 +112,12 @@ static const char *unsound(const struct job_event *ev)
     case JOB_EV_SUBMIT:
     case JOB_EV_URGENCY:
         return ev->urgency < 0 || ev->urgency > 31 ? "its urgency must be 0 to 31" : NULL;
+    case JOB_EV_FINISH:
+        if (!isfinite(ev->started) || !isfinite(ev->exited) || ev->started < 0)
+            return "its times must be numbers >= 0";
+        if ((ev->started > 0) != (ev->exited > 0))
+            return "it must have both 'started' and 'exited', or none";
+        return ev->exited < ev->started ? "its tasks must not exit before they start" : NULL;
     case JOB_EV_EXCEPTION:
         if (ev->severity < 0 || ev->severity > JOB_SEVERITY_MAX)
             return "its severity must be 0 to 7";
@@ -120,6 +133,8 @@ static char *encode_context(const struct job_event *ev)
 {
     char *text;
 
+    if (ev->event == JOB_EV_FINISH && !(ev->started > 0))
+        return flux_schema_encode(&finish_bare, ev);
     if (ev->event != JOB_EV_OTHER)
         return flux_schema_encode(&events[ev->event].context, ev);
     if (!json_is_object(ev->context)) {

@@ -29,7 +29,7 @@ enum job_event_type {
     JOB_EV_URGENCY,    /* urgency, userid */
     JOB_EV_ALLOC,      /* (none) */
     JOB_EV_START,      /* (none) */
-    JOB_EV_FINISH,     /* status, as of wait(2) */
+    JOB_EV_FINISH,     /* status, as of wait(2); started, exited: when there were tasks */
     JOB_EV_RELEASE,    /* (none) */
     JOB_EV_FREE,       /* (none) */
     JOB_EV_CLEAN,      /* (none) */
@@ -50,6 +50,8 @@ struct job_event {
     int urgency;
     int severity;
     int status;
+    double started;   /* the last task was started, seconds since 1970; 0: none was, or not told */
+    double exited;    /* the last task was gone; not before `started`; 0 when that is */
     const char *type; /* "cancel", "timeout", "exec", "alloc", "dependency", "lost"... */
     const char *note;
     const char *description;
@@ -61,8 +63,8 @@ struct job_event {
 const char *job_event_name(enum job_event_type type);
 
 /* Append one line (with its newline) to `sb`.  -1 with EINVAL (a text that is missing or not UTF-8,
- * a severity above JOB_SEVERITY_MAX, a timestamp that is no number >= 0) or what strbuf says;
- * then nothing was appended. */
+ * a severity above JOB_SEVERITY_MAX, a timestamp that is no number >= 0, times of tasks that cannot
+ * be) or what strbuf says; then nothing was appended. */
 int job_event_write(struct strbuf *sb, const struct job_event *ev);
 
 /* Read one line (without its newline), strictly.  What `ev` points at lives as long as the returned

@@ -199,6 +199,8 @@ int jobstate_apply(struct jobstate *s, const struct job_event *ev, errmsg_t *err
         break;
     case JOB_EV_FINISH:
         s->status = ev->status;
+        s->t_started = ev->started;
+        s->t_exited = ev->exited;
         break;
     case JOB_EV_EXCEPTION:
         if (ev->severity != JOB_SEVERITY_FATAL)

@@ -231,7 +231,7 @@ static void take_ended(struct jm *jm, const json_t *entry)
                  (unsigned long long)e.outputlost);
         jm_exception(j, "output", JOB_SEVERITY_MAX, note, j->st.userid, false);
     }
-    jm_finished(j, worst_status(&e), e.text);
+    jm_finished(j, worst_status(&e), e.text, e.t_started, e.t_exited);
 }
 
 static void take_raise(struct jm *jm, const json_t *entry)
@@ -267,7 +267,7 @@ static void settle(struct jm *jm, const json_t *running)
         jm_exception(j, "lost", JOB_SEVERITY_FATAL,
                      j->from_store ? "the session was restarted" : "wrexec was restarted",
                      j->st.userid, false);
-        jm_finished(j, SIGKILL, NULL);
+        jm_finished(j, SIGKILL, NULL, 0., 0.);
     }
 }
 

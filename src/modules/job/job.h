@@ -329,8 +329,9 @@ void jm_allocated(struct jm_job *j, rset_t *r, char *r_json);
 /* An exception.  Severity 0 ends the job; with `kill` also its tasks. */
 void jm_exception(struct jm_job *j, const char *type, int severity, const char *note, uint32_t uid,
                   bool kill);
-/* wrexec is done with it.  `status` as of wait(2); `text`: what ended it, or NULL. */
-void jm_finished(struct jm_job *j, int status, const char *text);
+/* wrexec is done with it.  `status` as of wait(2); `text`: what ended it, or NULL.  When the last task
+ * was started, and was gone, by the clocks of their nodes; 0: not known. */
+void jm_finished(struct jm_job *j, int status, const char *text, double started, double exited);
 /* From CLEANUP to INACTIVE: give back what it has. */
 void jm_cleanup(struct jm_job *j);
 bool jm_active(const struct jm_job *j); /* neither CLEANUP nor INACTIVE */

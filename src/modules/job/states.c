@@ -190,7 +190,14 @@ void jm_cleanup(struct jm_job *j)
     jm_depend_ended(j);
 }
 
-void jm_finished(struct jm_job *j, int status, const char *text)
+/* Within [lo, hi], and with microseconds, as the timestamps of events have. */
+static double within(double t, double lo, double hi)
+{
+    t = t > hi ? hi : t;
+    return round((t < lo ? lo : t) * 1e6) / 1e6;
+}
+
+void jm_finished(struct jm_job *j, int status, const char *text, double started, double exited)
 {
     struct job_event ev = {.event = JOB_EV_FINISH, .status = status};
 
@@ -206,6 +213,11 @@ void jm_finished(struct jm_job *j, int status, const char *text)
 
         keep_exception(j, "exec", text);
         jm_event(j, &why);
+    }
+    if (started > 0. && exited > 0.) {
+        /* Clocks of nodes differ: the log says nothing that cannot be. */
+        ev.started = within(started, j->st.t_run, flux_reactor_now(j->jm->r));
+        ev.exited = within(exited, ev.started, flux_reactor_now(j->jm->r));
     }
     jm_event(j, &ev);
     jm_cleanup(j);

@@ -156,12 +156,13 @@ static void output(struct job *j, uint32_t src, const void *data, size_t len)
 
 static void send_result(struct job *j)
 {
+    static const uint8_t nothing[WIRE_TIMES];
     size_t len;
     void *data = result_pack(j->result, &len);
 
     if (!data)
         job_fail(j, 1, "out of memory for the results of tasks");
-    send_up(j, WIRE_RESULT, NULL, 0, data, data ? len : 0);
+    send_up(j, WIRE_RESULT, NULL, 0, data ? data : nothing, data ? len : sizeof(nothing));
     free(data);
 }
 
@@ -221,6 +222,19 @@ static void local_end(struct job *j, const int32_t *status, uint32_t n)
     j->local_done = true;
     job_fences_free(j);
     job_check(j);
+}
+
+static void frame_done(struct job *j, const struct wire_frame *f)
+{
+    struct wire_times times;
+    errmsg_t err;
+
+    if (wire_times_get(f->payload, &times, &err) < 0)
+        job_fail(j, 1, err.text);
+    else
+        result_add_times(j->result, &times);
+    local_end(j, (const int32_t *)(const void *)(f->payload + WIRE_TIMES),
+              (f->len - WIRE_TIMES) / 4);
 }
 
 void job_launcher_lost(struct job *j, const char *why)
@@ -299,7 +313,7 @@ void job_frame(struct job *j, const struct wire_frame *f)
         note(j, f->payload, f->len);
         break;
     case WIRE_DONE:
-        local_end(j, (const int32_t *)(const void *)f->payload, f->len / 4);
+        frame_done(j, f);
         break;
     default:
         break;

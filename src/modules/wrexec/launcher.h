@@ -89,6 +89,7 @@ struct job {
     cpu_set_t cpus;
     uint32_t ntasks; /* on this node */
     uint32_t running;
+    struct wire_times times;
     int64_t credit;    /* bytes of output that may be sent */
     bool paused;       /* some stream waits for credit */
     bool doomed;       /* killed before its tasks were started */

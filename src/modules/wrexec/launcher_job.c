@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "libsubprocess/proctree.h"
@@ -93,6 +94,15 @@ static void not_started(struct job *j, uint32_t i, int code, const char *why)
     job_kill(j);
 }
 
+/* Wall clock, as the end of the job is told to other nodes. */
+static uint64_t clock_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
 void job_start(struct job *j)
 {
     uint32_t started;
@@ -100,6 +110,8 @@ void job_start(struct job *j)
     int code;
 
     code = tasks_start(j, &started, &err);
+    if (started)
+        j->times.started = j->times.exited = clock_us();
     if (code)
         not_started(j, started, code, err.text);
     if (j->running == 0)
@@ -209,15 +221,17 @@ fail:
 
 void job_run(struct launcher *l, uint64_t id, const void *payload, size_t len)
 {
+    static const uint8_t never[WIRE_TIMES];
     static const int32_t refused = 126 << 8;
     struct job *j;
 
     if (hmap_get_u64(l->jobs, id))
         return;
-    if ((j = job_create(l, id, payload, len)))
+    if ((j = job_create(l, id, payload, len))) {
         job_begin(j);
-    else /* One status stands for all: the module knows how many there should have been. */
-        send_frame(l, WIRE_DONE, id, &refused, sizeof(refused), NULL, 0);
+    } else { /* One status stands for all: the module knows how many there should have been. */
+        send_frame(l, WIRE_DONE, id, never, sizeof(never), &refused, sizeof(refused));
+    }
 }
 
 void job_destroy(void *arg)
@@ -305,6 +319,13 @@ void jobs_reap(struct launcher *l)
         pmi_task_ended(t);
         pmix_task_ended(t);
         check_bad_exit(t);
+        if (j->running == 0) {
+            uint64_t now = clock_us();
+
+            /* The clock may have been set back meanwhile. */
+            if (now > j->times.exited)
+                j->times.exited = now;
+        }
         lua_task_exit(j, t);
         if (j->running == 0 && j->state == JOB_RUNNING)
             job_ending(j);
@@ -365,6 +386,7 @@ static void job_done(struct job *j)
 {
     struct launcher *l = j->l;
     int32_t *status = calloc(j->ntasks, sizeof(*status));
+    uint8_t times[WIRE_TIMES];
 
     if (!status) {
         l->stop = true;
@@ -373,7 +395,8 @@ static void job_done(struct job *j)
     for (uint32_t i = 0; i < j->ntasks; i++)
         status[i] = j->tasks[i].status;
     backing_remove(j);
-    send_frame(l, WIRE_DONE, j->id, status, j->ntasks * sizeof(*status), NULL, 0);
+    wire_times_put(times, &j->times);
+    send_frame(l, WIRE_DONE, j->id, times, sizeof(times), status, j->ntasks * sizeof(*status));
     free(status);
     hmap_del_u64(l->jobs, j->id);
 }

@@ -187,6 +187,8 @@ struct wrexec_ended {
     const char *text;    /* what ended it; NULL: the tasks did */
     json_t *status;      /* [[wait status, "tasks"], ...] */
     double t;            /* when, seconds since 1970 */
+    double t_started;    /* when the last task was started, by its node's clock; 0: none was */
+    double t_exited;     /* when the last task was gone; 0: none was started */
     uint64_t outputlost; /* bytes above the limit, or that the store did not take */
 };
 extern const struct flux_schema wrexec_ended_schema;

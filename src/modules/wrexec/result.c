@@ -19,6 +19,7 @@ struct entry {
 struct result {
     struct entry *v;
     size_t n, cap;
+    struct wire_times times;
 };
 
 struct result *result_create(void)
@@ -79,11 +80,29 @@ int result_add(struct result *r, int status, uint32_t lo, uint32_t hi)
     return e ? idset_range_set(e->tasks, lo, hi) : -1;
 }
 
+void result_add_times(struct result *r, const struct wire_times *t)
+{
+    if (t->started > r->times.started)
+        r->times.started = t->started;
+    if (t->exited > r->times.exited)
+        r->times.exited = t->exited;
+}
+
+struct wire_times result_times(const struct result *r)
+{
+    return r->times;
+}
+
 void *result_pack(const struct result *r, size_t *len)
 {
     buf_t *b = buf_create(0);
-    uint8_t head[8], *mem = NULL;
+    uint8_t head[8], times[WIRE_TIMES], *mem = NULL;
 
+    wire_times_put(times, &r->times);
+    if (b && buf_append(b, times, sizeof(times)) < 0) {
+        buf_destroy(b);
+        b = NULL;
+    }
     for (size_t i = 0; b && i < r->n; i++) {
         char *tasks = idset_format(r->v[i].tasks, 0);
         size_t n = tasks ? strlen(tasks) : 0;
@@ -98,8 +117,7 @@ void *result_pack(const struct result *r, size_t *len)
     }
     if (b && (mem = malloc(buf_len(b) + 1))) {
         *len = buf_len(b);
-        if (*len)
-            memcpy(mem, buf_data(b), *len);
+        memcpy(mem, buf_data(b), *len);
     }
     buf_destroy(b);
     return mem;
@@ -133,7 +151,15 @@ static int unpack_one(struct result *r, int status, const char *text, size_t len
 int result_unpack(struct result *r, const void *data, size_t len, errmsg_t *err)
 {
     const uint8_t *p = data;
+    struct wire_times times;
 
+    if (len < WIRE_TIMES)
+        return errmsg_fail(err, EPROTO, "the times of tasks are cut off");
+    if (wire_times_get(p, &times, err) < 0)
+        return -1;
+    result_add_times(r, &times);
+    p += WIRE_TIMES;
+    len -= WIRE_TIMES;
     while (len > 0) {
         size_t n;
 

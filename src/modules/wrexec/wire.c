@@ -17,7 +17,7 @@ static const struct {
 } lengths[] = {
     [WIRE_LAUNCH] = {4 + 20, WIRE_PAYLOAD_MAX, true},
     [WIRE_TAKEN] = {8, 8, true},
-    [WIRE_RESULT] = {0, WIRE_PAYLOAD_MAX, true},
+    [WIRE_RESULT] = {WIRE_TIMES, WIRE_PAYLOAD_MAX, true},
     [WIRE_CONFIG] = {WIRE_CONFIG_STRINGS, 1u << 20, true},
     [WIRE_RUN] = {WIRE_RUN_FIXED, WIRE_PAYLOAD_MAX, true},
     [WIRE_SIGNAL] = {4, 4, true},
@@ -30,7 +30,7 @@ static const struct {
     [WIRE_STDIN_ACK] = {4, 4, true},
     [WIRE_FAIL] = {12, 12 + 4096, true},
     [WIRE_PMI_FENCE] = {4, WIRE_PAYLOAD_MAX, true},
-    [WIRE_DONE] = {4, 4 * WIRE_TASKS_MAX, true},
+    [WIRE_DONE] = {WIRE_TIMES + 4, WIRE_TIMES + 4 * WIRE_TASKS_MAX, true},
     [WIRE_NOTE] = {1, 4096, true},
     [WIRE_PMI_NAME] = {8 + 2, 8 + 2 * (WIRE_NAME_MAX + 1), true},
     [WIRE_PMIX_READY] = {8, WIRE_PAYLOAD_MAX, true},
@@ -81,6 +81,22 @@ ptrdiff_t wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_
     f->type = (enum wire_type)type;
     f->payload = p + WIRE_HEADER;
     return WIRE_HEADER + (ptrdiff_t)f->len;
+}
+
+void wire_times_put(void *dst, const struct wire_times *t)
+{
+    le_put64(dst, t->started);
+    le_put64((uint8_t *)dst + 8, t->exited);
+}
+
+int wire_times_get(const void *p, struct wire_times *t, errmsg_t *err)
+{
+    uint64_t started = le_get64(p), exited = le_get64((const uint8_t *)p + 8);
+
+    if (!started != !exited || exited < started)
+        return errmsg_fail(err, EPROTO, "times of tasks that cannot be");
+    *t = (struct wire_times){started, exited};
+    return 0;
 }
 
 void wire_record_header(void *dst, uint32_t task, uint32_t stream, uint32_t len)

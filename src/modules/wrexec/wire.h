@@ -29,7 +29,8 @@
  *    PMI_NAME   u32 task (its number here), u32 enum wire_name, service, NUL, port, NUL; one a task
  *               at a time
  *    NOTE       text: something worth telling that does not end the job
- *    DONE       i32 wait status for each local task: nothing of the job is left here
+ *    DONE       times (struct wire_times), then i32 wait status for each local task: nothing of the
+ *               job is left here
  *
  * From flux-pmixd to the launcher, besides FAIL:
  *    PMIX_READY   u32 common, u32 each, strings with their NULs: environment that all tasks get,
@@ -94,6 +95,15 @@ enum wire_type {
 enum wire_name { WIRE_NAME_PUBLISH = 1, WIRE_NAME_LOOKUP, WIRE_NAME_UNPUBLISH };
 #define WIRE_NAME_MAX 1024 /* bytes of a service or a port */
 
+/* When the last of some tasks was started, and when the last of them was reaped: microseconds since
+ * 1970 by the clocks of their nodes; both 0: none was started.  They travel up the tree, so they are
+ * little-endian everywhere. */
+struct wire_times {
+    uint64_t started;
+    uint64_t exited;
+};
+#define WIRE_TIMES 16
+
 struct wire_frame {
     enum wire_type type;
     uint64_t job;
@@ -105,6 +115,11 @@ void wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len);
 /* Look for a frame at the start of `data`: its whole size with *f filled; 0 when more bytes are
  * needed; -1 with EPROTO and a sentence.  Payloads of simple types have been checked for length. */
 ptrdiff_t wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_t *err);
+
+/* WIRE_TIMES bytes.  -1 with EPROTO and a sentence for what no tasks can have: only one of both, or
+ * an end before the start. */
+void wire_times_put(void *dst, const struct wire_times *t);
+int wire_times_get(const void *p, struct wire_times *t, errmsg_t *err);
 
 uint32_t wire_u32(const void *p); /* in the machine's order, from any address */
 int32_t wire_i32(const void *p);

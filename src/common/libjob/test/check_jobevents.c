@@ -22,6 +22,8 @@ static struct job_event event(enum job_event_type type)
                               .urgency = 31,
                               .severity = 3,
                               .status = 256,
+                              .started = 1763719100.5,
+                              .exited = 1763719200.123456,
                               .type = "cancel",
                               .note = "so \"it\" is\n",
                               .description = "afterok:12"};
@@ -56,6 +58,10 @@ START_TEST(round_trip)
             ck_assert_int_eq(ev.priority, 77);
         if (i == JOB_EV_FINISH)
             ck_assert_int_eq(ev.status, 256);
+        if (i == JOB_EV_FINISH)
+            ck_assert_double_eq_tol(ev.started, 1763719100.5, 1e-9);
+        if (i == JOB_EV_FINISH)
+            ck_assert_double_eq_tol(ev.exited, 1763719200.123456, 1e-6);
         if (i == JOB_EV_EXCEPTION) {
             ck_assert_str_eq(ev.type, "cancel");
             ck_assert_str_eq(ev.note, "so \"it\" is\n");
@@ -148,6 +154,11 @@ static const char *const bad_lines[] = {
     "{\"timestamp\":1,\"name\":\"submit\",\"context\":{\"userid\":-1,\"urgency\":1,\"flags\":0}}",
     "{\"timestamp\":1,\"name\":\"finish\",\"context\":{\"status\":\"0\"}}",
     "{\"timestamp\":1,\"name\":\"finish\",\"context\":{\"status\":99999999999}}",
+    "{\"timestamp\":1,\"name\":\"finish\",\"context\":{\"status\":0,\"started\":1}}",
+    "{\"timestamp\":1,\"name\":\"finish\",\"context\":{\"status\":0,\"exited\":1}}",
+    "{\"timestamp\":1,\"name\":\"finish\",\"context\":{\"status\":0,\"started\":2,\"exited\":1}}",
+    "{\"timestamp\":1,\"name\":\"finish\",\"context\":{\"status\":0,\"started\":-2,\"exited\":-1}}",
+    "{\"timestamp\":1,\"name\":\"finish\",\"context\":{\"status\":0,\"started\":\"1\"}}",
     "{\"timestamp\":1,\"name\":\"exception\",\"context\":{\"severity\":0}}",
     "{\"timestamp\":1,\"name\":\"exception\",\"context\":{\"type\":\"a\"}}",
     "{\"timestamp\":1,\"name\":\"exception\",\"context\":{\"type\":\"\",\"severity\":0}}",

@@ -403,6 +403,8 @@ START_TEST(results_merge)
     result_add(a, 3 << 8, 8, 8);
     result_add(b, 0, 10, 15);
     result_add(b, SIGSEGV, 9, 9);
+    result_add_times(a, &(struct wire_times){100, 900});
+    result_add_times(b, &(struct wire_times){200, 800});
     packed = result_pack(b, &len);
     ck_assert_int_eq(result_unpack(a, packed, len, &err), 0);
     json = result_to_json(a);
@@ -411,13 +413,25 @@ START_TEST(results_merge)
     ck_assert_int_eq(result_worst(a), 128 + SIGSEGV);
     free(text);
     json_decref(json);
-    for (size_t cut = 1; cut < len; cut++)
-        if (cut != 8 + 5)
+    ck_assert_uint_eq(result_times(a).started, 200);
+    ck_assert_uint_eq(result_times(a).exited, 900);
+    for (size_t cut = 0; cut < len; cut++)
+        if (cut != WIRE_TIMES && cut != WIRE_TIMES + 8 + 5)
             ck_assert_int_eq(result_unpack(a, packed, cut, &err), -1);
-    packed[8] = 'x';
+    packed[WIRE_TIMES + 8] = 'x';
     ck_assert_int_eq(result_unpack(a, packed, len, &err), -1);
-    packed[8] = '\0';
+    packed[WIRE_TIMES + 8] = '\0';
     ck_assert_int_eq(result_unpack(a, packed, len, &err), -1);
+    /* Times: an end before the start, only one of both; none is all right. */
+    wire_times_put(packed, &(struct wire_times){5, 4});
+    ck_assert_int_eq(result_unpack(a, packed, WIRE_TIMES, &err), -1);
+    wire_times_put(packed, &(struct wire_times){0, 4});
+    ck_assert_int_eq(result_unpack(a, packed, WIRE_TIMES, &err), -1);
+    wire_times_put(packed, &(struct wire_times){5, 0});
+    ck_assert_int_eq(result_unpack(a, packed, WIRE_TIMES, &err), -1);
+    wire_times_put(packed, &(struct wire_times){0, 0});
+    ck_assert_int_eq(result_unpack(a, packed, WIRE_TIMES, &err), 0);
+    ck_assert_uint_eq(result_times(a).exited, 900);
     free(packed);
     result_destroy(a);
     result_destroy(b);
