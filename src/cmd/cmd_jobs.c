@@ -114,7 +114,7 @@ static int take_job(void *arg, const struct job_info *info, json_t *json)
 
     if (j->missing && idset_clear(j->missing, (uint32_t)info->id) < 0)
         return cmd_error(j->c, "out of memory"), -1;
-    /* The service counts ended ones only. */
+    /* More than were asked for are not shown, whatever the service says. */
     if (j->query.max && j->taken++ >= j->query.max)
         return 0;
     if (j->array) {

@@ -312,7 +312,7 @@ static const struct column {
     {"exception", "EXCEPTION", false, cell_exception, "kind of what ended it", false},
     {"note", "NOTE", false, cell_note, "the sentence to that", false},
     {"uri", "URI", false, cell_uri, "of the session that it is", false},
-    {"info", "INFO", false, cell_info, "its nodes, why it waits, or how it ended", false},
+    {"info", "INFO", false, cell_info, "its nodes, why it waits, or how it ended", true},
 };
 #define NCOLUMNS (sizeof(columns) / sizeof(*columns))
 

@@ -48,7 +48,7 @@ struct job_list {
     const char *name; /* only jobs of that name */
     uint32_t states;  /* mask of JOB_STATE_BIT(); 0: the active ones (with `ids`: all) */
     int64_t user;     /* only of that user id; -1: all.  Set to -1 first */
-    uint32_t max;     /* at most so many, the newest of ended ones; 0: all */
+    uint32_t max;     /* at most so many, the first of all in their order; 0: all */
     double since;     /* ended ones: only those that ended then or later */
     bool estimates;   /* ask for t_estimate and why */
 };

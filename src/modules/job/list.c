@@ -3,8 +3,8 @@
  * The ids of the jobs that are asked for are gathered when the request comes; each pass of the
  * reactor makes one page of each request from what the jobs are then.  So a long list costs eight
  * bytes a job, and delays nobody by more than a page.  Order: queued ones by urgency and id, then
- * those that run, by id, then ended ones, newest first; of these no more are looked at than are
- * asked for.  Why jobs wait and when they are expected to start is asked of the scheduler first,
+ * those that run, by id, then ended ones, newest first.  Of a list with a limit only those that are
+ * shown are kept and sorted; of ended jobs no more are looked at.  Why jobs wait and when they are expected to start is asked of the scheduler first,
  * when that is wanted.
  *
  * Invariant: at most LISTINGS_MAX requests are under way.
@@ -231,6 +231,36 @@ static int by_order(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
+/* The heap's root is what comes last of those kept. */
+static void sift(struct order *v, size_t n, size_t i)
+{
+    struct order x = v[i];
+
+    for (size_t c; (c = 2 * i + 1) < n; i = c) {
+        if (c + 1 < n && by_order(&v[c], &v[c + 1]) < 0)
+            c++;
+        if (by_order(&x, &v[c]) >= 0)
+            break;
+        v[i] = v[c];
+    }
+    v[i] = x;
+}
+
+/* Of `n` jobs that are kept in v, `max` at most, and one more: those that come first. */
+static size_t keep(struct order *v, size_t n, size_t max, const struct order *o)
+{
+    if (n < max) {
+        v[n++] = *o;
+        for (size_t i = n == max ? n / 2 : 0; i-- > 0;)
+            sift(v, n, i);
+    } else if (by_order(o, &v[0]) < 0) {
+        v[0] = *o;
+        sift(v, n, 0);
+    }
+    return n;
+}
+
+/* Only as many are sorted and shown as are asked for: the rest is looked at once. */
 static int gather_active(struct listing *l)
 {
     struct jm *jm = l->jm;
@@ -240,18 +270,20 @@ static int gather_active(struct listing *l)
 
     if (max == 0)
         return 0;
+    if (l->q.max && l->q.max < max)
+        max = l->q.max;
     if (!(all = malloc(max * sizeof(*all))))
         return -1;
     LIST_FOREACH(it, &jm->jobs)
     {
         const struct jm_job *j = list_entry(it, struct jm_job, node);
+        struct order o = {.id = j->id};
 
         if (!wanted_active(l, j))
             continue;
-        all[n].id = j->id;
-        all[n].rank = j->st.state < JOB_STATE_RUN ? JOB_URGENCY_MAX - j->st.urgency
-                                                  : JOB_URGENCY_MAX + (int)j->st.state;
-        n++;
+        o.rank = j->st.state < JOB_STATE_RUN ? JOB_URGENCY_MAX - j->st.urgency
+                                             : JOB_URGENCY_MAX + (int)j->st.state;
+        n = keep(all, n, max, &o);
     }
     qsort(all, n, sizeof(*all), by_order);
     for (size_t i = 0; i < n && rc == 0; i++)
@@ -263,14 +295,18 @@ static int gather_active(struct listing *l)
 static int gather_ended(struct listing *l)
 {
     struct jm *jm = l->jm;
-    size_t first = l->found.n;
+    size_t max = l->q.max;
 
     if (!(l->q.states & JOB_STATE_BIT(JOB_STATE_INACTIVE)))
+        return 0;
+    if (max && l->found.n >= max)
         return 0;
     if (l->ids && idset_count(l->ids) < hmap_count(jm->ended) / 4) {
         for (uint32_t id = idset_last(l->ids); id != IDSET_NONE; id = idset_prev(l->ids, id)) {
             struct jm_ended *e = jm_ended_find(jm, id);
 
+            if (max && l->found.n >= max)
+                break;
             if (e && wanted_ended(l, e) && jm_ids_add(&l->found, id) < 0)
                 return -1;
         }
@@ -279,7 +315,7 @@ static int gather_ended(struct listing *l)
     for (struct list_node *n = jm->ended_list.prev; n != &jm->ended_list; n = n->prev) {
         struct jm_ended *e = list_entry(n, struct jm_ended, node);
 
-        if ((l->q.max && l->found.n - first >= l->q.max) || e->t_inactive < l->q.since)
+        if ((max && l->found.n >= max) || e->t_inactive < l->q.since)
             break;
         if (wanted_ended(l, e) && jm_ids_add(&l->found, e->id) < 0)
             return -1;
