@@ -163,8 +163,8 @@ START_TEST(hwloc_xml)
         "<topology version=\"2.0\"></topology>",
         "<topology version=\"2.0\"><object/></topology>",
         "<topology version=\"2.0\"><object type=\"Machine\" gp_index=\"1\"/></topology>",
-        "<topology version=\"2.0\"><object type=\"Machine\" gp_index=\"1\" cpuset=\"0x1\" "
-        "complete_cpuset=\"0x1\" nodeset=\",0x1\" complete_nodeset=\"0x1\"/></topology>",
+        ("<topology version=\"2.0\"><object type=\"Machine\" gp_index=\"1\" cpuset=\"0x1\" "
+         "complete_cpuset=\"0x1\" nodeset=\",0x1\" complete_nodeset=\"0x1\"/></topology>"),
         "<topology version=\"2.0\"><x></topology></x>",
         "<topology version=\"2.0\"><x a=\"1\" a=\"2\"/></topology>",
         "<topology version=\"2.0\"><x a=1/></topology>",
