@@ -23,6 +23,11 @@ proxy() {
 }
 is "$(proxy --wait=20 "$id" "$FLUX" getattr size)" 2 "into a session"
 is "$(proxy "$id" "$FLUX" getattr instance-level)" 1 "one level down"
+# --wait waits for the session of a job, not for a job: first the script has to submit it.
+submitted() {
+    [ -n "$(proxy "$id" "$FLUX" jobs -n)" ]
+}
+ok "the job in the session is there" wait_until 20 submitted
 is "$(proxy --wait=20 "$id/1" "$FLUX" getattr instance-level)" 2 "two levels down"
 has() {
     [ "$(proxy "$1" "$FLUX" kvs get where)" = "$2" ]
