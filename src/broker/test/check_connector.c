@@ -242,7 +242,7 @@ static void broker_stop(struct broker *b)
 #define WAIT_FOR(cond)                                         \
     do {                                                       \
         int tries_ = 0;                                        \
-        while (!(cond) && tries_++ < 2000)                     \
+        while (!(cond) && tries_++ < 6000)                     \
             poll(NULL, 0, 5);                                  \
         ck_assert_msg((cond), "waited in vain for %s", #cond); \
     } while (0)
