@@ -41,6 +41,14 @@ ok "a fork bomb within its limits" submit -t 1s --grace=0.2s --env=MARK=bomb --r
 expect "$id" timeout 124
 ended "$id"
 ok "is gone" wait_until 20 gone bomb
+# The limit itself: root has to become somebody else for it to hold.
+as=()
+[ "$(id -u)" != 0 ] || as=(setpriv --reuid=$((60000 + $$ % 5000)) --clear-groups)
+ok "more processes than the limit allows" submit --env=MARK=limited --rlimit=nproc=20 "${as[@]}" \
+    sh -c 'n=0; while [ $n -lt 60 ]; do sleep 1000 & n=$((n + 1)); done; exit 0'
+expect "$id" failed 2
+ended "$id"
+ok "are refused, and those before are gone" wait_until 10 gone limited
 ok "and others run" submit --wait true
 expect "$id" completed 0
 
