@@ -65,6 +65,7 @@ is "$?/$(head -n 1 lookup.out)" "0/found a value" "another job waits for a name"
 pmix -N4 -n8 "$CLIENT" abort 42
 is "$status" 42 "PMIx_Abort"
 like "$err" "task 7 aborted the job: enough of this" "... says why"
+unlike "$out" "went on" "... does not come back before the job is killed"
 pmix -N4 -n8 "$CLIENT" leave 7
 is "$status" 7 "a task that leaves without finalizing"
 like "$err" "task 7 left without MPI_Finalize" "... ends the job with a sentence"

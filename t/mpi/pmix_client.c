@@ -251,6 +251,8 @@ static void end(const char *what, int code)
         pause();
     } else if (strcmp(what, "abort") == 0) {
         PMIx_Abort(code, "enough of this", NULL, 0);
+        printf("went on\n");
+        fflush(stdout);
         pause();
     } else if (strcmp(what, "term") == 0) {
         PMIX_LOAD_PROCID(&all, me.nspace, PMIX_RANK_WILDCARD);

@@ -39,6 +39,7 @@
 #include "libpmi/pmi_wire.h"
 
 #define NAME_MAX_LEN ((size_t)1024)
+#define ABORT_WAIT 5000 /* ms, for a launcher that does not kill */
 
 struct pmi_client {
     int fd;                    /* -1: loopback */
@@ -673,7 +674,13 @@ int pmi_client_abort(struct pmi_client *c, int exitcode, const char *text, errms
     if (text && *text)
         pmi_out_text(&o, "error_msg", text);
     pmi_out_end(&o);
-    return request(c, &o, err);
+    if (request(c, &o, err) < 0)
+        return -1;
+    /* No response comes, but a signal: a task that goes on to exit would close its connections to
+     * others, whose complaints can overtake this request on the way to the root. */
+    if (c->fd >= 0)
+        poll(&(struct pollfd){.fd = c->fd, .events = POLLIN}, 1, ABORT_WAIT);
+    return 0;
 }
 
 static int name_call(struct pmi_client *c, enum pmi_cmd cmd, const char *service, const char *port,

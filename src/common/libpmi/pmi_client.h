@@ -61,7 +61,8 @@ int pmi_client_get(struct pmi_client *c, const char *key, char *value, size_t ca
 
 int pmi_client_barrier(struct pmi_client *c, errmsg_t *err);
 
-/* Ask for the end of the job; does not wait.  `text` may be NULL. */
+/* Ask for the end of the job, and wait for it, 5 seconds at most: returns when the launcher closes
+ * the dialog or does not kill.  `text` may be NULL. */
 int pmi_client_abort(struct pmi_client *c, int exitcode, const char *text, errmsg_t *err);
 
 /* One command of a spawn. */

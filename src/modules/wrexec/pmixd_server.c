@@ -3,7 +3,7 @@
  *   call                 who does it
  *   client_connected     the launcher is told
  *   client_finalized     the launcher is told, then the task is let go
- *   abort                the launcher is told: the job fails
+ *   abort                the launcher is told: the job fails; never answered, see abort_run
  *   fence, (dis)connect  exchange of all nodes concerned
  *   group                exchange; the first node of it gives the context id
  *   job_control          signals to the whole job, by the job module
@@ -75,10 +75,11 @@ struct abort_call {
     pmix_rank_t rank;
     int status;
     char text[256];
-    pmix_op_cbfunc_t cb;
-    void *cbdata;
 };
 
+/* Who aborts gets no answer, but the signal that ends the job.  An answer would let it go: then its
+ * neighbours on other nodes find their connections closed, abort too, and what they say can be at
+ * the root before this. */
 static void abort_run(struct pmixd *pd, struct call *call)
 {
     struct abort_call *c = (struct abort_call *)(void *)call;
@@ -86,8 +87,6 @@ static void abort_run(struct pmixd *pd, struct call *call)
 
     pmixd_fail(pd, code ? code : 1, c->rank, "task %u aborted the job%s%s", c->rank,
                c->text[0] ? ": " : "", c->text);
-    if (c->cb)
-        c->cb(PMIX_SUCCESS, c->cbdata);
     free(c);
 }
 
@@ -104,8 +103,6 @@ static pmix_status_t server_abort(const pmix_proc_t *proc, void *object, int sta
     c->status = status;
     if (msg)
         snprintf(c->text, sizeof(c->text), "%s", msg);
-    c->cb = cb;
-    c->cbdata = cbdata;
     pmixd_post(pmixd_self(), &c->call);
     return PMIX_SUCCESS;
 }
