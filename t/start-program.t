@@ -11,6 +11,7 @@ exits 137 "128 + signal when a signal ended it" "$FLUX" start $mods sh -c 'kill 
 exits 127 "127 when it does not exist" "$FLUX" start $mods no-such-program
 # shellcheck disable=SC2154 # set by exits
 like "$err" 'cannot start no-such-program' "says so"
+exits 0 "flux itself is found, wherever it is" env PATH=/usr/bin:/bin "$FLUX" start $mods flux getattr size
 echo text >in
 is "$("$FLUX" start $mods cat <in)" text "standard input is that of flux start"
 

@@ -150,7 +150,8 @@ static void exec_child(char *const argv[], char **env, int errfd, pid_t parent)
         signal(s, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execvpe(argv[0], argv, env);
+    environ = env; /* its PATH counts, too */
+    execvp(argv[0], argv);
     errnum = errno;
     if (write(errfd, &errnum, sizeof(errnum)) < 0)
         _exit(126);
