@@ -10,12 +10,22 @@
 
 #include "libutil/strutil.h"
 
+/* Seconds since 1970, 0 for what is no such time. */
+static double a_time(const char *text)
+{
+    char *end;
+    double t = text && text[0] >= '0' && text[0] <= '9' ? strtod(text, &end) : 0.;
+
+    return t > 0. && t < 1e12 && !*end ? t : 0.;
+}
+
 bool nested_read(struct nested *n)
 {
     const char *id = getenv("FLUX_JOB_ID");
     const char *uri = getenv("FLUX_URI");
     const char *level = getenv("FLUX_JOB_LEVEL");
     const char *tmpdir = getenv("FLUX_JOB_TMPDIR");
+    const char *expiration = getenv("FLUX_JOB_EXPIRATION");
     uint64_t num;
 
     memset(n, 0, sizeof(*n));
@@ -26,15 +36,21 @@ bool nested_read(struct nested *n)
     n->jobid = id;
     n->parent = uri;
     n->tmpdir = tmpdir && tmpdir[0] == '/' ? tmpdir : NULL;
+    n->expiration = a_time(expiration) > 0. ? expiration : NULL;
     return true;
 }
 
 int nested_attrs(const struct nested *n, attrs_t *attrs)
 {
+    double own = a_time(attrs_get(attrs, "sched.expiration"));
+
     if (attrs_setf(attrs, "instance-level", true, "%u", n->level) < 0)
         return -1;
     if (n->level == 0)
         return 0;
+    if (n->expiration && !(own > 0. && own < a_time(n->expiration)) &&
+        attrs_set(attrs, "sched.expiration", n->expiration, true) < 0)
+        return -1;
     return attrs_set(attrs, "jobid", n->jobid, true) < 0 ||
                    attrs_set(attrs, "parent-uri", n->parent, true) < 0
                ? -1

@@ -4,9 +4,12 @@
  *    FLUX_JOB_LEVEL     how deep it is: 1 for a job of a session that is nobody's job
  *    FLUX_URI           the broker of that session on this node
  *    FLUX_JOB_TMPDIR    a directory that goes with the job
+ *    FLUX_JOB_EXPIRATION  when its time is up (RFC 20's `expiration` of its R): seconds since 1970;
+ *                       absent: never
  *
- * Becomes the attributes instance-level, jobid and parent-uri.  The initial program of a session
- * sees none of these variables: a session that it starts in turn is nobody's job.
+ * Becomes the attributes instance-level, jobid, parent-uri, and sched.expiration, beyond which the
+ * scheduler plans nothing.  The initial program of a session sees none of these variables: a session
+ * that it starts in turn is nobody's job.
  *
  * Thread rules: any thread, as long as none changes the environment.
  */
@@ -24,12 +27,13 @@ struct nested {
     uint32_t level;    /* 0: nobody's job, and then the rest is NULL */
     const char *jobid; /* into the environment */
     const char *parent;
-    const char *tmpdir; /* may be NULL */
+    const char *tmpdir;     /* may be NULL */
+    const char *expiration; /* may be NULL */
 };
 
 /* From the environment; true when level > 0.  What is half there or malformed counts as absent. */
 bool nested_read(struct nested *n);
-/* Set the attributes.  -1 with ENOMEM. */
+/* Set the attributes; a sched.expiration that is earlier than the job's stays.  -1 with ENOMEM. */
 int nested_attrs(const struct nested *n, attrs_t *attrs);
 /* `seconds` that a session of level 0 takes for a part of its end, for this one: half of what its
  * parent has, so that it is through with it before the parent loses patience. */

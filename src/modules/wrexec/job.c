@@ -551,6 +551,7 @@ static void launch_local(struct job *j, const struct launchrec *rec)
     }
     run.node = n.node;
     run.memory = n.memory;
+    run.expiration = (uint64_t)(s->w.expiration * 1e6);
     strings[WIRE_N_NAME] = s->w.name ? s->w.name : "";
     strings[WIRE_N_NODE] = n.name;
     strings[WIRE_N_CORES] = n.cores;

@@ -32,6 +32,7 @@ static const char *const dropped[] = {
     "FLUX_JOB_NNODES",
     "FLUX_JOB_TMPDIR",
     "FLUX_JOB_LEVEL",
+    "FLUX_JOB_EXPIRATION",
     "FLUX_TASK_*",
     "FLUX_NODE_ID",
     "FLUX_NODE_NAME",
@@ -230,6 +231,9 @@ static int add_job(struct env *e, struct job *j)
     rc |= add(e, "FLUX_NODE_NAME=%s", job_node_name(j));
     if (j->dir)
         rc |= add(e, "FLUX_JOB_TMPDIR=%s", j->dir);
+    if (j->run.expiration)
+        rc |= add(e, "FLUX_JOB_EXPIRATION=%" PRIu64 ".%06" PRIu64, j->run.expiration / 1000000,
+                  j->run.expiration % 1000000);
     return rc;
 }
 

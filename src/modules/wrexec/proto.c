@@ -66,6 +66,7 @@ static const struct flux_field launch_fields[] = {
     FLUX_FIELD_DOUBLE(struct wrexec_launch, grace, OPT),
     FLUX_FIELD_OBJECT(struct wrexec_launch, rlimits, OPT),
     FLUX_FIELD_U64(struct wrexec_launch, outputlimit, OPT),
+    FLUX_FIELD_DOUBLE(struct wrexec_launch, expiration, OPT),
     FLUX_FIELD_END,
 };
 const struct flux_schema wrexec_launch_schema = FLUX_SCHEMA(struct wrexec_launch, launch_fields);

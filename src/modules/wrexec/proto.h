@@ -123,6 +123,7 @@ struct wrexec_launch {
     double grace;         /* seconds between SIGTERM and SIGKILL when it has to end; 0: at once */
     json_t *rlimits;      /* {"nofile":n, "stack":n, ...}, -1: unlimited; NULL: as the broker's */
     uint64_t outputlimit; /* bytes kept in the store; 0: attribute wrexec.output-limit */
+    double expiration;    /* when its resources are taken back, seconds since 1970; 0: never */
 };
 extern const struct flux_schema wrexec_launch_schema;
 

@@ -246,6 +246,10 @@ struct spec *spec_create(const char *json, size_t len, uint32_t size, uint64_t *
         errmsg_fail(err, EINVAL, "grace: has to be a number of seconds");
         goto fail;
     }
+    if (!(s->w.expiration >= 0 && s->w.expiration < 1e12)) {
+        errmsg_fail(err, EINVAL, "expiration: has to be seconds since 1970");
+        goto fail;
+    }
     return s;
 fail:
     spec_destroy(s);

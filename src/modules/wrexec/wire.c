@@ -145,9 +145,10 @@ void wire_run_put(void *dst, const struct wire_run *run)
 {
     uint32_t v[8] = {run->flags, run->node,   run->window, run->argc,
                      run->envc,  run->nfiles, run->nruns,  run->nlimits};
+    uint64_t q[2] = {run->memory, run->expiration};
 
     memcpy(dst, v, sizeof(v));
-    memcpy((uint8_t *)dst + sizeof(v), &run->memory, sizeof(run->memory));
+    memcpy((uint8_t *)dst + sizeof(v), q, sizeof(q));
 }
 
 static int run_size(struct wire_run *run)
@@ -174,12 +175,13 @@ static int run_size(struct wire_run *run)
 
 int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *err)
 {
-    uint64_t rest, nstrings;
+    uint64_t rest, nstrings, q[2];
     uint32_t v[8];
 
     if (len < WIRE_RUN_FIXED)
         return errmsg_fail(err, EPROTO, "a request to start tasks is too short");
     memcpy(v, data, sizeof(v));
+    memcpy(q, (const uint8_t *)data + sizeof(v), sizeof(q));
     *run = (struct wire_run){.flags = v[0],
                              .node = v[1],
                              .window = v[2],
@@ -187,8 +189,9 @@ int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *e
                              .envc = v[4],
                              .nfiles = v[5],
                              .nruns = v[6],
-                             .nlimits = v[7]};
-    memcpy(&run->memory, (const uint8_t *)data + sizeof(v), sizeof(run->memory));
+                             .nlimits = v[7],
+                             .memory = q[0],
+                             .expiration = q[1]};
     if (run->flags & ~WIRE_FLAGS_ALL)
         return errmsg_fail(err, EPROTO, "a request to start tasks has unknown flags");
     rest = (uint64_t)run->nruns * sizeof(struct layout_run) +

@@ -190,9 +190,10 @@ struct wire_run {
     uint32_t nfiles;
     uint32_t nruns; /* of the layout */
     uint32_t nlimits;
-    uint64_t memory;    /* MiB on this node, 0: not told */
-    const void *runs;   /* nruns struct layout_run, from any address */
-    const void *limits; /* nlimits struct wire_limit, from any address */
+    uint64_t memory;     /* MiB on this node, 0: not told */
+    uint64_t expiration; /* when its time is up, microseconds since 1970; 0: never */
+    const void *runs;    /* nruns struct layout_run, from any address */
+    const void *limits;  /* nlimits struct wire_limit, from any address */
     /* Strings that follow, each with its NUL: WIRE_NODE_STRINGS about this node, WIRE_STRINGS fixed
      * ones, name and text of each file, argv, environment. */
     const char *strings;
@@ -204,7 +205,7 @@ struct wire_run {
 enum { WIRE_S_CWD, WIRE_S_IN, WIRE_S_OUT, WIRE_S_ERR, WIRE_STRINGS };
 /* The job's name, this node's, its cores and gpus (idsets). */
 enum { WIRE_N_NAME, WIRE_N_NODE, WIRE_N_CORES, WIRE_N_GPUS, WIRE_NODE_STRINGS };
-#define WIRE_RUN_FIXED 40
+#define WIRE_RUN_FIXED 48
 
 /* The first WIRE_RUN_FIXED bytes of RUN; runs, limits and strings follow. */
 void wire_run_put(void *dst, const struct wire_run *run);

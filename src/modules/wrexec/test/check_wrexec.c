@@ -183,7 +183,8 @@ START_TEST(run_payload)
                            .nfiles = 1,
                            .nruns = 2,
                            .nlimits = 1,
-                           .memory = 77};
+                           .memory = 77,
+                           .expiration = 88};
     struct wire_limit limit = {7, 0, 1024};
     uint8_t buf[WIRE_RUN_FIXED + sizeof(runs) + sizeof(limit) + sizeof(strings)];
     struct wire_run got;
@@ -199,6 +200,7 @@ START_TEST(run_payload)
     ck_assert_uint_eq(got.nnodes, 4);
     ck_assert_uint_eq(got.node, 3);
     ck_assert_uint_eq(got.memory, 77);
+    ck_assert_uint_eq(got.expiration, 88);
     ck_assert_str_eq(got.strings, "job");
     l = wire_run_layout(&got, &err);
     ck_assert_uint_eq(layout_count(l, 1), 3);
