@@ -21,7 +21,8 @@
  *    wrexec.stdin   no response, raw: u64 id, bytes (none: end of file); at most
  *                   WIRE_STDIN_WINDOW bytes that no notice has acknowledged.  From the client that
  *                   listens, or ran it.
- *    wrexec.credit  no response, raw: u64 id, u32 bytes: so much more output may be sent to me
+ *    wrexec.credit  no response, raw: u64 id, u32 bytes: so much more output may be sent to me;
+ *                   from nobody else
  *    wrexec.run     streaming, raw: struct jobreq with struct wrexec_run as its JSON: flux exec.
  *                   Responses as of wrexec.listen.
  *    wrexec.signal  {id, signum} -> {}: to the tasks of a wrexec.run

@@ -1,6 +1,7 @@
 /* Rank 0: what the job module asks for, and what it is told.
  *
- *  1. Jobs that come before the shape of the tree is known wait for it, in order.
+ *  1. Jobs that come before the shape of the tree is known wait for it, and so do signals for them,
+ *     in order.
  *  2. What is to be told is gathered in arrays, and goes out as one response at the end of the
  *     pass. While the job module does not ask (it is being reloaded), it waits here: never more
  *     than one entry for each job that was launched.
@@ -35,10 +36,14 @@ struct told {
     char json[];
 };
 
+/* A request that waits, and what is to be done with it. */
 struct waiting {
     struct list_node node;
+    void (*fn)(struct root *r, const flux_msg_t *req);
     flux_msg_t *msg;
 };
+
+static void launch(struct root *r, const flux_msg_t *req);
 
 /* --- what the job module is told --- */
 
@@ -173,12 +178,13 @@ static void add_waiting(const struct root *r, json_t *running)
 {
     LIST_FOREACH(it, &r->waiting)
     {
+        const struct waiting *w = list_entry(it, struct waiting, node);
         struct launchrec rec;
         size_t len, pos = 0;
-        const void *data = flux_msg_payload(list_entry(it, struct waiting, node)->msg, &len);
+        const void *data = flux_msg_payload(w->msg, &len);
         errmsg_t err;
 
-        while (launchrec_next(data, len, &pos, &rec, &err) == 1) {
+        while (w->fn == launch && launchrec_next(data, len, &pos, &rec, &err) == 1) {
             uint64_t id = 0;
 
             spec_destroy(spec_create(rec.json, rec.json_len, r->ctx->size, &id, &err));
@@ -296,23 +302,31 @@ static void launch(struct root *r, const flux_msg_t *req)
         flux_log(ctx->h, LOG_ERR, "%s", err.text);
 }
 
-void root_launch(flux_t *h, const flux_msg_t *req, void *arg)
+/* Now, or when the tree is known. */
+static void when_ready(struct root *r, const flux_msg_t *req,
+                       void (*fn)(struct root *r, const flux_msg_t *req))
 {
-    struct ctx *ctx = arg;
-    struct root *r = ctx->root;
     struct waiting *w;
 
-    if (!r)
-        return;
-    if (ctx->ready) {
-        launch(r, req);
+    if (r->ctx->ready) {
+        fn(r, req);
     } else if (r->nwaiting < WAITING_MAX && (w = calloc(1, sizeof(*w)))) {
+        w->fn = fn;
         w->msg = flux_msg_incref(req);
         list_append(&r->waiting, &w->node);
         r->nwaiting++;
     } else {
-        flux_log(h, LOG_ERR, "too many jobs wait to be launched: some are lost");
+        flux_log(r->ctx->h, LOG_ERR, "too much waits to be launched: %s is lost",
+                 flux_msg_topic(req));
     }
+}
+
+void root_launch(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (ctx->root)
+        when_ready(ctx->root, req, launch);
 }
 
 void root_ready(struct root *r)
@@ -324,7 +338,7 @@ void root_ready(struct root *r)
 
         list_remove(n);
         r->nwaiting--;
-        launch(r, w->msg);
+        w->fn(r, w->msg);
         flux_msg_destroy(w->msg);
         free(w);
     }
@@ -360,63 +374,76 @@ static void kill_one(struct root *r, uint64_t id, int signum)
     job_signal(j, signum);
 }
 
-void root_kill(flux_t *h, const flux_msg_t *req, void *arg)
+static void kill_all(struct root *r, const flux_msg_t *req)
 {
-    struct ctx *ctx = arg;
+    flux_t *h = r->ctx->h;
     struct wrexec_kill k;
     json_t *owner, *id;
     size_t i;
 
     if (flux_request_decode(h, req, &wrexec_kill_schema, &k, &owner) < 0)
         return;
-    if (!ctx->root || k.signum <= 0 || k.signum >= _NSIG) {
-        flux_respond_error(h, req, EINVAL, "%d is no signal, or rank %u not 0", k.signum,
-                           ctx->rank);
+    if (k.signum <= 0 || k.signum >= _NSIG) {
+        flux_respond_error(h, req, EINVAL, "%d is no signal", k.signum);
     } else {
         json_array_foreach(k.ids, i, id)
         {
             if (json_is_integer(id))
-                kill_one(ctx->root, (uint64_t)json_integer_value(id), k.signum);
+                kill_one(r, (uint64_t)json_integer_value(id), k.signum);
         }
         flux_respond(h, req, "{}");
     }
     json_decref(owner);
 }
 
-/* A piece of standard input, from the client of the job. */
-void root_stdin(flux_t *h, const flux_msg_t *req, void *arg)
+void root_kill(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    size_t len;
-    const uint8_t *data = flux_msg_payload(req, &len);
-    char sender[FLUX_SENDER_MAX], theirs[FLUX_SENDER_MAX];
-    struct job *j;
 
-    if (len < WREXEC_STDIN_HEAD || len > WREXEC_STDIN_HEAD + WIRE_STDIN_WINDOW)
-        return;
-    j = hmap_get_u64(ctx->jobs, le_get64(data));
+    if (ctx->root)
+        when_ready(ctx->root, req, kill_all);
+    else
+        flux_respond_error(h, req, EINVAL, "jobs are ended at rank 0, not at rank %u", ctx->rank);
+}
+
+/* The client of a job, when a request is from it; else NULL. */
+static struct listener *client_of(const struct ctx *ctx, uint64_t id, const flux_msg_t *req)
+{
+    char sender[FLUX_SENDER_MAX], theirs[FLUX_SENDER_MAX];
+    struct job *j = hmap_get_u64(ctx->jobs, id);
+
     if (!j || !j->rj || !j->rj->l ||
         strcmp(flux_msg_sender(req, sender, sizeof(sender)),
                flux_msg_sender(j->rj->l->req, theirs, sizeof(theirs))) != 0)
-        return;
-    job_stdin(j, data + WREXEC_STDIN_HEAD, len - WREXEC_STDIN_HEAD);
+        return NULL;
+    return j->rj->l;
 }
 
-void root_credit(flux_t *h, const flux_msg_t *req, void *arg)
+/* A piece of standard input, from the client of the job. */
+void root_stdin(flux_t *h, const flux_msg_t *req, void *arg)
 {
-    struct ctx *ctx = arg;
+    struct listener *l;
     size_t len;
     const uint8_t *data = flux_msg_payload(req, &len);
-    struct job *j;
 
-    if (len != WREXEC_CREDIT_SIZE)
+    if (len < WREXEC_STDIN_HEAD || len > WREXEC_STDIN_HEAD + WIRE_STDIN_WINDOW ||
+        !(l = client_of(arg, le_get64(data), req)))
         return;
-    j = hmap_get_u64(ctx->jobs, le_get64(data));
-    if (!j || !j->rj || !j->rj->l)
+    job_stdin(l->rj->j, data + WREXEC_STDIN_HEAD, len - WREXEC_STDIN_HEAD);
+}
+
+/* It got rid of some output. */
+void root_credit(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct listener *l;
+    size_t len;
+    const uint8_t *data = flux_msg_payload(req, &len);
+
+    if (len != WREXEC_CREDIT_SIZE || !(l = client_of(arg, le_get64(data), req)))
         return;
-    j->rj->l->credit += le_get32(data + 8);
-    if (!j->finished)
-        job_flush(j);
+    l->credit += le_get32(data + 8);
+    if (!l->rj->j->finished)
+        job_flush(l->rj->j);
 }
 
 void root_client_gone(struct root *r, const char *sender, uint32_t matchtag)

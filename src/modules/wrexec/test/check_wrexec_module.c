@@ -1,0 +1,310 @@
+/* check_wrexec_module.c - what rank 0 does with requests that come early, or from the wrong client: the
+ * module on a handle of the test's own, with a job whose only node is the child's. */
+#include "config.h"
+#include <signal.h>
+#include <stdio.h>
+#include <sys/uio.h>
+
+#include "libflux/module.h"
+#include "libflux/test/fake.h"
+#include "libflux/test/suite.h"
+#include "libutil/le.h"
+#include "modules/wrexec/proto.h"
+
+extern const struct flux_module flux_module_wrexec;
+
+#define ASKED_MAX 64
+
+struct bed {
+    struct fake f;
+    void *ctx;
+    flux_watcher_t *stop;
+    flux_msg_t *asked[ASKED_MAX]; /* of the module, to be answered */
+    size_t nasked;
+    flux_msg_t *tree; /* the stream that the child answers on */
+    char down[1024];  /* types of frames for the child, "LAUNCH KILL " */
+    char told[4096];  /* to the job module */
+    size_t output;    /* bytes to the client that listens */
+    size_t notices;
+};
+
+static const char *frame_name(enum wire_type type)
+{
+    switch (type) {
+    case WIRE_LAUNCH:
+        return "LAUNCH ";
+    case WIRE_KILL:
+        return "KILL ";
+    case WIRE_SIGNAL:
+        return "SIGNAL ";
+    case WIRE_CREDIT:
+        return "CREDIT ";
+    default:
+        return "other ";
+    }
+}
+
+static void take_down(struct bed *b, const flux_msg_t *msg)
+{
+    size_t len, at = strlen(b->down);
+    const uint8_t *p = flux_msg_payload(msg, &len);
+    struct wire_frame f;
+    ptrdiff_t used;
+    errmsg_t err;
+
+    while (len > 0) {
+        used = wire_parse(p, len, &f, &err);
+        ck_assert_int_gt(used, 0);
+        at += (size_t)snprintf(b->down + at, sizeof(b->down) - at, "%s", frame_name(f.type));
+        p += used;
+        len -= (size_t)used;
+    }
+}
+
+static void take_response(struct bed *b, const flux_msg_t *msg)
+{
+    size_t len;
+    const void *data = flux_msg_payload(msg, &len);
+
+    if (strcmp(flux_msg_topic(msg), "wrexec.jobs") == 0)
+        snprintf(b->told + strlen(b->told), sizeof(b->told) - strlen(b->told), "%.*s\n", (int)len,
+                 (const char *)data);
+    else if (flux_msg_has_flag(msg, FLUX_MSGF_RAW))
+        b->output += len;
+    else
+        b->notices++;
+}
+
+/* What the module sends: requests are kept, the rest is looked at. */
+static void sent(struct fake *f, flux_msg_t *msg)
+{
+    struct bed *b = f->user;
+
+    if (flux_msg_type(msg) == FLUX_MSG_RESPONSE) {
+        take_response(b, msg);
+    } else if (flux_msg_type(msg) == FLUX_MSG_REQUEST &&
+               strcmp(flux_msg_topic(msg), "wrexec.down") == 0) {
+        take_down(b, msg);
+    } else if (flux_msg_type(msg) == FLUX_MSG_REQUEST &&
+               strcmp(flux_msg_topic(msg), "wrexec.tree") == 0) {
+        ck_assert_ptr_null(b->tree);
+        b->tree = msg;
+        return;
+    } else if (flux_msg_type(msg) == FLUX_MSG_REQUEST &&
+               !flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) && b->nasked < ASKED_MAX) {
+        b->asked[b->nasked++] = msg;
+        return;
+    }
+    flux_msg_destroy(msg);
+}
+
+static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    flux_reactor_stop(r, 0);
+}
+
+static void turn(struct bed *b)
+{
+    flux_timer_start(b->stop, 0.002, 0.);
+    flux_reactor_run(b->f.r);
+}
+
+/* The broker answers: attributes are not there. */
+static void answer(struct bed *b)
+{
+    while (b->nasked > 0) {
+        flux_msg_t *now[ASKED_MAX];
+        size_t n = b->nasked;
+
+        memcpy(now, b->asked, n * sizeof(*now));
+        b->nasked = 0;
+        for (size_t i = 0; i < n; i++) {
+            bool shape = strcmp(flux_msg_topic(now[i]), "overlay.topology") == 0;
+            flux_msg_t *resp = flux_msg_response_create(now[i], shape ? 0 : ENOENT);
+
+            flux_msg_set_json(resp, shape ? "{\"topology\":\"kary:2\",\"size\":2,\"file\":\"\"}"
+                                          : "no such thing");
+            flux_msg_destroy(now[i]);
+            flux_handle_deliver(b->f.h, resp);
+        }
+        turn(b);
+    }
+}
+
+/* It was only just loaded: it knows nothing of the tree. */
+static struct bed *bed_create(void)
+{
+    struct bed *b = calloc(1, sizeof(*b));
+    errmsg_t err;
+
+    ck_assert_ptr_nonnull(b);
+    b->f.user = b;
+    b->f.hook = sent;
+    ck_assert_ptr_nonnull(b->f.r = flux_reactor_create(false));
+    ck_assert_ptr_nonnull(b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, 2, 42));
+    (void)fake_ops;
+    ck_assert_ptr_nonnull(b->stop = flux_timer_create(b->f.r, stop_cb, b));
+    ck_assert_int_eq(flux_module_wrexec.init(b->f.h, 0, NULL, &b->ctx, &err), 0);
+    return b;
+}
+
+static void bed_free(struct bed *b)
+{
+    flux_module_wrexec.fini(b->f.h, b->ctx);
+    flux_watcher_destroy(b->stop);
+    for (size_t i = 0; i < b->nasked; i++)
+        flux_msg_destroy(b->asked[i]);
+    flux_msg_destroy(b->tree);
+    flux_close(b->f.h);
+    flux_reactor_destroy(b->f.r);
+    free(b->f.sent);
+    free(b);
+}
+
+/* A request of one of several clients. */
+static flux_msg_t *request(const char *topic, uint32_t roles, uint32_t client, unsigned flags)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
+
+    ck_assert_ptr_nonnull(msg);
+    flux_msg_set_flags(msg, flags);
+    flux_msg_set_cred(msg, 1000, roles);
+    flux_msg_set_matchtag(msg, 100 + client);
+    ck_assert_int_eq(flux_msg_route_push(msg, 1u << 28 | client), 0);
+    return msg;
+}
+
+static void say(struct bed *b, const char *topic, uint32_t client, unsigned flags, const char *json)
+{
+    flux_msg_t *msg = request(topic, FLUX_ROLE_OWNER | FLUX_ROLE_BROKER, client, flags);
+
+    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
+    flux_handle_deliver(b->f.h, msg);
+}
+
+static void say_raw(struct bed *b, const char *topic, uint32_t client, const void *data, size_t len)
+{
+    flux_msg_t *msg =
+        request(topic, FLUX_ROLE_OWNER | FLUX_ROLE_BROKER, client, FLUX_MSGF_NORESPONSE);
+
+    ck_assert_int_eq(flux_msg_set_raw(msg, data, len), 0);
+    flux_handle_deliver(b->f.h, msg);
+}
+
+/* As the job module does: one task on rank 1. */
+static void launch(struct bed *b, uint64_t id)
+{
+    char *argv[] = {(char *)"true", NULL};
+    json_t *nodes = json_loads("[[\"1\",1,\"\",\"\",0]]", 0, NULL);
+    struct wrexec_launch w = {.id = id, .nodes = nodes, .output = "client"};
+    struct launchreq req = {.launch = &w, .argv = argv, .env = "", .envlen = 0};
+    launchbuf_t *buf = launchbuf_create();
+    size_t len;
+    void *data;
+
+    ck_assert_int_eq(launchbuf_add(buf, &req), 0);
+    ck_assert_ptr_nonnull(data = launchbuf_take(buf, &len));
+    say_raw(b, "wrexec.launch", 1, data, len);
+    free(data);
+    launchbuf_destroy(buf);
+    json_decref(nodes);
+}
+
+static void kill_jobs(struct bed *b, const char *ids, int signum)
+{
+    char json[128];
+
+    snprintf(json, sizeof(json), "{\"ids\":[%s],\"signum\":%d}", ids, signum);
+    say(b, "wrexec.kill", 1, FLUX_MSGF_NORESPONSE, json);
+}
+
+/* A frame from the child. */
+static void up(struct bed *b, enum wire_type type, uint64_t id, const void *data, size_t len)
+{
+    flux_msg_t *msg = flux_msg_response_create(b->tree, 0);
+    uint8_t *buf = malloc(WIRE_HEADER + len);
+
+    ck_assert_ptr_nonnull(msg);
+    ck_assert_ptr_nonnull(buf);
+    wire_header(buf, type, id, (uint32_t)len);
+    memcpy(buf + WIRE_HEADER, data, len);
+    flux_msg_set_flags(msg, FLUX_MSGF_STREAMING);
+    ck_assert_int_eq(flux_msg_set_raw(msg, buf, WIRE_HEADER + len), 0);
+    free(buf);
+    flux_handle_deliver(b->f.h, msg);
+}
+
+START_TEST(early_kill)
+{
+    struct bed *b = bed_create();
+
+    say(b, "wrexec.jobs", 1, FLUX_MSGF_STREAMING, "{}");
+    launch(b, 7);
+    launch(b, 8);
+    kill_jobs(b, "7", SIGKILL);
+    launch(b, 9);
+    kill_jobs(b, "9,10", SIGTERM);
+    turn(b);
+    ck_assert_str_eq(b->down, "");
+    answer(b);
+    ck_assert_str_eq(b->down, "LAUNCH LAUNCH KILL LAUNCH SIGNAL ");
+    bed_free(b);
+}
+END_TEST
+
+/* One that meets a wrexec which was only just loaded is told of jobs, not of kills. */
+START_TEST(early_jobs)
+{
+    struct bed *b = bed_create();
+
+    launch(b, 7);
+    kill_jobs(b, "7", SIGKILL);
+    say(b, "wrexec.jobs", 1, FLUX_MSGF_STREAMING, "{}");
+    ck_assert_ptr_nonnull(strstr(b->told, "[7]"));
+    answer(b);
+    kill_jobs(b, "7", 0); /* no signal: nothing is sent */
+    turn(b);
+    ck_assert_str_eq(b->down, "LAUNCH KILL ");
+    bed_free(b);
+}
+END_TEST
+
+static void credit(struct bed *b, uint32_t client, uint64_t id, uint32_t bytes)
+{
+    uint8_t buf[WREXEC_CREDIT_SIZE];
+
+    le_put64(buf, id);
+    le_put32(buf + 8, bytes);
+    say_raw(b, "wrexec.credit", client, buf, sizeof(buf));
+    turn(b);
+}
+
+/* Nobody gives credit for another's output. */
+START_TEST(foreign_credit)
+{
+    struct bed *b = bed_create();
+    uint8_t rec[WIRE_RECORD + 100] = {0};
+
+    answer(b);
+    launch(b, 7);
+    say(b, "wrexec.listen", 5, FLUX_MSGF_STREAMING, "{\"id\":7,\"window\":1,\"input\":false}");
+    turn(b);
+    ck_assert_uint_eq(b->notices, 1);
+    wire_record_header(rec, 0, 1, 100);
+    up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
+    up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
+    turn(b);
+    ck_assert_uint_eq(b->output, sizeof(rec));
+    credit(b, 6, 7, 1u << 20);
+    credit(b, 5, 8, 1u << 20);
+    ck_assert_uint_eq(b->output, sizeof(rec));
+    credit(b, 5, 7, 1u << 20);
+    ck_assert_uint_eq(b->output, 2 * sizeof(rec));
+    bed_free(b);
+}
+END_TEST
+
+int main(void)
+{
+    RUN_SUITE("wrexec module", early_kill, early_jobs, foreign_credit);
+}
