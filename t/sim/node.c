@@ -94,6 +94,8 @@ static void to_handle(void *arg, void *data)
         return;
     }
     s->messages++;
+    if (s->cfg.plant != PLANT_NONE)
+        msg = plant_message(e, msg);
     sim_trace_add(s, (uint64_t)flux_msg_type(msg) << 32 | e->broker->rank,
                   (uint64_t)flux_msg_matchtag(msg) << 32 ^ (uint64_t)flux_msg_errnum(msg) << 16 ^
                       flux_msg_seq(msg));
@@ -210,15 +212,19 @@ void sim_client_remove(struct sim_ep *e)
     e->ep = NULL;
 }
 
-struct sim_ep *sim_module_add(sim_t *s, uint32_t rank, const struct flux_module *m)
+struct sim_ep *sim_module_add(sim_t *s, uint32_t rank, const struct flux_module *m,
+                              const char *const *argv)
 {
     struct node *n = &s->nodes[rank];
     struct sim_ep *e = ep_add(n, ENDPOINT_MODULE, m->name);
     errmsg_t err = {""};
+    int argc = 0;
 
     if (!e)
         return NULL;
-    if (m->init(e->h, 0, NULL, &e->module_ctx, &err) < 0) {
+    while (argv && argv[argc])
+        argc++;
+    if (m->init(e->h, argc, (char **)argv, &e->module_ctx, &err) < 0) {
         sim_fail(s, "module %s at rank %u: %s", m->name, rank, err.text);
         return NULL;
     }
@@ -228,6 +234,17 @@ struct sim_ep *sim_module_add(sim_t *s, uint32_t rank, const struct flux_module 
         return NULL;
     }
     return e;
+}
+
+struct sim_ep *sim_module_find(sim_t *s, uint32_t rank, const char *name)
+{
+    LIST_FOREACH(it, &s->nodes[rank].eps)
+    {
+        struct sim_ep *e = list_entry(it, struct sim_ep, node);
+        if (!e->gone && e->kind == ENDPOINT_MODULE && strcmp(e->name, name) == 0)
+            return e;
+    }
+    return NULL;
 }
 
 /* --- life --- */
@@ -338,21 +355,44 @@ static void local_ready(void *arg, void *data)
 }
 
 extern const struct flux_module flux_module_barrier, flux_module_log, flux_module_hb,
-    flux_module_kvs;
+    flux_module_kvs, flux_module_attr, flux_module_resrc, flux_module_sched, flux_module_job,
+    flux_module_wrexec;
+
+static const struct {
+    unsigned mod;
+    bool root; /* only there */
+    const struct flux_module *module;
+} modules[] = {
+    {SIM_MOD_BARRIER, false, &flux_module_barrier},
+    {SIM_MOD_JOB, false, &flux_module_attr},
+    {SIM_MOD_KVS, false, &flux_module_kvs},
+    {SIM_MOD_LOG, false, &flux_module_log},
+    {SIM_MOD_HB, true, &flux_module_hb},
+    {SIM_MOD_JOB, false, &flux_module_resrc},
+    {SIM_MOD_JOB, true, &flux_module_sched},
+    {SIM_MOD_JOB, true, &flux_module_wrexec},
+    {SIM_MOD_JOB, true, &flux_module_job},
+};
+#define NMODULES (sizeof(modules) / sizeof(modules[0]))
+
+struct sim_ep *sim_module_load(sim_t *s, uint32_t rank, const char *name)
+{
+    for (size_t i = 0; i < NMODULES; i++) {
+        const struct flux_module *m = modules[i].module;
+        if (strcmp(m->name, name) == 0)
+            return sim_module_add(s, rank, m, m == &flux_module_sched ? s->cfg.sched_args : NULL);
+    }
+    return NULL;
+}
 
 static void load_modules(struct node *n)
 {
     sim_t *s = n->sim;
-    unsigned m = s->cfg.modules;
 
-    if (m & SIM_MOD_BARRIER)
-        sim_module_add(s, n->rank, &flux_module_barrier);
-    if (m & SIM_MOD_KVS)
-        sim_module_add(s, n->rank, &flux_module_kvs);
-    if (m & SIM_MOD_LOG)
-        sim_module_add(s, n->rank, &flux_module_log);
-    if ((m & SIM_MOD_HB) && n->rank == 0)
-        sim_module_add(s, n->rank, &flux_module_hb);
+    for (size_t i = 0; i < NMODULES; i++) {
+        if ((s->cfg.modules & modules[i].mod) && (n->rank == 0 || !modules[i].root))
+            sim_module_load(s, n->rank, modules[i].module->name);
+    }
 }
 
 void node_start(struct node *n)

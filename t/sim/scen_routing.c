@@ -137,11 +137,11 @@ static void routing_run(sim_t *s)
         for (unsigned i = 0; i < r->ntargets; i++)
             dup = dup || r->targets[i] == rank;
         if (!dup)
-            sim_module_add(s, rank, &flux_module_echo);
+            sim_module_add(s, rank, &flux_module_echo, NULL);
         r->targets[r->ntargets] = rank;
         if (!r->spot[rank] && rng_chance(g, rank == 0 ? 0.7 : 0.3)) {
             r->spot[rank] = true;
-            sim_module_add(s, rank, &flux_module_spot);
+            sim_module_add(s, rank, &flux_module_spot, NULL);
         }
     }
     if (r->faults)

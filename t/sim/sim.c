@@ -148,6 +148,7 @@ void sim_destroy(sim_t *s)
         }
         vclock_destroy(s->clock, discard);
         hmap_destroy(s->events);
+        json_decref(s->planted);
         topology_destroy(s->topo);
         while (s->blocks) {
             struct sim_block *b = s->blocks;

@@ -30,8 +30,28 @@ struct node;
 /* Ways to break the link on purpose, to see whether it is noticed. */
 enum sim_break { BREAK_NONE, BREAK_REORDER, BREAK_DUP, BREAK_DROP };
 
+/* Faults planted in what the services of jobs say to each other, to see whether they are noticed
+ * (plant.c, exec.c). */
+enum sim_plant {
+    PLANT_NONE,
+    PLANT_LOST_END,     /* the end of a job is never told */
+    PLANT_WRONG_CODE,   /* another exit code is told */
+    PLANT_IMMORTAL,     /* tasks survive SIGKILL */
+    PLANT_DOUBLE_ALLOC, /* a job is given what another one was given */
+    PLANT_LOST_ALLOC,   /* an allocation is not told */
+    PLANT_LOST_FREE,    /* nor is that resources are free again */
+    PLANT_WRONG_ID,     /* a client is told another id */
+    PLANT_NO_DEPENDENCY /* dependencies are dropped from what is submitted */
+};
+
 /* Modules. */
-enum { SIM_MOD_BARRIER = 1, SIM_MOD_KVS = 2, SIM_MOD_LOG = 4, SIM_MOD_HB = 8 /* at the root */ };
+enum {
+    SIM_MOD_BARRIER = 1,
+    SIM_MOD_KVS = 2,
+    SIM_MOD_LOG = 4,
+    SIM_MOD_HB = 8,  /* at the root */
+    SIM_MOD_JOB = 16 /* job, sched, wrexec (emulated) at the root, resrc, attr */
+};
 
 /* How long a message takes on a link. */
 struct sim_delay {
@@ -49,6 +69,9 @@ struct sim_config {
     unsigned modules;  /* SIM_MOD_*: loaded at every rank */
     double event_loss; /* chance of a message on the event plane to be lost */
     enum sim_break broken;
+    enum sim_plant plant;
+    const char *const *attrs; /* name, value..., NULL: see attrs.c */
+    const char *sched_args[3];
     bool trace; /* print what happens */
 };
 
@@ -123,8 +146,9 @@ struct sim {
     double event_loss;
     size_t event_buffer; /* 0: default */
     enum sim_break broken;
-    uint64_t broke; /* how often the link was broken on purpose */
-    hmap_t *events; /* sequence -> hash of the event, as first seen */
+    uint64_t broke;  /* how often the link was broken on purpose, or a fault planted */
+    json_t *planted; /* R of the last allocation (plant.c) */
+    hmap_t *events;  /* sequence -> hash of the event, as first seen */
     uint64_t faults;
     struct sim_block *blocks; /* of sim_alloc() */
     bool failed;
@@ -191,8 +215,21 @@ void node_free(struct node *n);
 struct sim_ep *sim_client_add(sim_t *s, uint32_t rank, const char *name);
 /* The client's process dies. */
 void sim_client_remove(struct sim_ep *e);
-/* NULL after sim_fail(). */
-struct sim_ep *sim_module_add(sim_t *s, uint32_t rank, const struct flux_module *m);
+/* `argv`: arguments, ended by NULL, or NULL.  NULL after sim_fail(). */
+struct sim_ep *sim_module_add(sim_t *s, uint32_t rank, const struct flux_module *m,
+                              const char *const *argv);
+/* One that the session may have, by name, with its arguments. */
+struct sim_ep *sim_module_load(sim_t *s, uint32_t rank, const char *name);
+/* A module that is loaded at this rank, or NULL. */
+struct sim_ep *sim_module_find(sim_t *s, uint32_t rank, const char *name);
+/* Cores of a node, as the emulated inventory says (probe.c). */
+unsigned sim_node_cores(const sim_t *s, uint32_t rank);
+
+/* --- planted faults (plant.c) --- */
+
+/* A message is about to reach a client or module: it may be changed (taken over, another one is
+ * returned). */
+flux_msg_t *plant_message(struct sim_ep *e, flux_msg_t *msg);
 
 /* --- faults (fault.c) --- */
 
@@ -219,7 +256,7 @@ struct scenario {
 };
 extern const struct scenario *const scenarios[]; /* ends with NULL */
 extern const struct scenario scenario_bringup, scenario_routing, scenario_events, scenario_barrier,
-    scenario_kvs, scenario_history, scenario_shutdown, scenario_log;
+    scenario_kvs, scenario_history, scenario_shutdown, scenario_log, scenario_jobs;
 
 /* Print the table of messages per operation beside the formula.  0, or -1 when one exceeds it. */
 int figures_print(uint32_t size, const char *topology);

@@ -1,0 +1,84 @@
+/* What the files of the scenario `jobs` share. */
+#ifndef SIM_JOBS_H
+#define SIM_JOBS_H
+
+#include "libjob/job.h"
+#include "libjob/jobspec_build.h"
+#include "sim.h"
+
+#define JOBS_CLIENTS_MAX 12
+#define JOBS_IDS_MAX 4096
+
+struct jobs;
+
+/* A job as a client has asked for it, and been told that it was accepted. */
+struct jobs_rec {
+    uint64_t id;
+    const char *spec;
+    size_t len;
+    int urgency;
+    unsigned flags;
+    size_t ndeps;
+    double duration, grace;
+    int code;
+    char how;
+    bool impossible; /* no node has so much */
+    int result;      /* that was told; -1: none */
+    int told_code;
+};
+
+/* Somebody who waits for the end of jobs, or watches them. */
+struct jobs_stream {
+    struct jobs_stream *next;
+    struct jobs *jobs;
+    struct sim_ep *client;
+    bool wait;
+    uint64_t known; /* largest id when it was asked for */
+    idset_t *left;  /* wait: not told yet */
+    hmap_t *states; /* watch: id -> the state it was told last */
+    bool over;
+};
+
+struct jobs_client {
+    struct jobs *jobs;
+    struct sim_ep *ep;
+    unsigned left;    /* actions */
+    const char *asks; /* for what it waits now, or NULL */
+    bool done;
+};
+
+struct jobs {
+    sim_t *s;
+    bool faults;  /* brokers stop and die */
+    bool reloads; /* modules are unloaded and loaded again */
+    struct jobs_client clients[JOBS_CLIENTS_MAX];
+    unsigned nclients;
+    hmap_t *recs; /* id -> struct jobs_rec */
+    uint64_t ids[JOBS_IDS_MAX];
+    size_t nids;
+    uint64_t max_id;
+    idset_t *ended, *killed; /* ids: somebody has asked for it */
+    struct jobs_stream *streams;
+    struct sim_ep *control; /* at rank 0 */
+};
+
+/* --- clients (jobs_client.c) --- */
+
+void jobs_clients_add(struct jobs *j, unsigned n, unsigned actions);
+bool jobs_clients_done(sim_t *s, void *arg);
+/* Streams of those that are still there have said all. */
+void jobs_streams_check(struct jobs *j);
+void jobs_streams_free(struct jobs *j);
+/* Is it one of those errors that what happens here may lead to? */
+bool jobs_excused(const struct jobs *j, int errnum);
+
+/* --- at the end (jobs_proof.c) --- */
+
+/* Wait for the answer; NULL after sim_fail().  To be destroyed. */
+flux_future_t *jobs_ask(struct jobs *j, flux_future_t *f, const char *what);
+/* Let all jobs come to their end. */
+void jobs_finish(struct jobs *j);
+/* Read all that is on record, and prove that it is right. */
+void jobs_prove(struct jobs *j);
+
+#endif

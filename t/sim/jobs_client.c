@@ -1,0 +1,620 @@
+/* jobs_client.c - clients of the scenario `jobs`: each does one thing after the other, at random.
+ *
+ * What they are told is checked here:
+ *
+ *  1. No id is told twice; the ids of one submission are consecutive; nothing is refused that could
+ *     run.
+ *  2. job.wait tells the end of each job that was named once, and then it is over.
+ *  3. job.watch tells states that only go forward.
+ *  4. A request fails only with what the faults of this run can lead to.
+ */
+#include "config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+#include "jobs.h"
+#include "libresource/res_wire.h"
+
+#define BATCH_MAX 12
+
+static void act(void *arg, void *data);
+
+bool jobs_excused(const struct jobs *j, int errnum)
+{
+    if (errnum == EAGAIN && j->s->queue_max > 0)
+        return true;
+    if (j->faults && (errnum == EHOSTUNREACH || errnum == ECONNABORTED))
+        return true;
+    return j->reloads && (errnum == ENOSYS || errnum == ECONNABORTED);
+}
+
+/* The answer is there: what is next?  `refusal`: an errno that this request may fail with. */
+static void done(struct jobs_client *c, flux_future_t *f, int refusal)
+{
+    struct jobs *j = c->jobs;
+    int errnum = flux_future_errnum(f);
+
+    if (errnum && errnum != refusal && !jobs_excused(j, errnum))
+        sim_fail(j->s, "rank %u: %s failed: %s: %s", c->ep->broker->rank, c->asks, strerror(errnum),
+                 flux_future_error(f));
+    flux_future_destroy(f);
+    c->asks = NULL;
+    sim_at(j->s, sim_now(j->s) + rng_below(&j->s->rng, 60) * SIM_MS, act, c, c->ep);
+}
+
+static void ask(struct jobs_client *c, flux_future_t *f, const char *what, flux_future_f cb,
+                void *arg)
+{
+    c->asks = what;
+    if (f && flux_future_then(f, -1., cb, arg) == 0)
+        return;
+    sim_fail(c->jobs->s, "%s could not be asked for: %s", what, strerror(errno));
+    flux_future_destroy(f);
+}
+
+static void acted_cb(flux_future_t *f, void *arg)
+{
+    done(arg, f, 0);
+}
+
+/* --- submissions --- */
+
+struct batch {
+    struct jobs_client *c;
+    unsigned n;
+    struct jobs_rec recs[BATCH_MAX];
+};
+
+static double seconds_between(struct rng *r, uint32_t lo_ms, uint32_t hi_ms)
+{
+    return 1e-3 * rng_range(r, lo_ms, hi_ms);
+}
+
+static void draw_deps(struct jobs *j, struct jobs_rec *rec, struct jobspec_dep *deps)
+{
+    struct rng *r = &j->s->rng;
+    unsigned n = j->nids > 0 && rng_chance(r, 0.3) ? rng_range(r, 1, 3) : 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        /* The newest ones are those that have not ended. */
+        uint32_t back = rng_below(r, j->nids < 20 ? (uint32_t)j->nids : 20);
+        uint64_t id = j->ids[j->nids - 1 - back];
+        bool twice = false;
+        for (size_t k = 0; k < rec->ndeps; k++)
+            twice |= deps[k].id == id;
+        if (!twice)
+            deps[rec->ndeps++] = (struct jobspec_dep){(enum job_dep_scheme)rng_below(r, 4), id};
+    }
+}
+
+/* How many nodes have so many cores? */
+static uint32_t nodes_with(const sim_t *s, unsigned cores)
+{
+    uint32_t n = 0;
+
+    for (uint32_t rank = 0; rank < s->cfg.size; rank++)
+        n += sim_node_cores(s, rank) >= cores;
+    return n;
+}
+
+static void draw_shape(struct jobs *j, struct jobspec_parts *p, struct jobs_rec *rec)
+{
+    struct rng *r = &j->s->rng;
+
+    p->cores = 1;
+    if (rng_chance(r, 0.5)) {
+        p->nslots = rng_range(r, 1, 4);
+    } else {
+        p->cores = rng_range(r, 1, 4);
+        p->nnodes = rng_range(r, 1, 4);
+        p->nslots = 1;
+        p->exclusive = rng_chance(r, 0.1);
+        rec->impossible = nodes_with(j->s, p->cores) < p->nnodes;
+    }
+    if (rng_chance(r, 0.02)) {
+        rec->impossible = true;
+        p->cores = 100;
+    }
+}
+
+static void draw_end(struct rng *r, struct jobs_rec *rec)
+{
+    static const char ways[] = "dkflno";
+
+    rec->how = rng_chance(r, 0.3) ? ways[rng_below(r, sizeof(ways) - 1)] : '-';
+    if (rec->how == 'k' && rng_chance(r, 0.5))
+        rec->how = '-';
+    rec->code = rng_chance(r, 0.3) ? (int)rng_range(r, 1, 100) : 0;
+}
+
+/* A job, as it is going to be submitted. */
+static void draw_job(struct jobs *j, struct jobs_rec *rec)
+{
+    struct rng *r = &j->s->rng;
+    struct jobspec_dep deps[3];
+    struct jobspec_parts p;
+    char time[24], code[16], how[2] = "-";
+    const char *argv[] = {"exec", time, code, how, NULL};
+    uint32_t ms = 1u << rng_below(r, 10); /* 1 to 512 */
+    errmsg_t err = {"out of memory"};
+    json_t *spec;
+    char *text;
+
+    *rec = (struct jobs_rec){.result = -1, .urgency = JOB_URGENCY_DEFAULT, .grace = -1.};
+    jobspec_parts_init(&p);
+    draw_shape(j, &p, rec);
+    draw_end(r, rec);
+    draw_deps(j, rec, deps);
+    if (rng_chance(r, 0.3))
+        p.duration = rec->duration = seconds_between(r, 50, 1000);
+    if (rng_chance(r, 0.3))
+        p.options.grace = rec->grace = seconds_between(r, 0, 1000);
+    if (rng_chance(r, 0.05))
+        p.begin = engine_seconds(sim_now(j->s)) + seconds_between(r, 0, 1000);
+    if (rng_chance(r, 0.3))
+        rec->urgency = (int)rng_below(r, JOB_URGENCY_MAX + 1);
+    if (rng_chance(r, 0.05))
+        rec->urgency = JOB_URGENCY_HOLD;
+    if (rng_chance(r, 0.1))
+        rec->flags = JOB_FLAG_CLIENT;
+    snprintf(time, sizeof(time), "%u", rng_range(r, 100, ms * 1000));
+    snprintf(code, sizeof(code), "%d", rec->code);
+    how[0] = rec->how;
+    p.argv = argv;
+    p.deps = rec->ndeps ? deps : NULL;
+    p.ndeps = rec->ndeps;
+    if (!(spec = jobspec_build(&p, &err)) || !(text = jobspec_encode(spec, &rec->len))) {
+        sim_fail(j->s, "a jobspec cannot be made: %s", err.text);
+    } else {
+        char *copy = sim_alloc(j->s, rec->len + 1);
+        memcpy(copy, text, rec->len + 1);
+        rec->spec = copy;
+        free(text);
+    }
+    json_decref(spec);
+}
+
+static void accepted(struct jobs *j, struct jobs_rec *rec, uint64_t id)
+{
+    rec->id = id;
+    if (hmap_get_u64(j->recs, id))
+        sim_fail(j->s, "job id %" PRIu64 " was told twice", id);
+    else if (hmap_put_u64(j->recs, id, rec) < 0)
+        sim_fail(j->s, "out of memory");
+    if (id > j->max_id)
+        j->max_id = id;
+    if (j->nids < JOBS_IDS_MAX)
+        j->ids[j->nids++] = id;
+}
+
+static void submitted(struct batch *b, const struct job_submitted *s)
+{
+    struct jobs *j = b->c->jobs;
+    uint64_t id = s->first, number = 0;
+    size_t nerrors = 0;
+    const char *text;
+    int errnum;
+
+    for (unsigned i = 0; i < b->n; i++) {
+        if (job_error_at(s->errors, nerrors, &number, &errnum, &text) == 0 && number == i) {
+            nerrors++;
+            /* A dependency may be one that can never be met any more; nodes may have been lost before
+             * they said what they have. */
+            if (!b->recs[i].impossible && b->recs[i].ndeps == 0 && !j->faults)
+                sim_fail(j->s, "a job was refused: %s", text);
+        } else if (b->recs[i].impossible) {
+            sim_fail(j->s, "a job that no node could run was accepted");
+        } else {
+            accepted(j, &b->recs[i], id++);
+        }
+    }
+    if (s->count + nerrors != b->n)
+        sim_fail(j->s, "of %u jobs %u were accepted and %zu refused", b->n, s->count, nerrors);
+}
+
+static void submitted_cb(flux_future_t *f, void *arg)
+{
+    struct batch *b = arg;
+    struct job_submitted s;
+    errmsg_t err;
+
+    if (flux_job_submit_batch_get(f, &s, &err) == 0)
+        submitted(b, &s);
+    done(b->c, f, EBUSY);
+}
+
+static void do_submit(struct jobs_client *c)
+{
+    static const char *const env[] = {"HOME=/", "LANG=C", NULL};
+    struct jobs *j = c->jobs;
+    struct batch *b = sim_alloc(j->s, sizeof(*b));
+    submit_writer_t *w = submit_writer_create();
+    int e = w ? submit_writer_env(w, env) : -1;
+    errmsg_t err = {"out of memory"};
+
+    b->c = c;
+    b->n = rng_chance(&j->s->rng, 0.5) ? 1 : rng_range(&j->s->rng, 2, BATCH_MAX);
+    for (unsigned i = 0; i < b->n && !j->s->failed; i++) {
+        struct jobs_rec *rec = &b->recs[i];
+        draw_job(j, rec);
+        if (j->s->failed ||
+            submit_writer_job(w, e, rec->urgency, rec->flags, rec->spec, rec->len, &err) < 0)
+            sim_fail(j->s, "a job cannot be submitted: %s", err.text);
+    }
+    if (!j->s->failed)
+        ask(c, flux_job_submit_batch(c->ep->h, w), "job.submit", submitted_cb, b);
+    submit_writer_destroy(w);
+}
+
+/* --- what is done to jobs --- */
+
+/* Some ids, as an idset: mostly new ones. */
+static const char *some_ids(struct jobs *j, char buf[static 64])
+{
+    struct rng *r = &j->s->rng;
+    uint32_t back = rng_below(r, j->nids < 30 ? (uint32_t)j->nids : 30);
+    uint64_t id = j->ids[j->nids - 1 - back];
+
+    if (rng_chance(r, 0.7))
+        snprintf(buf, 64, "%" PRIu64, id);
+    else
+        snprintf(buf, 64, "%" PRIu64 "-%" PRIu64, id, id + rng_below(r, 10));
+    return buf;
+}
+
+/* Somebody asks for it: whatever the answer is, it may have been done, also to jobs that nobody was
+ * told of yet. */
+static void note(idset_t *done, const char *text)
+{
+    idset_t *ids = idset_parse(text, NULL);
+
+    if (ids)
+        idset_add(done, ids);
+    idset_destroy(ids);
+}
+
+static void do_cancel(struct jobs_client *c)
+{
+    char ids[64];
+
+    note(c->jobs->ended, some_ids(c->jobs, ids));
+    ask(c, flux_job_cancel(c->ep->h, ids, "by a client"), "job.cancel", acted_cb, c);
+}
+
+static void do_raise(struct jobs_client *c)
+{
+    int severity = (int)rng_below(&c->jobs->s->rng, 3);
+    char ids[64];
+
+    some_ids(c->jobs, ids);
+    if (severity == 0)
+        note(c->jobs->ended, ids);
+    ask(c, flux_job_raise(c->ep->h, ids, "thing", severity, ""), "job.raise", acted_cb, c);
+}
+
+static void do_kill(struct jobs_client *c)
+{
+    static const int signals[] = {SIGTERM, SIGKILL, SIGUSR1};
+    char ids[64];
+
+    note(c->jobs->killed, some_ids(c->jobs, ids));
+    ask(c, flux_job_kill(c->ep->h, ids, signals[rng_below(&c->jobs->s->rng, 3)]), "job.kill",
+        acted_cb, c);
+}
+
+static void do_urgency(struct jobs_client *c)
+{
+    struct rng *r = &c->jobs->s->rng;
+    uint32_t urgency = rng_chance(r, 0.3) ? 0 : rng_below(r, JOB_URGENCY_MAX + 1);
+    char ids[64];
+
+    ask(c, flux_job_urgency(c->ep->h, some_ids(c->jobs, ids), urgency), "job.urgency", acted_cb, c);
+}
+
+static void do_queue(struct jobs_client *c)
+{
+    static const char *const ops[] = {"status",  "stop",   "start", "start",
+                                      "disable", "enable", "enable"};
+    const char *op = ops[rng_below(&c->jobs->s->rng, 7)];
+
+    ask(c, flux_job_queue(c->ep->h, op, NULL), "job.queue", acted_cb, c);
+}
+
+/* --- nodes --- */
+
+static void drained_cb(flux_future_t *f, void *arg)
+{
+    struct jobs_client *c = arg;
+
+    /* A node that is lost before it says what it has, or again what it has, is none. */
+    done(c, f, flux_future_errnum(f) == ENOENT && c->jobs->faults ? ENOENT : EEXIST);
+}
+
+static void undrained_cb(flux_future_t *f, void *arg)
+{
+    done(arg, f, ENOENT);
+}
+
+static void do_drain(struct jobs_client *c)
+{
+    sim_t *s = c->jobs->s;
+    bool drain = rng_chance(&s->rng, 0.5);
+    uint32_t first = rng_below(&s->rng, s->cfg.size);
+    uint32_t last = first + (rng_chance(&s->rng, 0.3) ? rng_below(&s->rng, 4) : 0);
+    char ranks[32];
+    struct resrc_drain m = {.ranks = ranks, .force = rng_chance(&s->rng, 0.2)};
+    struct resrc_ranks u = {ranks};
+
+    if (last >= s->cfg.size)
+        last = s->cfg.size - 1;
+    snprintf(ranks, sizeof(ranks), "%u-%u", first, last);
+    /* Both are answered at rank 0. */
+    if (drain)
+        ask(c, flux_rpc_struct(c->ep->h, "resrc.drain", &resrc_drain_schema, &m, 0, 0),
+            "resrc.drain", drained_cb, c);
+    else
+        ask(c, flux_rpc_struct(c->ep->h, "resrc.undrain", &resrc_ranks_schema, &u, 0, 0),
+            "resrc.undrain", undrained_cb, c);
+}
+
+/* --- looking --- */
+
+static void list_cb(flux_future_t *f, void *arg)
+{
+    struct jobs_client *c = arg;
+    const json_t *page;
+    struct job_info info;
+    errmsg_t err;
+
+    if (flux_future_errnum(f) == 0) {
+        if (flux_job_list_get(f, &page, &err) < 0)
+            sim_fail(c->jobs->s, "a list of jobs cannot be read: %s", err.text);
+        for (size_t i = 0; !c->jobs->s->failed && i < json_array_size(page); i++) {
+            memset(&info, 0, sizeof(info));
+            if (flux_job_list_at(page, i, &info, &err) < 0)
+                sim_fail(c->jobs->s, "a job in a list cannot be read: %s", err.text);
+        }
+        flux_future_next(f);
+        return;
+    }
+    done(c, f, ENODATA);
+}
+
+static void do_list(struct jobs_client *c)
+{
+    struct job_list query;
+
+    flux_job_list_init(&query);
+    query.states = rng_chance(&c->jobs->s->rng, 0.5) ? JOB_STATES_ALL : 0;
+    query.estimates = rng_chance(&c->jobs->s->rng, 0.5);
+    ask(c, flux_job_list(c->ep->h, &query), "job.list", list_cb, c);
+}
+
+/* --- streams --- */
+
+static void take_end(struct jobs_stream *st, const struct job_ended *e)
+{
+    struct jobs *j = st->jobs;
+    struct jobs_rec *rec = hmap_get_u64(j->recs, e->id);
+    int result = e->result ? job_result_parse(e->result) : -1;
+
+    if (st->left && !idset_test(st->left, (uint32_t)e->id))
+        sim_fail(j->s, "the end of job %" PRIu64 " was told to one who does not wait for it",
+                 e->id);
+    if (st->left)
+        idset_clear(st->left, (uint32_t)e->id);
+    if (!rec || (e->error && e->id > st->known))
+        return;
+    if (e->error)
+        sim_fail(j->s, "job %" PRIu64 " was accepted, and is said not to be there", e->id);
+    else if (rec->result >= 0 && (rec->result != result || rec->told_code != e->code))
+        sim_fail(j->s, "two ends of job %" PRIu64 " were told: %s and %s", e->id,
+                 job_result_name((enum job_result)rec->result), e->result);
+    rec->result = result;
+    rec->told_code = e->code;
+}
+
+static void wait_cb(flux_future_t *f, void *arg)
+{
+    struct jobs_stream *st = arg;
+    const json_t *page;
+    struct job_ended e;
+    errmsg_t err;
+
+    if (flux_job_wait_get(f, &page, &err) < 0) {
+        st->over = true;
+        if (errno == ENODATA && st->left && !idset_empty(st->left))
+            sim_fail(st->jobs->s, "a wait is over before job %u has ended", idset_first(st->left));
+        else if (errno != ENODATA && !jobs_excused(st->jobs, errno))
+            sim_fail(st->jobs->s, "a wait failed: %s", err.text);
+        flux_future_destroy(f);
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(page) && !st->jobs->s->failed; i++) {
+        memset(&e, 0, sizeof(e));
+        if (flux_job_wait_at(page, i, &e, &err) < 0)
+            sim_fail(st->jobs->s, "the end of a job cannot be read: %s", err.text);
+        else
+            take_end(st, &e);
+    }
+    flux_future_next(f);
+}
+
+static void take_state(struct jobs_stream *st, uint64_t id, enum job_state state)
+{
+    uintptr_t last = (uintptr_t)hmap_get_u64(st->states, id);
+
+    if (state + 1u <= last)
+        sim_fail(st->jobs->s, "who watches job %" PRIu64 " was told %s after %s", id,
+                 job_state_name(state), job_state_name((enum job_state)(last - 1)));
+    hmap_put_u64(st->states, id, (void *)(uintptr_t)(state + 1u));
+}
+
+static void watch_cb(flux_future_t *f, void *arg)
+{
+    struct jobs_stream *st = arg;
+    const json_t *page;
+    enum job_state state;
+    uint64_t id;
+    double t;
+    errmsg_t err;
+
+    if (flux_job_watch_get(f, &page, &err) < 0) {
+        st->over = true;
+        if (!jobs_excused(st->jobs, errno))
+            sim_fail(st->jobs->s, "a watch failed: %s", err.text);
+        flux_future_destroy(f);
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(page) && !st->jobs->s->failed; i++) {
+        if (flux_job_watch_at(page, i, &id, &state, &t, &err) < 0)
+            sim_fail(st->jobs->s, "a transition cannot be read: %s", err.text);
+        else
+            take_state(st, id, state);
+    }
+    flux_future_next(f);
+}
+
+static struct jobs_stream *stream_add(struct jobs_client *c, bool wait, const char *ids)
+{
+    struct jobs *j = c->jobs;
+    struct jobs_stream *st = sim_alloc(j->s, sizeof(*st));
+
+    *st = (struct jobs_stream){.next = j->streams, .jobs = j, .client = c->ep, .wait = wait};
+    st->known = j->max_id;
+    st->left = wait && ids ? idset_parse(ids, NULL) : NULL;
+    st->states = hmap_create_u64(NULL);
+    j->streams = st;
+    return st;
+}
+
+static void do_stream(struct jobs_client *c)
+{
+    sim_t *s = c->jobs->s;
+    bool wait = rng_chance(&s->rng, 0.6);
+    char buf[64];
+    const char *ids = rng_chance(&s->rng, 0.3) ? NULL : some_ids(c->jobs, buf);
+    struct jobs_stream *st = stream_add(c, wait, ids);
+
+    ask(c, wait ? flux_job_wait(c->ep->h, ids) : flux_job_watch(c->ep->h, ids), "a stream",
+        wait ? wait_cb : watch_cb, st);
+    c->asks = NULL;
+    sim_at(s, sim_now(s) + rng_below(&s->rng, 60) * SIM_MS, act, c, c->ep);
+}
+
+void jobs_streams_check(struct jobs *j)
+{
+    for (struct jobs_stream *st = j->streams; st && !j->s->failed; st = st->next) {
+        size_t pos = 0;
+        uint64_t id;
+        void *val;
+
+        if (st->client->gone || st->over || !sim_connected(j->s, st->client->broker->rank))
+            continue;
+        if (st->wait)
+            sim_fail(j->s, "rank %u: a wait is not over, though all jobs have ended (job %u)",
+                     st->client->broker->rank, idset_first(st->left));
+        while (!st->wait && hmap_next(st->states, &pos, NULL, &id, &val)) {
+            if ((uintptr_t)val != JOB_STATE_INACTIVE + 1u)
+                sim_fail(j->s, "rank %u: who watches job %" PRIu64 " was not told its end",
+                         st->client->broker->rank, id);
+        }
+    }
+}
+
+void jobs_streams_free(struct jobs *j)
+{
+    for (struct jobs_stream *st = j->streams; st; st = st->next) {
+        idset_destroy(st->left);
+        hmap_destroy(st->states);
+    }
+}
+
+/* --- one thing after the other --- */
+
+static const struct {
+    unsigned weight;
+    void (*run)(struct jobs_client *c);
+    bool needs_ids;
+} actions[] = {
+    {40, do_submit, false}, {8, do_cancel, true},  {4, do_raise, true},
+    {5, do_kill, true},     {8, do_urgency, true}, {4, do_queue, false},
+    {8, do_drain, false},   {6, do_list, false},   {15, do_stream, true},
+};
+#define NACTIONS (sizeof(actions) / sizeof(actions[0]))
+
+static void client_begin(struct jobs_client *c)
+{
+    sim_t *s = c->jobs->s;
+    uint32_t rank = sim_random_alive(s);
+
+    c->done = rank == TOPOLOGY_NONE || !(c->ep = sim_client_add(s, rank, "client"));
+    c->asks = NULL;
+    if (!c->done)
+        sim_at(s, sim_now(s) + rng_below(&s->rng, 60) * SIM_MS, act, c, c->ep);
+}
+
+/* It vanishes, with all that it waits for; another one comes. */
+static void vanish(void *arg, void *data)
+{
+    struct jobs_client *c = arg;
+
+    if (data != c->ep || c->done)
+        return;
+    sim_client_remove(c->ep);
+    client_begin(c);
+}
+
+static void act(void *arg, void *data)
+{
+    struct jobs_client *c = arg;
+    struct jobs *j = c->jobs;
+    struct rng *r = &j->s->rng;
+    uint32_t pick = rng_below(r, 98);
+    size_t i = 0;
+
+    /* What it was to do may have been planned for one that is gone. */
+    if (data != c->ep || c->done || c->asks || j->s->failed)
+        return;
+    if (c->ep->gone) {
+        client_begin(c);
+        return;
+    }
+    if (c->left == 0) {
+        c->done = true;
+        return;
+    }
+    c->left--;
+    while (i < NACTIONS - 1 && pick >= actions[i].weight)
+        pick -= actions[i++].weight;
+    if (actions[i].needs_ids && j->nids == 0)
+        i = 0;
+    actions[i].run(c);
+    if (!j->s->failed && c->asks && rng_chance(r, 0.05))
+        sim_at(j->s, sim_now(j->s) + rng_below(r, 2000) * SIM_US, vanish, c, c->ep);
+}
+
+void jobs_clients_add(struct jobs *j, unsigned n, unsigned nactions)
+{
+    for (unsigned i = 0; i < n && !j->s->failed; i++) {
+        struct jobs_client *c = &j->clients[j->nclients++];
+        *c = (struct jobs_client){.jobs = j, .left = nactions};
+        client_begin(c);
+    }
+}
+
+bool jobs_clients_done(sim_t *s, void *arg)
+{
+    struct jobs *j = arg;
+
+    for (unsigned i = 0; i < j->nclients; i++) {
+        if (!j->clients[i].done && !j->clients[i].ep->gone)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,144 @@
+/* plant.c - faults planted in messages between the services of jobs, to see whether they are noticed.
+ *
+ * Each is what an error of the service that sent the message would look like from outside.
+ */
+#include "config.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "libjob/submit.h"
+#include "sim.h"
+
+static bool is(const struct sim_ep *e, const flux_msg_t *msg, const char *name,
+               enum flux_msg_type type, const char *topic)
+{
+    return strcmp(e->name, name) == 0 && flux_msg_type(msg) == type &&
+           strcmp(flux_msg_topic(msg), topic) == 0;
+}
+
+/* --- sched to job, and back --- */
+
+/* It is given what the one before it was given. */
+static bool double_alloc(sim_t *s, json_t *m)
+{
+    json_t *alloc = json_object_get(m, "alloc"), *a;
+    bool changed = false;
+    size_t i;
+
+    json_array_foreach(alloc, i, a)
+    {
+        json_t *R = json_incref(json_object_get(a, "R"));
+
+        if (s->planted && rng_chance(&s->rng, 0.3)) {
+            json_object_set(a, "R", s->planted);
+            changed = true;
+        }
+        json_decref(s->planted);
+        s->planted = R;
+    }
+    return changed;
+}
+
+static bool lost(sim_t *s, json_t *m, const char *what)
+{
+    return json_object_get(m, what) && rng_chance(&s->rng, 0.2) && json_object_del(m, what) == 0;
+}
+
+static bool wrong_id(sim_t *s, json_t *m)
+{
+    json_t *first = json_object_get(m, "first");
+
+    if (!json_is_integer(first) || !rng_chance(&s->rng, 0.1))
+        return false;
+    json_integer_set(first, json_integer_value(first) + 1);
+    return true;
+}
+
+static bool change(const struct sim_ep *e, const flux_msg_t *msg, json_t *m)
+{
+    sim_t *s = e->broker->sim;
+
+    switch (s->cfg.plant) {
+    case PLANT_DOUBLE_ALLOC:
+        return is(e, msg, "job", FLUX_MSG_RESPONSE, "sched.attach") && double_alloc(s, m);
+    case PLANT_LOST_ALLOC:
+        return is(e, msg, "job", FLUX_MSG_RESPONSE, "sched.attach") && lost(s, m, "alloc");
+    case PLANT_LOST_FREE:
+        return is(e, msg, "sched", FLUX_MSG_REQUEST, "sched.feed") && lost(s, m, "free");
+    case PLANT_WRONG_ID:
+        return e->kind == ENDPOINT_CLIENT && strcmp(flux_msg_topic(msg), "job.submit") == 0 &&
+               wrong_id(s, m);
+    default:
+        return false;
+    }
+}
+
+/* --- a submission --- */
+
+static bool without_dependencies(submit_writer_t *w, int env, const struct submit_job *j)
+{
+    json_t *spec = json_loadb(j->jobspec, j->len, 0, NULL);
+    json_t *sys = json_object_get(json_object_get(spec, "attributes"), "system");
+    bool changed = json_object_del(sys, "dependencies") == 0;
+    char *text = json_dumps(spec, JSON_COMPACT);
+
+    if (text)
+        submit_writer_job(w, env, (int)j->urgency, j->flags, text, strlen(text), NULL);
+    free(text);
+    json_decref(spec);
+    return changed;
+}
+
+static flux_msg_t *submission(sim_t *s, flux_msg_t *msg)
+{
+    static const char *const none[] = {NULL};
+    submit_writer_t *w = submit_writer_create();
+    int env = w ? submit_writer_env(w, none) : -1;
+    struct submit_frame f;
+    struct submit_job j;
+    size_t len;
+    const void *data = flux_msg_payload(msg, &len);
+    bool changed = false;
+
+    if (env >= 0 && submit_decode(data, len, &f, NULL) == 0) {
+        while (submit_job_next(&f, &j))
+            changed |= without_dependencies(w, env, &j);
+        void *frame = changed ? submit_writer_frame(w, &len) : NULL;
+        flux_msg_t *copy = frame ? flux_msg_copy(msg) : NULL;
+        if (copy && flux_msg_set_raw(copy, frame, len) == 0) {
+            s->broke++;
+            flux_msg_destroy(msg);
+            msg = copy;
+        } else {
+            flux_msg_destroy(copy);
+        }
+        free(frame);
+    }
+    submit_writer_destroy(w);
+    return msg;
+}
+
+flux_msg_t *plant_message(struct sim_ep *e, flux_msg_t *msg)
+{
+    sim_t *s = e->broker->sim;
+    flux_msg_t *copy = NULL;
+    const char *text;
+    char *changed = NULL;
+    json_t *m;
+
+    if (s->cfg.plant == PLANT_NO_DEPENDENCY)
+        return is(e, msg, "job", FLUX_MSG_REQUEST, "job.submit") ? submission(s, msg) : msg;
+    if (!(text = flux_msg_json(msg)) || !(m = json_loads(text, 0, NULL)))
+        return msg;
+    if (change(e, msg, m) && (changed = json_dumps(m, JSON_COMPACT)) &&
+        (copy = flux_msg_copy(msg)) && flux_msg_set_json(copy, changed) == 0) {
+        s->broke++;
+        flux_msg_destroy(msg);
+        msg = copy;
+    } else {
+        flux_msg_destroy(copy);
+    }
+    free(changed);
+    json_decref(m);
+    return msg;
+}
