@@ -27,7 +27,7 @@ json() {
 v = [json.loads(l) for l in sys.stdin]
 print(eval(sys.argv[1]))' "$2" <"$1.out"
 }
-hold 2
+hold 2 --set=modules=log,hb,barrier,kvs,wrexec
 kvs put log=one d.x=1 d.sub.y=2
 kvs link d.x d.l
 v=$(kvs version)

@@ -57,7 +57,7 @@ for args in "get a" "put a=1" "ls" "dir" "version" "namespace list" "dump -" "wa
     like "$err" 'not inside a session' "says so"
 done
 
-hold 2
+hold 2 --set=modules=log,hb,barrier,kvs,wrexec
 
 # --- put and get ---
 

@@ -32,7 +32,7 @@ open() {
     [ "$(stat "$1" fences_open)" = "$2" ]
 }
 
-hold 7 --topology=kary:2
+hold 7 --topology=kary:2 --set=modules=log,hb,barrier,kvs,wrexec
 
 # Twelve over all ranks.
 for i in {0..11}; do

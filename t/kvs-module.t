@@ -22,7 +22,7 @@ open() {
     [ "$(stat "$1" fences_open)" = "$2" ]
 }
 
-hold 4 --topology=chain
+hold 4 --topology=chain --set=modules=log,hb,barrier,kvs,wrexec
 ok "a store with something in it" at 3 kvs put a=1 b=2
 version=$(at 0 kvs version)
 

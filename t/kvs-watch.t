@@ -37,7 +37,7 @@ settle() {
     at "$1" wait "$v" >/dev/null
 }
 
-hold 4 --topology=chain
+hold 4 --topology=chain --set=modules=log,hb,barrier,kvs,wrexec
 
 # A value.
 at 0 put a=1 dir.x=1 dir.sub.deep=1

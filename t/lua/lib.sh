@@ -4,6 +4,7 @@
 #     lua_script SIZE SCRIPT [ARG...]    run t/lua/SCRIPT.lua in a session of SIZE brokers (0: in
 #                                        none); each line "ok ..." or "not ok ..." that it prints is
 #                                        a test, and so is that it ends well
+#     LUA_SESSION=(OPTION...)            options of these sessions
 #     $LUA                               the interpreter: finds the module, and has the sanitizer's
 #                                        library loaded when the module was built with it
 need lua5.3
@@ -12,6 +13,7 @@ _module=$BUILDDIR/src/bindings/lua/.libs/flux.so
 [ -e "$_module" ] || skip_all "the Lua module has not been built"
 
 LUA=$TEST_DIR/lua
+LUA_SESSION=()
 _preload=
 if [ -n "${FLUX_TEST_SANITIZERS:-}" ]; then
     _preload=$(ldd "$_module" | sed -n 's/.*lib\(clang_rt\.\)\?asan[^ ]* => \([^ ]*\).*/\2/p')
@@ -34,7 +36,7 @@ chmod +x "$LUA"
 lua_script() {
     local size=$1 script=$2 command=(run_with_timeout "$SESSION_LIMIT") line
     shift 2
-    [ "$size" -eq 0 ] || command=(session "$size" --)
+    [ "$size" -eq 0 ] || command=(session "$size" ${LUA_SESSION[@]+"${LUA_SESSION[@]}"} --)
     run "${command[@]}" "$LUA" "$SRCDIR/t/lua/$script.lua" "$@"
     while read -r line; do
         case $line in
