@@ -9,9 +9,7 @@
  *   FAIL       a failure; passed on at once
  *   RESULT     how all tasks of the subtree ended; merged, one an edge, the last frame
  *
- * Flow of output, hop by hop: whoever takes output gives `window` bytes of credit first, and as
- * much again as it got rid of.  So an instance holds at most a window for its launcher and each
- * child, and a reader that stands still stops every task's pipe, however deep.
+ * How output and standard input flow: jobflow.c.
  *
  *  1. A job is finished here once: local tasks done, all children done, no piece waiting, no commit
  *     unanswered.  Then the result goes up and the job is freed.
@@ -37,16 +35,16 @@
 #define WINDOW_ALL (8u << 20)
 #define WINDOW_MIN 32768u
 
-static void send_up(struct job *j, enum wire_type type, const void *fixed, size_t fixedlen,
-                    const void *data, size_t len)
+void job_send_up(struct job *j, enum wire_type type, const void *fixed, size_t fixedlen,
+                 const void *data, size_t len)
 {
     struct iovec iov[2] = {{(void *)fixed, fixedlen}, {(void *)data, len}};
 
     edges_send_up(j->ctx->edges, type, j->id, iov, 2);
 }
 
-static void send_down(struct part *p, enum wire_type type, const void *fixed, size_t fixedlen,
-                      const void *data, size_t len)
+void job_send_down(struct part *p, enum wire_type type, const void *fixed, size_t fixedlen,
+                   const void *data, size_t len)
 {
     struct iovec iov[2] = {{(void *)fixed, fixedlen}, {(void *)data, len}};
 
@@ -68,88 +66,7 @@ void job_fail(struct job *j, int code, const char *text)
     le_put32(fixed, (uint32_t)code);
     le_put32(fixed + 4, UINT32_MAX);
     le_put32(fixed + 8, 0);
-    send_up(j, WIRE_FAIL, fixed, sizeof(fixed), text, len < 4096 ? len : 4096);
-}
-
-static void source_credit(struct job *j, uint32_t src, size_t len)
-{
-    if (src == JOB_LOCAL) {
-        uint32_t n;
-
-        j->owed += len;
-        if (j->owed < WIRE_WINDOW / 4 || j->local_done)
-            return;
-        n = (uint32_t)j->owed;
-        exec_send(j->ctx->exec, WIRE_CREDIT, j->id, &n, sizeof(n), NULL, 0);
-        j->owed = 0;
-    } else {
-        struct part *p = &j->parts[src];
-        uint8_t buf[4];
-
-        p->owed += len;
-        if (p->owed < j->window / 4 || p->done)
-            return;
-        le_put32(buf, (uint32_t)p->owed);
-        send_down(p, WIRE_CREDIT, buf, sizeof(buf), NULL, 0);
-        p->owed = 0;
-    }
-}
-
-/* Get rid of bytes if they may be: false when they have to wait. */
-static bool forward(struct job *j, uint32_t src, const void *data, size_t len)
-{
-    if (j->deaf) {
-        /* Thrown away. */
-    } else if (j->rj) {
-        if (!root_job_output(j, data, len))
-            return false;
-    } else {
-        if (j->credit <= 0)
-            return false;
-        j->credit -= (int64_t)len;
-        send_up(j, WIRE_OUTPUT, NULL, 0, data, len);
-    }
-    source_credit(j, src, len);
-    return true;
-}
-
-static void piece_free(struct piece *p)
-{
-    list_remove(&p->node);
-    free(p);
-}
-
-void job_flush(struct job *j)
-{
-    struct list_node *n;
-
-    while ((n = list_first(&j->pieces))) {
-        struct piece *p = list_entry(n, struct piece, node);
-
-        if (!forward(j, p->src, p->data, p->len))
-            return;
-        piece_free(p);
-    }
-    job_check(j);
-}
-
-/* Output came from the launcher or a child. */
-static void output(struct job *j, uint32_t src, const void *data, size_t len)
-{
-    struct piece *p;
-
-    if (list_empty(&j->pieces) && forward(j, src, data, len))
-        return;
-    if (!(p = malloc(sizeof(*p) + len))) {
-        /* Not to lose it in silence. */
-        source_credit(j, src, len);
-        job_fail(j, 1, "out of memory for output: some of it is lost");
-        return;
-    }
-    p->src = src;
-    p->len = len;
-    memcpy(p->data, data, len);
-    list_append(&j->pieces, &p->node);
+    job_send_up(j, WIRE_FAIL, fixed, sizeof(fixed), text, len < 4096 ? len : 4096);
 }
 
 /* --- the end --- */
@@ -162,7 +79,7 @@ static void send_result(struct job *j)
 
     if (!data)
         job_fail(j, 1, "out of memory for the results of tasks");
-    send_up(j, WIRE_RESULT, NULL, 0, data ? data : nothing, data ? len : sizeof(nothing));
+    job_send_up(j, WIRE_RESULT, NULL, 0, data ? data : nothing, data ? len : sizeof(nothing));
     free(data);
 }
 
@@ -273,20 +190,7 @@ static void note(struct job *j, const void *text, size_t len)
     if (j->rj)
         root_job_note(j, text, len);
     else
-        send_up(j, WIRE_NOTE, NULL, 0, text, len);
-}
-
-static void taken(struct job *j, uint32_t node, uint32_t bytes)
-{
-    uint8_t fixed[8];
-
-    if (j->rj) {
-        root_job_taken(j, node, bytes);
-        return;
-    }
-    le_put32(fixed, node);
-    le_put32(fixed + 4, bytes);
-    send_up(j, WIRE_TAKEN, fixed, sizeof(fixed), NULL, 0);
+        job_send_up(j, WIRE_NOTE, NULL, 0, text, len);
 }
 
 void job_frame(struct job *j, const struct wire_frame *f)
@@ -295,10 +199,10 @@ void job_frame(struct job *j, const struct wire_frame *f)
         return;
     switch (f->type) {
     case WIRE_OUTPUT:
-        output(j, JOB_LOCAL, f->payload, f->len);
+        job_output(j, JOB_LOCAL, f->payload, f->len);
         break;
     case WIRE_STDIN_ACK:
-        taken(j, j->node, wire_u32(f->payload));
+        job_taken(j, j->node, wire_u32(f->payload));
         break;
     case WIRE_FAIL:
         frame_fail(j, f);
@@ -372,10 +276,10 @@ void job_child_frame(struct job *j, struct edge *e, const struct wire_frame *f)
         return;
     switch (f->type) {
     case WIRE_OUTPUT:
-        output(j, i, f->payload, f->len);
+        job_output(j, i, f->payload, f->len);
         break;
     case WIRE_TAKEN:
-        taken(j, le_get32(f->payload), le_get32(f->payload + 4));
+        job_taken(j, le_get32(f->payload), le_get32(f->payload + 4));
         break;
     case WIRE_FAIL:
         part_fail(&j->parts[i], f);
@@ -512,7 +416,7 @@ void job_free(struct job *j)
     }
     list_remove(&j->over);
     while ((n = list_first(&j->pieces)))
-        piece_free(list_entry(n, struct piece, node));
+        job_piece_free(list_entry(n, struct piece, node));
     job_fences_free(j);
     for (uint32_t i = 0; i < j->nparts; i++)
         if (!j->parts[i].done)
@@ -589,9 +493,9 @@ void job_signal(struct job *j, int signum)
     le_put32(buf, (uint32_t)signum);
     for (uint32_t i = 0; i < j->nparts; i++)
         if (signum == SIGKILL)
-            send_down(&j->parts[i], WIRE_KILL, NULL, 0, NULL, 0);
+            job_send_down(&j->parts[i], WIRE_KILL, NULL, 0, NULL, 0);
         else
-            send_down(&j->parts[i], WIRE_SIGNAL, buf, sizeof(buf), NULL, 0);
+            job_send_down(&j->parts[i], WIRE_SIGNAL, buf, sizeof(buf), NULL, 0);
     if (j->local_done)
         return;
     if (signum == SIGKILL)
@@ -606,59 +510,4 @@ void job_abandon(struct job *j)
     job_flush(j);
     if (!j->finished)
         job_signal(j, SIGKILL);
-}
-
-static void stdin_local(struct job *j, const void *data, size_t len)
-{
-    uint32_t task = (j->spec->flags & WIRE_F_STDIN_ALL) ? WIRE_ALL : 0;
-
-    if (j->local_done) {
-        if (len)
-            taken(j, j->node, (uint32_t)len);
-        return;
-    }
-    exec_send(j->ctx->exec, WIRE_STDIN, j->id, &task, sizeof(task), data, len);
-}
-
-/* Who has ended there holds nobody up. */
-static void part_taken(struct part *p, uint32_t bytes)
-{
-    const struct job *j = p->job;
-    uint32_t node = 0;
-
-    for (uint32_t r = idset_first(j->ranks); r != IDSET_NONE; r = idset_next(j->ranks, r), node++)
-        if (idset_test(p->edge->below, r))
-            taken(p->job, node, bytes);
-}
-
-void job_stdin(struct job *j, const void *data, size_t len)
-{
-    uint32_t first = idset_first(j->ranks);
-    uint8_t fixed[4] = {0};
-
-    if (j->spec->flags & WIRE_F_STDIN_NONE)
-        return;
-    if (j->spec->flags & WIRE_F_STDIN_ALL) {
-        for (uint32_t i = 0; i < j->nparts; i++) {
-            send_down(&j->parts[i], WIRE_STDIN, fixed, sizeof(fixed), data, len);
-            if (j->parts[i].done && len)
-                part_taken(&j->parts[i], (uint32_t)len);
-        }
-        if (j->node != JOB_LOCAL)
-            stdin_local(j, data, len);
-        return;
-    }
-    /* Task 0 is on the first node. */
-    if (first == j->ctx->rank) {
-        stdin_local(j, data, len);
-        return;
-    }
-    for (uint32_t i = 0; i < j->nparts; i++) {
-        if (!idset_test(j->parts[i].edge->below, first))
-            continue;
-        if (!j->parts[i].done)
-            send_down(&j->parts[i], WIRE_STDIN, fixed, sizeof(fixed), data, len);
-        else if (len)
-            taken(j, 0, (uint32_t)len);
-    }
 }

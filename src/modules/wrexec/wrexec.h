@@ -98,17 +98,29 @@ void job_child_frame(struct job *j, struct edge *e, const struct wire_frame *f);
 void job_parent_frame(struct job *j, const struct wire_frame *f);
 void job_part_lost(struct part *p, const char *why);
 void job_launcher_lost(struct job *j, const char *why);
-/* Pass on what waits. */
-void job_flush(struct job *j);
 /* Send a signal to all tasks here and below; SIGKILL ends whatever is there. */
 void job_signal(struct job *j, int signum);
 /* Nobody listens any more: throw output away, end the job here and below. */
 void job_abandon(struct job *j);
 /* Something that was waited for is done. */
 void job_check(struct job *j);
+void job_fail(struct job *j, int code, const char *text);
+/* One frame to the parent, or to a child. */
+void job_send_up(struct job *j, enum wire_type type, const void *fixed, size_t fixedlen,
+                 const void *data, size_t len);
+void job_send_down(struct part *p, enum wire_type type, const void *fixed, size_t fixedlen,
+                   const void *data, size_t len);
+
+/* jobflow.c */
+/* Output came from the launcher (JOB_LOCAL) or part number `src`. */
+void job_output(struct job *j, uint32_t src, const void *data, size_t len);
+/* Pass on what waits. */
+void job_flush(struct job *j);
+void job_piece_free(struct piece *p);
 /* Bytes for the standard input of the tasks that read it, here and below. */
 void job_stdin(struct job *j, const void *data, size_t len);
-void job_fail(struct job *j, int code, const char *text);
+/* Some were taken at a node, or in vain. */
+void job_taken(struct job *j, uint32_t node, uint32_t bytes);
 
 /* pmi.c */
 void job_fence(struct job *j, uint32_t num, const void *blob, size_t len);

@@ -1,0 +1,167 @@
+/* What flows through an instance's part of a job: output up, standard input down.
+ *
+ * Output goes hop by hop: whoever takes it gives `window` bytes of credit first, and as much again
+ * as it got rid of.  So an instance holds at most a window for its launcher and each child, and a
+ * reader that stands still stops every task's pipe, however deep.
+ *
+ * Input goes to the tasks that read it, and how much each node has taken comes back; rank 0
+ * acknowledges to the client what the slowest has.  Nodes whose tasks have ended take everything.
+ */
+#include "config.h"
+#include "wrexec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/le.h"
+
+static void source_credit(struct job *j, uint32_t src, size_t len)
+{
+    if (src == JOB_LOCAL) {
+        uint32_t n;
+
+        j->owed += len;
+        if (j->owed < WIRE_WINDOW / 4 || j->local_done)
+            return;
+        n = (uint32_t)j->owed;
+        exec_send(j->ctx->exec, WIRE_CREDIT, j->id, &n, sizeof(n), NULL, 0);
+        j->owed = 0;
+    } else {
+        struct part *p = &j->parts[src];
+        uint8_t buf[4];
+
+        p->owed += len;
+        if (p->owed < j->window / 4 || p->done)
+            return;
+        le_put32(buf, (uint32_t)p->owed);
+        job_send_down(p, WIRE_CREDIT, buf, sizeof(buf), NULL, 0);
+        p->owed = 0;
+    }
+}
+
+/* Get rid of bytes if they may be: false when they have to wait. */
+static bool forward(struct job *j, uint32_t src, const void *data, size_t len)
+{
+    if (j->deaf) {
+        /* Thrown away. */
+    } else if (j->rj) {
+        if (!root_job_output(j, data, len))
+            return false;
+    } else {
+        if (j->credit <= 0)
+            return false;
+        j->credit -= (int64_t)len;
+        job_send_up(j, WIRE_OUTPUT, NULL, 0, data, len);
+    }
+    source_credit(j, src, len);
+    return true;
+}
+
+void job_piece_free(struct piece *p)
+{
+    list_remove(&p->node);
+    free(p);
+}
+
+void job_flush(struct job *j)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&j->pieces))) {
+        struct piece *p = list_entry(n, struct piece, node);
+
+        if (!forward(j, p->src, p->data, p->len))
+            return;
+        job_piece_free(p);
+    }
+    job_check(j);
+}
+
+/* Output came from the launcher or a child. */
+void job_output(struct job *j, uint32_t src, const void *data, size_t len)
+{
+    struct piece *p;
+
+    if (list_empty(&j->pieces) && forward(j, src, data, len))
+        return;
+    if (!(p = malloc(sizeof(*p) + len))) {
+        /* Not to lose it in silence. */
+        source_credit(j, src, len);
+        job_fail(j, 1, "out of memory for output: some of it is lost");
+        return;
+    }
+    p->src = src;
+    p->len = len;
+    memcpy(p->data, data, len);
+    list_append(&j->pieces, &p->node);
+}
+
+/* --- input --- */
+
+void job_taken(struct job *j, uint32_t node, uint32_t bytes)
+{
+    uint8_t fixed[8];
+
+    if (j->rj) {
+        root_job_taken(j, node, bytes);
+        return;
+    }
+    le_put32(fixed, node);
+    le_put32(fixed + 4, bytes);
+    job_send_up(j, WIRE_TAKEN, fixed, sizeof(fixed), NULL, 0);
+}
+
+static void stdin_local(struct job *j, const void *data, size_t len)
+{
+    uint32_t task = (j->spec->flags & WIRE_F_STDIN_ALL) ? WIRE_ALL : 0;
+
+    if (j->local_done) {
+        if (len)
+            job_taken(j, j->node, (uint32_t)len);
+        return;
+    }
+    exec_send(j->ctx->exec, WIRE_STDIN, j->id, &task, sizeof(task), data, len);
+}
+
+/* Who has ended there holds nobody up. */
+static void part_taken(struct part *p, uint32_t bytes)
+{
+    const struct job *j = p->job;
+    uint32_t node = 0;
+
+    for (uint32_t r = idset_first(j->ranks); r != IDSET_NONE; r = idset_next(j->ranks, r), node++)
+        if (idset_test(p->edge->below, r))
+            job_taken(p->job, node, bytes);
+}
+
+void job_stdin(struct job *j, const void *data, size_t len)
+{
+    uint32_t first = idset_first(j->ranks);
+    uint8_t fixed[4] = {0};
+
+    if (j->spec->flags & WIRE_F_STDIN_NONE)
+        return;
+    if (j->spec->flags & WIRE_F_STDIN_ALL) {
+        for (uint32_t i = 0; i < j->nparts; i++) {
+            job_send_down(&j->parts[i], WIRE_STDIN, fixed, sizeof(fixed), data, len);
+            if (j->parts[i].done && len)
+                part_taken(&j->parts[i], (uint32_t)len);
+        }
+        if (j->node != JOB_LOCAL)
+            stdin_local(j, data, len);
+        return;
+    }
+    /* Task 0 is on the first node. */
+    if (first == j->ctx->rank) {
+        stdin_local(j, data, len);
+        return;
+    }
+    for (uint32_t i = 0; i < j->nparts; i++) {
+        if (!idset_test(j->parts[i].edge->below, first))
+            continue;
+        if (!j->parts[i].done)
+            job_send_down(&j->parts[i], WIRE_STDIN, fixed, sizeof(fixed), data, len);
+        else if (len)
+            job_taken(j, 0, (uint32_t)len);
+    }
+}
