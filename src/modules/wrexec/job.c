@@ -138,6 +138,7 @@ static void local_end(struct job *j, const int32_t *status, uint32_t n)
     }
     j->local_done = true;
     job_fences_free(j);
+    job_check_begun(j);
     job_check(j);
 }
 
@@ -216,6 +217,9 @@ void job_frame(struct job *j, const struct wire_frame *f)
     case WIRE_NOTE:
         note(j, f->payload, f->len);
         break;
+    case WIRE_BEGUN:
+        job_begun(j, NULL);
+        break;
     case WIRE_DONE:
         frame_done(j, f);
         break;
@@ -254,6 +258,7 @@ static void part_result(struct part *p, const void *data, size_t len)
     }
     list_remove(&p->node);
     p->done = true;
+    job_check_begun(p->job);
     job_check(p->job);
 }
 
@@ -286,6 +291,9 @@ void job_child_frame(struct job *j, struct edge *e, const struct wire_frame *f)
         break;
     case WIRE_NOTE:
         note(j, f->payload, f->len);
+        break;
+    case WIRE_BEGUN:
+        job_begun(j, &j->parts[i]);
         break;
     case WIRE_RESULT:
         part_result(&j->parts[i], f->payload, f->len);

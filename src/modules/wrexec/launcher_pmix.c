@@ -9,8 +9,9 @@
  * its directory, which goes with that of the job.  When it ends before that, the job fails.
  *
  * A task that said it was there and ends without having finalized leaves the others waiting: the
- * job fails.  So does one that ends without a word while others of this node have begun, since
- * their first fence would wait for it.
+ * job fails.  So does one that ends without a word while others of this node have begun, or begin
+ * later, since their first fence would wait for it.  That a node has begun is told up the tree, for
+ * those of other nodes that do not (pmi.c).
  */
 #include "config.h"
 #include "launcher.h"
@@ -207,6 +208,31 @@ static int take_environment(struct pmix *px, const struct wire_frame *f)
     return 0;
 }
 
+static void left_early(struct job *j, const struct task *t)
+{
+    int code = spawn_status_to_code(t->status);
+    char text[128];
+
+    send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
+              "task %u left before MPI_Init (%s), so the others would wait for ever", t->rank,
+              spawn_status_text(t->status, text, sizeof(text)));
+}
+
+/* The first task has connected. */
+static void begin(struct pmix *px)
+{
+    struct job *j = px->job;
+
+    px->begun = true;
+    if (j->run.nnodes > 1)
+        send_frame(j->l, WIRE_BEGUN, j->id, NULL, 0, NULL, 0);
+    for (uint32_t i = 0; i < j->ntasks; i++)
+        if (j->tasks[i].pid == 0 && j->tasks[i].leader > 0 && px->clients[i] == 0) {
+            left_early(j, &j->tasks[i]);
+            return;
+        }
+}
+
 static void handle(struct pmix *px, const struct wire_frame *f)
 {
     struct job *j = px->job;
@@ -226,7 +252,8 @@ static void handle(struct pmix *px, const struct wire_frame *f)
         for (uint32_t i = 0; i < j->ntasks; i++)
             if (j->tasks[i].rank == rank)
                 px->clients[i] = (uint8_t)what;
-        px->begun = true;
+        if (!px->begun)
+            begin(px);
     } else if (f->type == WIRE_FAIL) {
         send_fail(j, wire_i32(f->payload), wire_i32(f->payload + 4), wire_u32(f->payload + 8),
                   "%.*s", (int)f->len - 12, (const char *)f->payload + 12);
@@ -324,6 +351,10 @@ void pmix_task_ended(struct task *t)
     drain(px);
     if (!px->begun || px->clients[idx] == FINALIZED)
         return;
+    if (px->clients[idx] == 0) {
+        left_early(j, t);
+        return;
+    }
     code = spawn_status_to_code(t->status);
     send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
               "task %u left without MPI_Finalize (%s), so the others would wait for ever", t->rank,

@@ -21,6 +21,11 @@
  * fencing              the fence                     reading
  * reading              the directory                 over
  *
+ * A barrier that tasks of another node will never enter, since they left without a word, would last
+ * for ever.  So a node says once up the tree that it has begun (its first barrier; with PMIx its
+ * first client), and where a part of the job ends that never did while another one has, the job
+ * fails.  Tasks that share a node are their launcher's business.  Jobs without MPI send nothing.
+ *
  * Failure: the tasks are told that the barrier failed, with the store's sentence, and the job
  * fails.
  */
@@ -36,6 +41,7 @@
 #include "libkvs/kvs.h"
 #include "libutil/buf.h"
 #include "names_proto.h"
+#include "result.h"
 
 /* A barrier under way; or (job_name()) a request about a name. */
 struct fence {
@@ -174,6 +180,60 @@ static flux_kvs_txn_t *pairs_txn(struct job *j, uint32_t num, const void *blob, 
     return NULL;
 }
 
+/* --- who has begun --- */
+
+static void left_too_early(struct job *j, const idset_t *ranks)
+{
+    char *text = ranks ? idset_format(ranks, 0) : NULL, sentence[400];
+    int code = result_worst(j->result);
+
+    snprintf(sentence, sizeof(sentence),
+             "the tasks on rank%s %s left before MPI_Init, so the others would wait for ever",
+             idset_count(ranks) == 1 ? "" : "s", text ? text : "?");
+    free(text);
+    job_fail(j, code ? code : 1, sentence);
+}
+
+void job_check_begun(struct job *j)
+{
+    idset_t *ranks = NULL;
+
+    if (!j->begun || j->finished)
+        return;
+    if (j->node != JOB_LOCAL && j->local_done && !j->local_begun) {
+        j->local_begun = true; /* is said once */
+        ranks = idset_create_range(j->ctx->rank, j->ctx->rank);
+        left_too_early(j, ranks);
+        idset_destroy(ranks);
+    }
+    for (uint32_t i = 0; i < j->nparts; i++) {
+        struct part *p = &j->parts[i];
+
+        if (!p->done || p->begun)
+            continue;
+        p->begun = true;
+        ranks = idset_intersect(p->edge->below, j->ranks);
+        left_too_early(j, ranks);
+        idset_destroy(ranks);
+    }
+}
+
+void job_begun(struct job *j, struct part *p)
+{
+    bool first = !j->begun;
+
+    j->begun = true;
+    if (p)
+        p->begun = true;
+    else
+        j->local_begun = true;
+    if (first && !j->rj)
+        edges_send_up(j->ctx->edges, WIRE_BEGUN, j->id, NULL, 0);
+    job_check_begun(j);
+}
+
+/* --- barriers --- */
+
 void job_fence(struct job *j, uint32_t num, const void *blob, size_t len)
 {
     errmsg_t err = {"out of memory"};
@@ -184,6 +244,8 @@ void job_fence(struct job *j, uint32_t num, const void *blob, size_t len)
         job_fail(j, 1, "out of memory for a PMI barrier");
         return;
     }
+    if (!j->local_begun && j->nnodes > 1)
+        job_begun(j, NULL);
     fe->job = j;
     fe->num = num;
     list_append(&j->fences, &fe->node);

@@ -32,6 +32,7 @@ static const struct {
     [WIRE_PMI_FENCE] = {4, WIRE_PAYLOAD_MAX, true},
     [WIRE_DONE] = {WIRE_TIMES + 4, WIRE_TIMES + 4 * WIRE_TASKS_MAX, true},
     [WIRE_NOTE] = {1, 4096, true},
+    [WIRE_BEGUN] = {0, 0, true},
     [WIRE_PMI_NAME] = {8 + 2, 8 + 2 * (WIRE_NAME_MAX + 1), true},
     [WIRE_PMIX_READY] = {8, WIRE_PAYLOAD_MAX, true},
     [WIRE_PMIX_CLIENT] = {8, 8, true},

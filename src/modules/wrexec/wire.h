@@ -29,6 +29,7 @@
  *    PMI_NAME   u32 task (its number here), u32 enum wire_name, service, NUL, port, NUL; one a task
  *               at a time
  *    NOTE       text: something worth telling that does not end the job
+ *    BEGUN      (empty): a task here has begun with PMIx; once a job
  *    DONE       times (struct wire_times), then i32 wait status for each local task: nothing of the
  *               job is left here
  *
@@ -43,6 +44,7 @@
  *    TAKEN      u32 node, u32 bytes: standard input was written there
  *    FAIL       as above, the first task always -1: the text says where
  *    NOTE       as above
+ *    BEGUN      (empty): a task in this subtree has begun with MPI; once a job
  *    RESULT     what result_pack() makes: all of the job in this subtree is over; its last frame
  *
  * A record of output: u32 task, u32 stream (1 or 2), u32 length, all little-endian; then the bytes.
@@ -85,6 +87,7 @@ enum wire_type {
     WIRE_DONE,
     WIRE_PMI_NAME,
     WIRE_NOTE,
+    WIRE_BEGUN,
     WIRE_PMIX_READY = 32,
     WIRE_PMIX_CLIENT,
     WIRE_LAUNCH = 48,

@@ -44,6 +44,7 @@ struct part {
     struct edge *edge;
     struct list_node node; /* in edge->parts, until it is done */
     size_t owed;           /* credit not yet given back */
+    bool begun;            /* a task of it has begun with MPI */
     bool done;
 };
 
@@ -78,6 +79,8 @@ struct job {
     struct result *result;
     struct list_node fences;
     bool named; /* the job's namespace is there */
+    bool begun; /* with MPI: a task here or below */
+    bool local_begun;
     struct list_node over;
     struct rootjob *rj; /* at rank 0 */
 };
@@ -128,6 +131,10 @@ void job_fence(struct job *j, uint32_t num, const void *blob, size_t len);
 /* The namespace of a job that has several nodes, once its tasks exchange something. */
 void job_namespace(uint64_t id, char name[JOB_NAMESPACE_MAX]);
 void job_fences_free(struct job *j);
+/* A task here (NULL) or below has begun with MPI. */
+void job_begun(struct job *j, struct part *p);
+/* Local tasks, or a part, are done: if they never began and others did, the job fails. */
+void job_check_begun(struct job *j);
 /* A task publishes, looks up or removes a name: a frame PMI_NAME. */
 void job_name(struct job *j, const void *payload, size_t len);
 

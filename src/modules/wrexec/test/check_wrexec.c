@@ -108,7 +108,7 @@ START_TEST(bad_frames)
     } bad[] = {{0, 0},
                {7, 0},
                {15, 0},
-               {23, 0},
+               {31, 0},
                {65535, 0},
                {WIRE_SIGNAL, 5},
                {WIRE_SIGNAL, 0},
