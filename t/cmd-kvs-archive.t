@@ -89,7 +89,7 @@ ok "dump of an empty store" sh -c "'$FLUX' kvs namespace create none && '$FLUX' 
 is "$(grep -vc '^#' part)" 2 "is empty"
 exits 1 "dump of what is no directory" kvs dump --at-key=a part2
 exits 1 "dump of what is not there" kvs dump --at-key=nothing part2
-[ ! -e part2 ] && pass "leaves no file"
+ok "leaves no file" [ ! -e part2 ]
 is "$(find . -name 'part2*' | wc -l)" 0 "under no name"
 exits 1 "dump to nowhere" kvs dump nowhere/archive
 exits 1 "dump to a full disk" sh -c "'$FLUX' kvs dump - >/dev/full"

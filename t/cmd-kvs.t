@@ -202,6 +202,8 @@ json 'v == {"d.l": "b.c"}' "is an object"
 ok "readlink --info" kvs readlink --info d.l
 like "$out" 'd.l +link +3 .* link-' "is about the link"
 exits 1 "readlink of what is not there" kvs readlink nothing
+exits 1 "readlink of a value is refused in JSON, too" kvs readlink --json d.l d.v
+is "$out" "" "with nothing on standard output"
 ok "copy of a directory" kvs copy d copied
 is "$(kvs dir -R copied | sed 's/^copied/d/')" "$(kvs dir -R d)" "is the same"
 ok "copy of a value" kvs copy d.v copied.w
@@ -260,7 +262,7 @@ is "${out%% *}" "$now" "prints it"
 ok "wait --json" kvs wait -j 1
 json "v['version'] == $now" "is an object"
 exits 1 "wait --timeout" kvs wait --timeout=0.1s $((now + 1))
-like "$err" "version $((now + 1)): no response within" "says what for"
+like "$err" "version $((now + 1)) has not come yet: no response within" "says what for"
 kvs wait -t 20 $((now + 1)) >waited &
 pid=$!
 kvs put past=4

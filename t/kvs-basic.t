@@ -72,7 +72,7 @@ like "$err" "'a' is not a directory" "it says so, too"
 exits 2 "put without a value" at 0 put a
 exits 1 "a key with an empty name" at 0 put a..b=1
 exits 1 "a key that is too long" at 0 put "$(printf 'k%.0s' {1..300})=1"
-[ -n "$err" ] && pass "with a sentence"
+ok "with a sentence" [ -n "$err" ]
 head -c 16777217 /dev/zero >big
 ok "a value that is too long for one piece" from_stdin big big
 exits 1 "is not read in one piece" at 0 get --json big
@@ -114,8 +114,12 @@ ok "a link to nowhere" at 1 link no.where dangling
 exits 1 "leads nowhere" at 1 get dangling
 ok "a link to itself" at 1 link loop loop
 exits 1 "is found out" at 1 get loop
-[ -n "$err" ] && pass "with a sentence"
-exits 1 "readlink of a value" at 1 readlink nothing
+like "$err" "^flux kvs get: 'loop': .{10}" "with a sentence"
+exits 1 "readlink of what is not there" at 1 readlink nothing
+exits 1 "readlink of a value" at 1 readlink b.c.d
+like "$err" "^flux kvs readlink: 'b.c.d' is a value, not a link: .{10}" "with a sentence"
+exits 1 "readlink of a directory" at 1 readlink b.c
+like "$err" "^flux kvs readlink: 'b.c' is a directory, not a link: .{10}" "with a sentence"
 
 # The past.
 at 2 put old=before >/dev/null
@@ -139,7 +143,7 @@ is "$(at 3 dir many | wc -l)" 5001 "makes 5001"
 ok "dropcache" at 3 dropcache
 before=$(stat 3 loads)
 is "$(at 3 get many.k17)" v17 "what was dropped is loaded again"
-[ "$(stat 3 loads)" -gt "$before" ] && pass "from above"
+ok "from above" [ "$(stat 3 loads)" -gt "$before" ]
 # A cache that is too small for what is read makes it slow, not wrong; so do others who read.
 release
 hold 4 --topology=chain --set=content.cache-limit=0
@@ -161,7 +165,7 @@ done
 ok "20000 overwrites" client 2 overwrite once 20000
 bytes=$(stat 0 bytes)
 note "bytes at the master: $bytes in $(stat 0 objects) objects"
-[ "$bytes" -lt 2000000 ] && pass "do not fill the memory of the master"
+ok "do not fill the memory of the master" [ "$bytes" -lt 2000000 ]
 release
 is "$status" 0 "the sessions end well"
 finish

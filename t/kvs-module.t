@@ -74,7 +74,7 @@ ok "a forced reload at the root" at 0 module reload --force kvs
 exits 1 "begins anew" at 0 kvs get a
 ok "and takes commits" at 3 kvs put fresh=1
 v=$(at 0 kvs version | awk '{ print $1 }')
-[ "$v" -lt "$old" ] && pass "with versions from the beginning"
+ok "with versions from the beginning" [ "$v" -lt "$old" ]
 lost() {
     ! at "$1" kvs get a && at "$1" kvs get fresh
 }
@@ -85,7 +85,7 @@ ok "unload at the root" at 0 module unload --force kvs
 fails "no store" at 0 kvs put a=1
 like "$err" "kvs" "with a sentence"
 fails "nor below" at 3 kvs put a=1
-[ -n "$err" ] && pass "with a sentence, too"
+ok "with a sentence, too" [ -n "$err" ]
 ok "load at the root" at 0 module load kvs
 ok "and it goes on" at 3 kvs put a=again
 is "$(at 3 kvs get a)" again "from below"

@@ -84,7 +84,7 @@ ok "upload one of 3 MiB" at 1 upload three 3 7
 ok "the same from elsewhere" at 0 upload again 3 7
 is "$(at 1 tag three)" "$(at 0 tag again)" "it is the same value"
 ok "and another" at 1 upload other 3 8
-[ "$(at 1 tag three)" != "$(at 0 tag other)" ] && pass "which is not"
+ok "which is not" [ "$(at 1 tag three)" != "$(at 0 tag other)" ]
 ok "upload to a master elsewhere" at 1 -N far upload v 2 3
 is "$(at 0 -N far range v 2097151 9 | wc -c)" 2 "and read it"
 is "$(at 1 upload-only 100000)" 4 "pieces that nobody names"

@@ -124,7 +124,7 @@ at 0 put quiet.k7=now
 ok "a change of one of them" wait_until 10 lines 7 2
 ok "is seen in its directory" wait_until 10 lines 20 2
 looked=$(($(stat 3 watch_looked) - before))
-[ "$looked" -le 3 ] && pass "and the others do not look ($looked looks)"
+ok "and the others do not look ($looked looks)" [ "$looked" -le 3 ]
 is "$(cat watch.8)" "quiet.k8 is not there" "nor hear of it"
 
 # One that goes away, one that is killed, an instance that is reloaded.

@@ -23,7 +23,6 @@
 #include "libkvs/kvs_key.h"
 #include "libutil/strutil.h"
 
-/* A user id, or the name of a user. */
 int kvs_key_error(struct cmd *c, const char *key, const errmsg_t *err)
 {
     size_t n = strlen(key);
@@ -34,6 +33,7 @@ int kvs_key_error(struct cmd *c, const char *key, const errmsg_t *err)
     return cmd_error(c, "%s: %s", key, err->text);
 }
 
+/* A user id, or the name of a user. */
 static int parse_owner(struct cmd *c, const char *val, uint32_t *owner)
 {
     struct passwd *pw;

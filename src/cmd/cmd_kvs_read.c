@@ -2,8 +2,8 @@
  *
  * `get` of a value streams it, however long it is; in JSON it is read in one piece.
  *
- * Failure: the first key that cannot be read does not keep the others from being printed, except in
- * JSON, which is printed as a whole or not at all.
+ * Failure: a key that cannot be read does not keep the others from being printed, except in JSON and
+ * in a table, which are printed as a whole or not at all.
  */
 #include "config.h"
 #include <errno.h>
@@ -42,6 +42,21 @@ static int print_value(struct cmd *c, struct reading *rd, const char *key)
         return kvs_key_error(c, key, &err);
     if (n > 0 || (!rd->a.raw && putchar('\n') == EOF))
         return cmd_error(c, "cannot write the value of %s: %s", key, strerror(errno));
+    return CMD_OK;
+}
+
+/* `readlink` is of links only: what a value says leads nowhere. */
+static int check_link(struct cmd *c, flux_future_t *f, const char *key)
+{
+    struct flux_kvs_info info;
+    errmsg_t err;
+
+    if (flux_kvs_lookup_get_info(f, &info, &err) < 0)
+        return kvs_key_error(c, key, &err);
+    if (info.type != FLUX_KVS_LINK)
+        return cmd_error(c, "'%s' is a %s, not a link: read it with %s", key,
+                         info.type == FLUX_KVS_DIR ? "directory" : "value",
+                         info.type == FLUX_KVS_DIR ? "'flux kvs dir'" : "'flux kvs get'");
     return CMD_OK;
 }
 
@@ -107,7 +122,7 @@ static int read_key(struct cmd *c, struct reading *rd, const char *key)
     if (!rd->all && !info && !rd->link)
         return print_value(c, rd, key);
     f = flux_kvs_lookup(rd->h, rd->a.ns, key, flags, rd->a.at);
-    if (cmd_wait(c, f, -1., key) == 0)
+    if (cmd_wait(c, f, -1., key) == 0 && (info || !rd->link || check_link(c, f, key) == CMD_OK))
         rc = info       ? add_info(c, rd, f, key)
              : !rd->all ? print_link(c, f, key)
                         : add_json(c, rd, f, key);
@@ -242,7 +257,7 @@ int kvs_wait(struct cmd *c, int argc, char **argv)
                                            opts, NULL, 0};
     struct kvs_args a;
     uint64_t version;
-    char what[40];
+    char what[64];
     flux_t *h;
     int rc = kvs_parse(c, &usage, argc, argv, 1, 1, "VERSION is needed", &a);
 
@@ -254,6 +269,6 @@ int kvs_wait(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "VERSION: %s is more than any store will reach", a.argv[0]);
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
-    snprintf(what, sizeof(what), "version %" PRIu64, version);
+    snprintf(what, sizeof(what), "version %" PRIu64 " has not come yet", version);
     return print_version(c, flux_kvs_wait_version(h, a.ns, version), &a, what);
 }
