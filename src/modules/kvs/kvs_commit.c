@@ -7,9 +7,9 @@
  * The master puts commits (and complete fences) in a queue and works it off when it has looked at
  * all that came in: one by one while it is idle, all that waits in one root change when it is busy.
  * A change that is to be kept goes to the disk (kvs_keep.c) and ends when it is there; meanwhile the
- * next one gathers.  The master answers, and after that has the event kvs.setroot published; while one event is on its way to
- * its number no other is sent, so that the events never fall behind the changes: the next one
- * carries the newest root.
+ * next one gathers.  The master answers, and after that has the event kvs.setroot published; while
+ * one event is on its way to its number no other is sent, so that the events never fall behind the
+ * changes: the next one carries the newest root.
  *
  * Invariants:
  *  1. Each transaction is applied once and as a whole, or refused with an error to the one who sent
@@ -20,7 +20,7 @@
  *
  * Failure: a refused transaction does not touch others of the same root change.  When memory is out
  * in a root change all in it are refused.  An event that cannot be published is logged, and tried
- * again with the next root.
+ * again with whatever is done next for the namespace, or after some seconds.
  */
 #include "config.h"
 #include <errno.h>
@@ -53,7 +53,7 @@ struct forward {
 
 static bool has_room(const struct km_ns *ns, size_t size)
 {
-    return ns->nwaiting < WAITING_MAX && size <= WAITING_BYTES - ns->waiting_bytes;
+    return ns->nwaiting < WAITING_MAX && ns->waiting_bytes + size <= WAITING_BYTES;
 }
 
 static void waits(struct km_ns *ns, size_t size)
@@ -428,17 +428,28 @@ void km_commit_work(struct km_ns *ns)
         km_poke(ns);
 }
 
+/* It is announced late: by the next work or tick.  Said once, until one is announced. */
+static void publish_failed(struct km_ns *ns, const char *why)
+{
+    if (!ns->unannounced)
+        flux_log(ns->h, LOG_ERR, "root version %llu could not be announced yet: %s",
+                 (unsigned long long)ns->version, why);
+    ns->unannounced = true;
+    ns->announcing = false;
+}
+
 static void published_cb(flux_future_t *f, void *arg)
 {
     struct km_ns *ns = arg;
     bool failed = flux_future_errnum(f) != 0;
     if (failed)
-        flux_log(ns->h, LOG_ERR, "root version %llu could not be announced: %s",
-                 (unsigned long long)ns->published, flux_future_error(f));
+        publish_failed(ns, flux_future_error(f));
     ns->publish = NULL;
     flux_future_destroy(f);
-    if (!failed)
-        km_commit_publish(ns);
+    if (failed)
+        return;
+    ns->unannounced = false;
+    km_commit_publish(ns);
 }
 
 void km_commit_publish(struct km_ns *ns)
@@ -454,9 +465,9 @@ void km_commit_publish(struct km_ns *ns)
     km_root_fill(ns, &root);
     ns->publish = flux_event_publish_raw(ns->h, "kvs.setroot", buf, kvs_root_encode(&root, buf));
     if (!ns->publish || flux_future_then(ns->publish, -1., published_cb, ns) < 0) {
-        flux_log(ns->h, LOG_ERR, "out of memory: a root is announced late");
         flux_future_destroy(ns->publish);
         ns->publish = NULL;
+        publish_failed(ns, "out of memory");
         return;
     }
     ns->announcing = true;

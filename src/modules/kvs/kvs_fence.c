@@ -83,6 +83,7 @@ struct km_fence {
 };
 
 struct km_fences {
+    size_t nparts;
     hmap_t *by_name; /* `after` in hex and the name -> fence */
     hmap_t *parts;   /* rank and number -> part of an instance */
     uint32_t last;   /* number */
@@ -125,6 +126,9 @@ static const struct flux_schema told_schema = FLUX_SCHEMA(struct told_in, told_f
 
 #define ABORTED_HEADER 12
 #define KEY_MAX (8 + KVS_FENCE_NAME_MAX + 1)
+/* Of a namespace at an instance: a flood is refused at its source. */
+#define FENCES_MAX 65536
+#define PARTS_MAX (4u << 20)
 
 static uint64_t part_key(uint32_t rank, uint32_t number)
 {
@@ -155,6 +159,7 @@ size_t km_fence_count(const struct km_ns *ns)
 static void part_free(struct part *p)
 {
     struct km_ns *ns = p->f->ns;
+    ns->fences->nparts--;
     list_remove(&p->node);
     km_claim_drop(ns->k->senders, &p->claim);
     if (p->instance && hmap_get_u64(ns->fences->parts, p->key) == p)
@@ -412,9 +417,10 @@ static void part_gone(struct km_claim *c, bool cancelled)
     errmsg_t why;
     if (cancelled)
         return; /* no stream: the call was made */
-    part_free(p);
     errmsg_set(&why, "fence '%.128s' was aborted: a participant at rank %u disconnected", f->name,
                flux_rank(f->ns->h));
+    flux_respond_error(f->ns->h, p->req, ECONNABORTED, "%s", why.text);
+    part_free(p);
     fence_abort(f, why.text);
 }
 
@@ -432,6 +438,7 @@ static int part_new(struct km_fence *f, const flux_msg_t *msg, const struct kvs_
     p->req = flux_msg_incref(msg);
     list_init(&p->node);
     list_append(&f->parts, &p->node);
+    ns->fences->nparts++;
     if (p->instance && hmap_put_u64(ns->fences->parts, p->key, p) < 0) {
         p->instance = false;
         part_free(p);
@@ -503,6 +510,11 @@ static struct km_fence *find_fence(struct km_ns *ns, const flux_msg_t *msg, cons
     struct km_fence *f = hmap_get(ns->fences->by_name, key);
     if (f)
         return f;
+    if (hmap_count(ns->fences->by_name) >= FENCES_MAX) {
+        flux_respond_error(ns->h, msg, EAGAIN, "%d fences are open at rank %u: too many",
+                           FENCES_MAX, flux_rank(ns->h));
+        return NULL;
+    }
     ns->st.fences++;
     if (!(f = fence_new(ns, name, q->nprocs, after)))
         flux_respond_error(ns->h, msg, ENOMEM, "out of memory for a fence");
@@ -545,6 +557,9 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     else if (q.count > f->nprocs - f->count)
         flux_respond_error(h, msg, EINVAL, "fence '%s' of %u has been called more often than that",
                            name, f->nprocs);
+    else if (ns->fences->nparts >= PARTS_MAX)
+        flux_respond_error(h, msg, EAGAIN, "%u calls to fences wait at rank %u: too many",
+                           PARTS_MAX, flux_rank(h));
     else
         join(ns, msg, f, &q);
 }

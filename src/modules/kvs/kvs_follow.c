@@ -42,8 +42,8 @@ static void follower_gone(struct km_claim *c, bool cancelled)
 {
     struct follower *w = list_entry(c, struct follower, claim);
 
-    if (cancelled)
-        flux_respond_error(w->ns->h, w->req, ENODATA, "it is not followed any more");
+    flux_respond_error(w->ns->h, w->req, ENODATA, "the following of a namespace %s",
+                       km_gone_why(cancelled));
     follower_free(w);
 }
 

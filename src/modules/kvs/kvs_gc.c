@@ -52,7 +52,10 @@ static void gc_free(struct gc *g)
 
 static void gc_gone(struct km_claim *c, bool cancelled)
 {
-    gc_free(list_entry(c, struct gc, claim));
+    struct gc *g = list_entry(c, struct gc, claim);
+
+    flux_respond_error(g->ns->h, g->req, ENODATA, "the request %s", km_gone_why(cancelled));
+    gc_free(g);
 }
 
 static uint64_t collected(const struct km_ns *ns)

@@ -247,9 +247,8 @@ void km_load_work(struct km_ns *ns)
         l->n = ns->nwanted < KVS_LOAD_MAX ? ns->nwanted : KVS_LOAD_MAX;
         list_init(&l->node);
         list_append(&ns->loads, &l->node);
-        memcpy(l->digest, ns->wanted, l->n * sizeof(l->digest[0]));
-        ns->nwanted -= l->n;
-        memmove(ns->wanted, ns->wanted + l->n, ns->nwanted * sizeof(*ns->wanted));
+        ns->nwanted -= l->n; /* from the end: nothing has to move up, and their order is nobody's */
+        memcpy(l->digest, ns->wanted + ns->nwanted, l->n * sizeof(l->digest[0]));
         if (buf)
             kvs_ns_req_encode(&q, buf);
         size_t head = kvs_ns_req_size(&q);
@@ -349,9 +348,14 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         flux_respond_error(h, msg, EPROTO, "request of %zu bytes is no list of objects", q.len);
         return;
     }
-    struct serve *s = ns->nserves < SERVES_MAX ? calloc(1, sizeof(*s)) : NULL;
+    if (ns->nserves >= SERVES_MAX) {
+        flux_respond_error(h, msg, EAGAIN, "%d requests wait for objects at rank %u: try again",
+                           SERVES_MAX, flux_rank(h));
+        return;
+    }
+    struct serve *s = calloc(1, sizeof(*s));
     if (!s) {
-        flux_respond_error(h, msg, ENOMEM, "out of memory");
+        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory for objects", flux_rank(h));
         return;
     }
     s->ns = ns;
@@ -373,11 +377,11 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
             memcpy(ns->k->miss.digest[ns->k->miss.n++], d + i * dsize, dsize);
     }
     if (rc < 0) {
-        flux_respond_error(h, msg, ENOMEM, "out of memory");
+        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory for objects", flux_rank(h));
     } else if (ns->k->miss.n > 0) {
         if (km_wait_for(&s->wait, &ns->k->miss) == 0)
             return;
-        flux_respond_error(h, msg, ENOMEM, "out of memory");
+        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory for objects", flux_rank(h));
     } else {
         serve_answer(s);
     }

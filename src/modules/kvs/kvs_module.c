@@ -39,9 +39,9 @@
  *     of one touches nobody else's things.
  *  3. A store that is not kept on disk (kvs_disk.c) is in memory.  Its master refuses to be unloaded
  *     or reloaded once there is something in it, and any instance does while a fence is open, unless
- *     it is forced.  A master that begins
- *     announces its first root.  Who knows a later one asks it, and when the answer is older than
- *     what was known before the question, the store began anew and its root is taken.
+ *     it is forced.  A master that begins announces its first root.  Who knows a later one asks it,
+ *     and when the answer is older than what was known before the question, the store began anew and
+ *     its root is taken.
  *
  * Failure: an instance that cannot start says why and ends.  One that is stopped ends the fences
  * and commits it had passed on with an error: handed to its successor they would count twice.
@@ -125,6 +125,8 @@ static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     km_cache_expire(k);
     km_disk_tick(k);
     km_spaces_idle(k);
+    if (k->primary->ready && k->primary->store)
+        km_commit_publish(k->primary); /* should the last one have failed */
 }
 
 /* --- who is gone --- */

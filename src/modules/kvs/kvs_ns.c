@@ -106,8 +106,7 @@ static void early_gone(struct km_claim *c, bool cancelled)
 {
     struct early *e = list_entry(c, struct early, claim);
 
-    if (cancelled)
-        flux_respond_error(e->ns->h, e->msg, ENODATA, "the request was cancelled");
+    flux_respond_error(e->ns->h, e->msg, ENODATA, "the request %s", km_gone_why(cancelled));
     early_free(e);
 }
 

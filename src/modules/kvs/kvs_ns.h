@@ -68,7 +68,8 @@ struct km_ns {
     size_t nwaiting, waiting_bytes; /* of both */
     struct km_wait *stall;          /* master: for bytes that the first of them needs */
     flux_future_t *publish;         /* master: the setroot event being numbered */
-    bool announcing;                /* master: there was one already */
+    bool announcing;                /* master: there was one already, which did not fail */
+    bool unannounced;               /* master: the last one failed */
     uint64_t published;             /* version it carries */
 
     /* objects from upstream */
@@ -84,7 +85,8 @@ struct km_ns {
     struct list_node gcs;      /* master: who waits for garbage to be collected */
     struct list_node gcs_sent; /* others: the master was asked */
     size_t cached;             /* bytes that nobody needs, as in km.cached */
-    struct list_node uploads;  /* pieces of values on their way to the master */
+    struct list_node uploads;  /* pieces of values on their way to the master, */
+    size_t upload_bytes;       /* with so many bytes */
     struct km_fences *fences;
     struct km_late *late; /* fences that were aborted */
     struct km_watches *watches;

@@ -204,6 +204,11 @@ void km_senders_cancel(struct km_senders *ss, const flux_msg_t *msg, uint32_t ma
     c->gone(c, true);
 }
 
+const char *km_gone_why(bool cancelled)
+{
+    return cancelled ? "was cancelled" : "has lost who asked for it";
+}
+
 size_t km_senders_count(const struct km_senders *ss)
 {
     return hmap_count(ss->by_name);

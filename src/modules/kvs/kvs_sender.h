@@ -19,7 +19,8 @@ struct km_claim {
     struct km_sender *s;   /* NULL: no claim */
     uint32_t matchtag;
     /* The sender is gone, or (`cancelled`) wants an end of this.  Called without a claim: it was
-     * dropped before.  The thing may be freed. */
+     * dropped before.  The thing may be freed.  A request is to be answered (km_gone_why()) also
+     * when nobody is there to hear it: brokers on the way keep it until its end. */
     void (*gone)(struct km_claim *c, bool cancelled);
 };
 
@@ -41,6 +42,8 @@ void km_senders_lost(struct km_senders *ss, const idset_t *ranks);
 uint32_t km_sender_rank(const flux_msg_t *msg);
 /* The sender of `msg` cancels its request with this match tag. */
 void km_senders_cancel(struct km_senders *ss, const flux_msg_t *msg, uint32_t matchtag);
+/* "was cancelled", or the like: the end of a sentence. */
+const char *km_gone_why(bool cancelled);
 size_t km_senders_count(const struct km_senders *ss);
 
 #endif

@@ -52,9 +52,7 @@ static void snapshot_gone(struct km_claim *c, bool cancelled)
 {
     struct snapshot *s = list_entry(c, struct snapshot, claim);
 
-    /* Also when nobody is there to hear it: brokers on the way keep the request until its end. */
-    flux_respond_error(s->ns->h, s->req, ENODATA, "the snapshot %s",
-                       cancelled ? "was cancelled" : "has lost who asked for it");
+    flux_respond_error(s->ns->h, s->req, ENODATA, "the snapshot %s", km_gone_why(cancelled));
     snapshot_free(s);
 }
 

@@ -9,9 +9,10 @@
  *
  * Invariants:
  *  1. A piece is stored whole, or the answer is an error; chunks of it that were stored then expire.
- *  2. What waits at the master for a commit is bounded (kvsstore_upload_limit()).
+ *  2. What waits at the master for a commit is bounded (kvsstore_upload_limit()), and so is what
+ *     passes here.
  *
- * Failure: EAGAIN when too much waits at the master.
+ * Failure: EAGAIN when there is too much of either; kvs_stream.c tries again.
  */
 #include "config.h"
 #include <errno.h>
@@ -21,6 +22,7 @@
 #include "kvs_disk.h"
 
 #define UPLOAD_SECONDS 600
+#define PASSING_BYTES (256u * 1024 * 1024) /* on their way to a master, of a namespace */
 #define ANSWER_MAX (KVS_STORE_HEADER + KVS_STORE_MAX / KVS_CHUNK * KVS_DIGEST_MAX)
 
 /* A piece on its way; its bytes are the message's. */
@@ -29,11 +31,13 @@ struct upload {
     struct km_ns *ns;
     flux_msg_t *req;
     flux_future_t *f;
+    size_t len;
 };
 
 static void upload_free(struct upload *u)
 {
     list_remove(&u->node);
+    u->ns->upload_bytes -= u->len;
     flux_future_destroy(u->f);
     flux_msg_destroy(u->req);
     free(u);
@@ -57,10 +61,18 @@ static void pass_on(struct km_ns *ns, const flux_msg_t *msg)
 {
     size_t len;
     const void *data = flux_msg_payload(msg, &len);
-    struct upload *u = calloc(1, sizeof(*u));
+    struct upload *u;
 
-    if (u) {
+    if (ns->upload_bytes + len > PASSING_BYTES) {
+        flux_respond_error(ns->h, msg, EAGAIN,
+                           "%zu bytes of values pass through rank %u: too many, try again later",
+                           ns->upload_bytes, flux_rank(ns->h));
+        return;
+    }
+    if ((u = calloc(1, sizeof(*u)))) {
         u->ns = ns;
+        u->len = len;
+        ns->upload_bytes += len;
         u->req = flux_msg_incref(msg);
         list_init(&u->node);
         list_append(&ns->uploads, &u->node);

@@ -50,8 +50,7 @@ static void vwait_gone(struct km_claim *c, bool cancelled)
 {
     struct vwait *v = list_entry(c, struct vwait, claim);
 
-    if (cancelled)
-        flux_respond_error(v->ns->h, v->msg, ENODATA, "the wait was cancelled");
+    flux_respond_error(v->ns->h, v->msg, ENODATA, "the wait %s", km_gone_why(cancelled));
     vwait_free(v);
 }
 

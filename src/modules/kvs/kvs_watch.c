@@ -100,8 +100,7 @@ static void watcher_gone(struct km_claim *c, bool cancelled)
 {
     struct watcher *w = list_entry(c, struct watcher, claim);
     struct km_ns *ns = w->read.ns;
-    if (cancelled)
-        flux_respond_error(ns->h, w->req, ENODATA, "the watch was cancelled");
+    flux_respond_error(ns->h, w->req, ENODATA, "the watch %s", km_gone_why(cancelled));
     watcher_free(ns, w);
 }
 

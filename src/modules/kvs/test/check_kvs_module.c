@@ -8,7 +8,7 @@
 #include "libflux/test/suite.h"
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvs_wire.h"
-#include "modules/kvs/kvs_sender.h"
+#include "modules/kvs/kvs_private.h"
 
 extern const struct flux_module flux_module_kvs;
 
@@ -21,6 +21,8 @@ struct bed {
     flux_msg_t *asked[256]; /* of the module, to be answered */
     size_t nasked;
     int snapshot_errnum; /* what kvs.snapshot is answered with */
+    int event_errnum;    /* what event.publish is */
+    size_t published;    /* how many of these came */
 };
 
 /* What the module sends: requests are kept, responses looked at. */
@@ -63,6 +65,10 @@ static void settle(struct bed *b)
             int errnum = attr ? ENOENT : 0;
             if (strcmp(flux_msg_topic(b->asked[i]), "kvs.snapshot") == 0)
                 errnum = b->snapshot_errnum;
+            if (strcmp(flux_msg_topic(b->asked[i]), "event.publish") == 0) {
+                errnum = b->event_errnum;
+                b->published++;
+            }
             flux_msg_t *resp = flux_msg_response_create(b->asked[i], errnum);
             if (strcmp(flux_msg_topic(b->asked[i]), "kvs.getroot") == 0)
                 answer_root(resp);
@@ -285,10 +291,71 @@ START_TEST(clients_that_go)
     settle(b);
     msg = request("kvs.disconnect", 0, FLUX_ROLE_BROKER, 20);
     flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
+    before = b->answers;
     flux_handle_deliver(b->f.h, msg);
+    /* Brokers on the way keep a request until it is answered. */
+    ck_assert_uint_eq(b->answers - before, 100);
+    ck_assert_int_eq(b->errnum, ENODATA);
     before = b->answers;
     ck_assert_int_eq(put(b, "primary", 0, FLUX_ROLE_OWNER), 0);
     ck_assert_uint_eq(b->answers - before, 1 + 200);
+    bed_free(b);
+}
+END_TEST
+
+/* A root whose event failed is announced with whatever comes next. */
+START_TEST(event_that_fails)
+{
+    struct bed *b = bed_create();
+    size_t before;
+
+    ck_assert_int_eq(put(b, "primary", 0, FLUX_ROLE_OWNER), 0);
+    b->event_errnum = ENOMEM;
+    ck_assert_int_eq(put(b, "primary", 0, FLUX_ROLE_OWNER), 0);
+    b->event_errnum = 0;
+    before = b->published;
+    ck_assert_int_eq(json(b, "kvs.gc", 0, FLUX_ROLE_OWNER, "{}"), 0);
+    ck_assert_uint_eq(b->published - before, 1);
+    ck_assert_int_eq(json(b, "kvs.gc", 0, FLUX_ROLE_OWNER, "{}"), 0);
+    ck_assert_uint_eq(b->published - before, 1);
+    bed_free(b);
+}
+END_TEST
+
+/* A request with `size` bytes: the errno of its answer, -1 when it was passed on. */
+static int bytes(struct bed *b, const char *topic, size_t size)
+{
+    struct kvs_ns_req q = {.ns = "primary", .nslen = 7};
+    flux_msg_t *msg = request(topic, 0, FLUX_ROLE_OWNER, 7);
+    uint8_t buf[256] = {0};
+
+    kvs_ns_req_encode(&q, buf);
+    flux_msg_set_raw(msg, buf, kvs_ns_req_size(&q) + size);
+    b->errnum = -1;
+    flux_handle_deliver(b->f.h, msg);
+    return b->errnum;
+}
+
+/* What waits to be passed on is bounded in bytes, also when a little more than the bound is there. */
+START_TEST(bytes_that_wait)
+{
+    struct bed *b = bed_create_at(1);
+    struct km_ns *ns = ((struct km *)b->ctx)->primary;
+    const size_t bound = 256u << 20;
+
+    ns->waiting_bytes = bound - 100;
+    ns->upload_bytes = bound - 100;
+    ck_assert_int_eq(bytes(b, "kvs.commit", 100), -1);
+    ck_assert_uint_gt(ns->waiting_bytes, bound);
+    ck_assert_int_eq(bytes(b, "kvs.commit", 100), EAGAIN);
+    ck_assert_int_eq(bytes(b, "kvs.store", 1), -1);
+    ck_assert_int_eq(bytes(b, "kvs.store", 200), EAGAIN);
+    settle(b);
+    ck_assert_uint_eq(ns->waiting_bytes, bound - 100);
+    ck_assert_uint_eq(ns->upload_bytes, bound - 100);
+    ns->waiting_bytes = ns->upload_bytes = 0;
+    ck_assert_int_eq(bytes(b, "kvs.commit", 100), -1);
+    ck_assert_int_eq(bytes(b, "kvs.store", 200), -1);
     bed_free(b);
 }
 END_TEST
@@ -321,7 +388,7 @@ START_TEST(watch_before_its_root)
     msg = request("kvs.disconnect", 0, FLUX_ROLE_BROKER, 20);
     flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
     flux_handle_deliver(b->f.h, msg);
-    ck_assert_int_eq(b->errnum, -1);
+    ck_assert_int_eq(b->errnum, ENODATA);
     b->snapshot_errnum = EHOSTUNREACH;
     settle(b);
     /* The master cannot be reached. */
@@ -392,5 +459,5 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("kvs_module", owner_and_others, no_such_rank, early_requests, clients_that_go,
-              watch_before_its_root, index_of_senders);
+              event_that_fails, bytes_that_wait, watch_before_its_root, index_of_senders);
 }
