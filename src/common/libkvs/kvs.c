@@ -323,6 +323,17 @@ flux_future_t *flux_kvs_readdir(flux_t *h, const char *ns, const char *key, int 
     return request(h, "kvs.readdir", &q, ns, key, rootref, 0);
 }
 
+flux_future_t *flux_kvs_readdir_small(flux_t *h, const char *ns, const char *key, uint32_t max,
+                                      const char *rootref)
+{
+    struct kvs_lookup_req q = {.flags = FLUX_KVS_VALUES, .offset = max};
+    if (max == 0) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return request(h, "kvs.readdir", &q, ns, key, rootref, 0);
+}
+
 flux_future_t *flux_kvs_readdir_page(flux_t *h, const char *ns, const char *key, int flags,
                                      const char *rootref, const char *after, uint32_t count)
 {

@@ -138,6 +138,10 @@ int flux_kvs_lookup_get_info(flux_future_t *f, struct flux_kvs_info *info, errms
  * MiB: use pages. */
 flux_future_t *flux_kvs_readdir(flux_t *h, const char *ns, const char *key, int flags,
                                 const char *rootref);
+/* All entries with those values that have at most `max` bytes (1 or more); the others have only
+ * their size. */
+flux_future_t *flux_kvs_readdir_small(flux_t *h, const char *ns, const char *key, uint32_t max,
+                                      const char *rootref);
 /* At most `count` entries, those after the name `after` (NULL: from the beginning), in an order
  * that is always the same.  Pages make one directory only at one root: see flux_kvs_snapshot(). */
 flux_future_t *flux_kvs_readdir_page(flux_t *h, const char *ns, const char *key, int flags,

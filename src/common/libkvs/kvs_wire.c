@@ -137,7 +137,9 @@ static int check_flags(const struct kvs_lookup_req *q, errmsg_t *err)
         return errmsg_fail(err, EPROTO, "flags %#x of a look-up are not known", q->flags);
     if (kind & (kind - 1))
         return errmsg_fail(err, EPROTO, "flags %#x of a look-up exclude each other", q->flags);
-    if ((q->offset && !(kind & KVS_REQ_RANGE)) || (q->cursorlen && !(kind & KVS_REQ_PAGE)) ||
+    if ((q->offset && !(kind & KVS_REQ_RANGE) &&
+         (!(q->flags & KVS_REQ_VALUES) || kind & (KVS_REQ_APPEND | KVS_REQ_DIFF))) ||
+        (q->cursorlen && !(kind & KVS_REQ_PAGE)) ||
         (q->count && !(kind & (KVS_REQ_RANGE | KVS_REQ_PAGE))))
         return errmsg_fail(err, EPROTO, "flags %#x of a look-up do not fit its fields", q->flags);
     if (kind & KVS_REQ_RANGE && q->count > KVS_RANGE_MAX)

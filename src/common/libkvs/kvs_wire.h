@@ -58,7 +58,7 @@ int kvs_store_answer_decode(const void *data, size_t len, const uint8_t **digest
  * length of key, u16 length of cursor, u32 count, u32 0, u64 offset, ns, reference, key, cursor */
 enum {
     KVS_REQ_READLINK = 1, /* a link at the end is the answer */
-    KVS_REQ_VALUES = 2,   /* readdir, watch: entries with their values */
+    KVS_REQ_VALUES = 2,   /* readdir, watch: entries with their values, of at most `offset` bytes */
     KVS_REQ_TAG = 4,      /* lookup: with the tag of the key */
     KVS_REQ_RANGE = 8,    /* lookup: `count` bytes of the value from `offset` on */
     KVS_REQ_PAGE = 16,    /* readdir: at most `count` entries, those after `cursor` */

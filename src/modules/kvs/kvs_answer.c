@@ -77,8 +77,9 @@ static int list_entry_cb(const struct treeobj_entry *e, void *arg)
 {
     struct listing *l = arg;
     struct km_read *r = l->r;
-    bool has = e->type == TREEOBJ_LINK ||
-               (r->q.flags & KVS_REQ_VALUES && is_value(e) && e->len <= KVS_LOOKUP_MAX);
+    uint64_t max = r->q.offset && r->q.offset < KVS_LOOKUP_MAX ? r->q.offset : KVS_LOOKUP_MAX;
+    bool has =
+        e->type == TREEOBJ_LINK || (r->q.flags & KVS_REQ_VALUES && is_value(e) && e->len <= max);
     size_t datalen = has ? e->len : 0;
     struct kvs_answer_entry w = {.type = is_value(e) ? TREEOBJ_VALUE : e->type,
                                  .namelen = e->namelen,

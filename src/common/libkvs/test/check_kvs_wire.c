@@ -138,6 +138,9 @@ START_TEST(lookup_flags)
         {KVS_REQ_PAGE, 0, 0, EINVAL},
         {KVS_REQ_PAGE, 1, 1, EPROTO},
         {KVS_REQ_PAGE | KVS_REQ_VALUES, 1, 0, 0},
+        {KVS_REQ_VALUES, 0, 100, 0},
+        {KVS_REQ_VALUES, 1, 100, EPROTO},
+        {KVS_REQ_VALUES | KVS_REQ_DIFF, 0, 100, EPROTO},
         {KVS_REQ_APPEND | KVS_REQ_DIFF, 0, 0, EPROTO},
         {KVS_REQ_APPEND, 0, 0, 0},
     };
@@ -317,6 +320,7 @@ START_TEST(client_requests)
     ck_assert_ptr_null(flux_kvs_lookup(h, NULL, "a", FLUX_KVS_WATCH_DIFF, NULL));
     ck_assert_ptr_null(flux_kvs_lookup_range(h, NULL, "a", NULL, 0, KVS_RANGE_MAX + 1));
     ck_assert_ptr_null(flux_kvs_readdir_page(h, NULL, "a", 0, NULL, NULL, 0));
+    ck_assert_ptr_null(flux_kvs_readdir_small(h, NULL, "a", 0, NULL));
     ck_assert_ptr_null(flux_kvs_watch(h, NULL, "a", FLUX_KVS_WATCH_DIFF | FLUX_KVS_WATCH_APPEND));
     ck_assert_ptr_null(flux_kvs_store(h, NULL, "a", 0));
     ck_assert_ptr_null(flux_kvs_namespace_create(h, "x", 0, 1));
