@@ -1,8 +1,8 @@
 /* control.c - what is done to jobs from outside: job.cancel, job.raise, job.kill, job.urgency,
  * job.memo.
  *
- * The first four take a set of ids, do it to each job, and are answered when that is on record:
- * {"count":n,"errors":[[id,errno,"sentence"]...]}.  job.cancel without response and with a match
+ * The first four take a set of ids, do it to each job (many.c), and are answered when that is on
+ * record: {"count":n,"errors":[[id,errno,"sentence"]...]}.  job.cancel without response and with a match
  * tag is what libflux sends when a client drops a stream (job.wait, job.list, job.watch): a
  * service of any name gets that under NAME.cancel.
  *
@@ -27,7 +27,6 @@
 #define TYPE_MAX 64
 
 struct action {
-    struct jm *jm;
     uint32_t uid;
     const char *type, *note;
     int severity;
@@ -58,32 +57,81 @@ static int act_on(struct jm *jm, const flux_msg_t *req, uint32_t id, action_f fn
     return fn(j, a, err);
 }
 
-/* Do it to all that are named, and answer. */
-static void act(struct jm *jm, const flux_msg_t *req, const char *text, action_f fn,
-                struct action *a)
+/* A request that is being worked at. */
+struct acting {
+    struct jm_many many;
+    flux_msg_t *req; /* the texts of `a` are in `owner` */
+    json_t *owner;
+    struct action a;
+    action_f fn;
+    idset_t *ids;
+    uint32_t next;
+    struct job_acted acted;
+    size_t nerrors;
+};
+
+static void acting_free(struct jm_many *m)
 {
-    idset_t *ids = jm_request_ids(jm, req, text);
-    struct job_acted acted = {0};
-    size_t nerrors = 0;
+    struct acting *x = list_entry(m, struct acting, many);
+
+    json_decref(x->acted.errors);
+    json_decref(x->owner);
+    idset_destroy(x->ids);
+    flux_msg_destroy(x->req);
+    free(x);
+}
+
+static void acted(struct acting *x)
+{
+    struct jm *jm = x->many.jm;
+
+    if (x->acted.count > 0)
+        jm_store_answer(jm, x->req, flux_schema_encode(&job_acted_schema, &x->acted));
+    else
+        flux_respond_struct(jm->h, x->req, &job_acted_schema, &x->acted);
+    acting_free(&x->many);
+}
+
+static bool act_some(struct jm_many *m, size_t max)
+{
+    struct acting *x = list_entry(m, struct acting, many);
     errmsg_t err;
 
-    if (!ids)
-        return;
-    a->jm = jm;
-    a->uid = flux_msg_userid(req);
-    for (uint32_t id = idset_first(ids); id != IDSET_NONE; id = idset_next(ids, id)) {
-        if (act_on(jm, req, id, fn, a, &err) == 0)
-            acted.count++;
-        else if (nerrors++ < ERRORS_MAX)
-            job_error_add(&acted.errors, id, errno, err.text);
+    for (; x->next != IDSET_NONE && max > 0; x->next = idset_next(x->ids, x->next), max--) {
+        if (act_on(m->jm, x->req, x->next, x->fn, &x->a, &err) == 0)
+            x->acted.count++;
+        else if (x->nerrors++ < ERRORS_MAX)
+            job_error_add(&x->acted.errors, x->next, errno, err.text);
     }
-    idset_destroy(ids);
-    if (acted.count > 0)
-        jm_store_answer(jm, req, flux_schema_encode(&job_acted_schema, &acted));
-    else
-        flux_respond_struct(jm->h, req, &job_acted_schema, &acted);
-    json_decref(acted.errors);
-    jm_kick(jm);
+    if (x->next != IDSET_NONE)
+        return false;
+    acted(x);
+    return true;
+}
+
+/* Do it to all that are named, and answer. */
+static void act(struct jm *jm, const flux_msg_t *req, json_t *owner, const char *text, action_f fn,
+                const struct action *a)
+{
+    struct acting *x;
+    idset_t *ids;
+
+    if (jm_many_full(jm, req) || !(ids = jm_request_ids(jm, req, text)))
+        return;
+    if (!(x = calloc(1, sizeof(*x)))) {
+        idset_destroy(ids);
+        flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
+        return;
+    }
+    x->many = (struct jm_many){.step = act_some, .drop = acting_free};
+    x->req = flux_msg_incref(req);
+    x->owner = json_incref(owner);
+    x->a = *a;
+    x->a.uid = flux_msg_userid(req);
+    x->fn = fn;
+    x->ids = ids;
+    x->next = idset_first(ids);
+    jm_many_start(jm, &x->many);
 }
 
 /* --- cancel, raise --- */
@@ -121,7 +169,7 @@ void jm_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_request_decode(h, req, &job_cancel_schema, &in, &owner) < 0)
         return;
     a.note = in.note;
-    act(jm, req, in.ids, do_raise, &a);
+    act(jm, req, owner, in.ids, do_raise, &a);
     json_decref(owner);
 }
 
@@ -153,7 +201,7 @@ void jm_raise_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EINVAL, "severity: %d is not between 0 and %d", in.severity,
                            JOB_SEVERITY_MAX);
     else
-        act(jm, req, in.ids, do_raise, &a);
+        act(jm, req, owner, in.ids, do_raise, &a);
     json_decref(owner);
 }
 
@@ -181,7 +229,7 @@ void jm_kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (in.signum <= 0 || in.signum >= JM_SIGNALS)
         flux_respond_error(h, req, EINVAL, "%d is no signal", in.signum);
     else
-        act(jm, req, in.ids, do_kill, &a);
+        act(jm, req, owner, in.ids, do_kill, &a);
     json_decref(owner);
 }
 
@@ -222,7 +270,7 @@ void jm_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (in.urgency > JOB_URGENCY_MAX)
         flux_respond_error(h, req, EINVAL, "urgency: %u is above %d", in.urgency, JOB_URGENCY_MAX);
     else
-        act(jm, req, in.ids, do_urgency, &a);
+        act(jm, req, owner, in.ids, do_urgency, &a);
     json_decref(owner);
 }
 

@@ -9,6 +9,7 @@
  *    depend.c     waiting for jobs        time.c    waiting for a time
  *    sched.c      link to sched           exec.c, launch.c  link to wrexec
  *    wait.c, watch.c, list.c, queue.c, control.c, purge.c   other requests
+ *    many.c     large ones of these, bit by bit
  *    load.c       after a restart         resources.c       what could run at all
  *
  * All that comes in while the reactor looks at what is ready only changes jobs and puts them into
@@ -121,6 +122,13 @@ int jm_ids_add(struct jm_ids *v, uint64_t id)
     }
     v->ids[v->n++] = id;
     return 0;
+}
+
+void jm_ids_drop_first(struct jm_ids *v, size_t n)
+{
+    v->n -= n;
+    if (v->n)
+        memmove(v->ids, v->ids + n, v->n * sizeof(*v->ids));
 }
 
 void jm_ids_clear(struct jm_ids *v)
@@ -241,6 +249,9 @@ static void pass_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     if (!jm->ready)
         return;
     jm_submit_pass(jm);
+    jm_many_pass(jm);
+    if (jm->purging)
+        jm_purge_check(jm);
     jm_depend_flush(jm);
     jm_sched_flush(jm);
     jm_exec_flush(jm);
@@ -467,6 +478,7 @@ static void job_fini(flux_t *h, void *arg)
         held_free(hd);
     jm_load_fini(jm);
     jm_list_fini(jm);
+    jm_many_fini(jm);
     jm_wait_fini(jm);
     jm_watch_fini(jm);
     jm_queue_fini(jm);
@@ -513,6 +525,7 @@ static struct jm *create(flux_t *h)
     list_init(&jm->watchers);
     list_init(&jm->waiters);
     list_init(&jm->drains);
+    list_init(&jm->many);
     list_init(&jm->listings);
     list_init(&jm->store.dirty);
     list_init(&jm->store.sent);

@@ -150,6 +150,15 @@ struct jm_ids {
     size_t n, cap;
 };
 
+/* A request about many jobs: see many.c. */
+struct jm_many {
+    struct list_node node; /* in jm.many while there is more to do */
+    struct jm *jm;
+    /* Do at most `max`; when all is done answer, free, and return true. */
+    bool (*step)(struct jm_many *m, size_t max);
+    void (*drop)(struct jm_many *m); /* the module ends */
+};
+
 /* A request that is answered when the next transaction is on record. */
 struct jm_answer {
     struct list_node node;
@@ -250,13 +259,18 @@ struct jm {
     size_t nchoosy;                           /* of these, who watch some jobs only */
     strbuf_t *transitions, *transitions_sent; /* not yet told: [id,"STATE",t],... */
     struct list_node waiters;                 /* struct jm_wait with something to tell */
-    struct list_node drains;                  /* requests that wait for an empty or idle queue */
+    size_t nwaits, nwaitrefs;
+    struct list_node drains; /* requests that wait for an empty or idle queue */
+    /* many.c */
+    struct list_node many;
+    size_t nmany;
     /* list.c */
     struct list_node listings;
     size_t nlistings;
     /* load.c */
     struct jm_load *load;
     bool load_begun;
+    bool purging; /* more is to be forgotten than one pass did */
     flux_future_t *attrs_f;
     flux_future_t *subscribed;
     /* settings */
@@ -286,6 +300,7 @@ void jm_add_string(strbuf_t *sb, const char *s);
 /* Ids that a request names.  NULL when the request was answered with an error. */
 idset_t *jm_request_ids(struct jm *jm, const flux_msg_t *req, const char *text);
 int jm_ids_add(struct jm_ids *v, uint64_t id);
+void jm_ids_drop_first(struct jm_ids *v, size_t n);
 void jm_ids_clear(struct jm_ids *v);
 
 /* --- table.c --- */
@@ -310,6 +325,8 @@ void jm_job_retire(struct jm_job *j);
 struct jm_ended *jm_ended_create(const struct jm_job *j);
 /* By end; takes it over. */
 int jm_ended_add(struct jm *jm, struct jm_ended *e);
+/* Those that were read back. */
+void jm_ended_sort(struct jm *jm);
 void jm_ended_drop(struct jm *jm, struct jm_ended *e);
 const char *jm_ended_text(const struct jm_ended *e, int which);
 /* A moment in which nothing is to be done. */
@@ -453,6 +470,17 @@ void jm_raise_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_kill_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_memo_cb(flux_t *h, const flux_msg_t *req, void *arg);
+
+/* --- many.c --- */
+
+/* Too many requests are being worked at: this one is refused. */
+bool jm_many_full(struct jm *jm, const flux_msg_t *req);
+/* Begin; m->step and m->drop are set. */
+void jm_many_start(struct jm *jm, struct jm_many *m);
+/* It is not wanted any more. */
+void jm_many_stop(struct jm_many *m);
+void jm_many_pass(struct jm *jm);
+void jm_many_fini(struct jm *jm);
 
 /* --- list.c, purge.c, load.c --- */
 

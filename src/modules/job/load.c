@@ -1,7 +1,8 @@
 /* load.c - after a restart: the jobs as the store has them.
  *
- * job-next and job-queue are read, then the directory "job" page by page, and of each job in it the
- * log, the jobspec and R, WINDOW jobs at a time.  When all are there:
+ * job-next and job-queue are read, then the directory "job" page by page, and of each job in it its
+ * directory with what is no longer than SMALL (output is, usually, and is not wanted), then what is
+ * missing of log, jobspec, R and environment; WINDOW jobs at a time.  When all are there:
  *
  *    the log says       what is done
  *    INACTIVE           a small record is kept
@@ -35,6 +36,7 @@
 #include "libutil/strutil.h"
 
 #define WINDOW 128
+#define SMALL 16384 /* bytes */
 #define PAGE 1000
 #define AGAIN 0.25
 #define TRIES 20 /* for one job; fewer once the store has failed for good for another */
@@ -47,9 +49,13 @@ struct loading {
     struct list_node node;
     struct jm *jm;
     uint64_t id;
-    flux_future_t *f[PARTS];
+    flux_future_t *dir;      /* its directory with what is small, */
+    const char *data[PARTS]; /* which is there, */
+    size_t len[PARTS];
+    flux_future_t *f[PARTS]; /* and what is not */
     unsigned left;
     unsigned tries;
+    int errnum; /* something could not even be asked for */
 };
 
 enum step { NEXT_ID, QUEUE, NAMES, JOBS };
@@ -76,8 +82,12 @@ static void drop_parts(struct loading *l)
     for (int i = 0; i < PARTS; i++) {
         flux_future_destroy(l->f[i]);
         l->f[i] = NULL;
+        l->data[i] = NULL;
     }
+    flux_future_destroy(l->dir);
+    l->dir = NULL;
     l->left = 0;
+    l->errnum = 0;
 }
 
 static void loading_free(struct loading *l)
@@ -145,11 +155,14 @@ static void replay(struct jm_job *j, const char *text, size_t len)
 /* The value of a part: 0; 1 when it is not there; -1 with a sentence. */
 static int part(const struct loading *l, int which, const char **data, size_t *len, errmsg_t *err)
 {
-    if (flux_kvs_lookup_get(l->f[which], data, len, err) == 0)
+    *data = l->data[which];
+    *len = l->len[which];
+    if (*data || (l->f[which] && flux_kvs_lookup_get(l->f[which], data, len, err) == 0))
         return 0;
+    if (l->f[which] && errno != ENOENT)
+        return -1;
     *data = NULL;
-    *len = 0;
-    return errno == ENOENT ? 1 : -1;
+    return 1;
 }
 
 static struct jm_job *make(struct loading *l, errmsg_t *err)
@@ -161,7 +174,7 @@ static struct jm_job *make(struct loading *l, errmsg_t *err)
     struct jm_env *e;
     struct jm_job *j;
 
-    if (part(l, SPEC, &text, &len, err) != 0 || part(l, ENV, &env, &envlen, err) < 0 ||
+    if (l->errnum || part(l, SPEC, &text, &len, err) != 0 || part(l, ENV, &env, &envlen, err) < 0 ||
         !(spec = jm_spec_get(jm, text, len, err)))
         return NULL;
     e = env ? jm_env_get(jm, env, envlen) : NULL;
@@ -183,7 +196,7 @@ static struct jm_job *make(struct loading *l, errmsg_t *err)
     strbuf_addn(j->log, text, len);
     if (j->st.seen & (1u << JOB_EV_ALLOC)) {
         if (part(l, R, &text, &len, err) < 0 ||
-            (text && (!(j->r = rset_parse(text, len, err)) || !(j->r_json = strdup(text)))))
+            (text && (!(j->r = rset_parse(text, len, err)) || !(j->r_json = strndup(text, len)))))
             goto fail;
     }
     jm->nstate[j->st.state]++;
@@ -210,13 +223,11 @@ static void keep(struct jm_job *j)
 /* What the store failed with, but for parts that are not there; 0: it has answered. */
 static int store_failed(const struct loading *l)
 {
-    for (int i = 0; i < PARTS; i++) {
-        int errnum = flux_future_errnum(l->f[i]);
+    int errnum = l->errnum;
 
-        if (errnum && errnum != ENOENT)
-            return errnum;
-    }
-    return 0;
+    for (int i = 0; i < PARTS && (errnum == 0 || errnum == ENOENT); i++)
+        errnum = l->f[i] ? flux_future_errnum(l->f[i]) : 0;
+    return errnum == ENOENT ? 0 : errnum;
 }
 
 static void job_done(struct loading *l)
@@ -227,6 +238,8 @@ static void job_done(struct loading *l)
     errmsg_t err = {"its jobspec is missing"};
     bool failed = store_failed(l);
 
+    if (l->errnum)
+        errmsg_set(&err, "%s", strerror(l->errnum));
     if (failed && ++l->tries < (ld->store_bad ? TRIES_LATER : TRIES)) {
         list_remove(&l->node);
         list_append(&ld->retry, &l->node);
@@ -258,20 +271,55 @@ static void part_cb(flux_future_t *f, void *arg)
         job_done(l);
 }
 
-static int ask_parts(struct loading *l)
+static void ask_part(struct loading *l, int which)
 {
     char key[64];
 
-    for (int i = 0; i < PARTS; i++) {
-        snprintf(key, sizeof(key), "job.%" PRIu64 ".%s", l->id, part_names[i]);
-        if (!(l->f[i] = flux_kvs_lookup(l->jm->h, NULL, key, 0, NULL)) ||
-            flux_future_then(l->f[i], -1., part_cb, l) < 0) {
-            drop_parts(l);
-            return -1;
-        }
+    snprintf(key, sizeof(key), "job.%" PRIu64 ".%s", l->id, part_names[which]);
+    if ((l->f[which] = flux_kvs_lookup(l->jm->h, NULL, key, 0, NULL)) &&
+        flux_future_then(l->f[which], -1., part_cb, l) == 0)
         l->left++;
+    else
+        l->errnum = ENOMEM;
+}
+
+static void dir_cb(flux_future_t *f, void *arg)
+{
+    struct loading *l = arg;
+    struct flux_kvs_dirent e;
+    int which, rc = 0, errnum = flux_future_errnum(f);
+    size_t pos = 0;
+
+    /* What it fails for may be what is not wanted. */
+    for (which = 0; errnum && errnum != ENOENT && which < PARTS; which++)
+        ask_part(l, which);
+    while (errnum == 0 && (rc = flux_kvs_readdir_next(f, &pos, &e, NULL)) == 1) {
+        which = 0;
+        while (which < PARTS && strcmp(e.name, part_names[which]) != 0)
+            which++;
+        if (which == PARTS)
+            continue;
+        l->data[which] = e.type == FLUX_KVS_VALUE ? e.data : NULL;
+        l->len[which] = l->data[which] ? e.size : 0;
+        if (!l->data[which])
+            ask_part(l, which);
     }
-    return 0;
+    if (rc < 0)
+        l->errnum = errno;
+    if (l->left == 0)
+        job_done(l);
+}
+
+static int ask_dir(struct loading *l)
+{
+    char key[64];
+
+    snprintf(key, sizeof(key), "job.%" PRIu64, l->id);
+    l->dir = flux_kvs_readdir_small(l->jm->h, NULL, key, SMALL, NULL);
+    if (l->dir && flux_future_then(l->dir, -1., dir_cb, l) == 0)
+        return 0;
+    drop_parts(l);
+    return -1;
 }
 
 static int load_job(struct jm *jm, uint64_t id)
@@ -283,7 +331,7 @@ static int load_job(struct jm *jm, uint64_t id)
     l->jm = jm;
     l->id = id;
     list_init(&l->node);
-    if (ask_parts(l) < 0) {
+    if (ask_dir(l) < 0) {
         loading_free(l);
         return -1;
     }
@@ -302,7 +350,7 @@ static void retry_jobs(struct jm *jm)
         struct loading *l = list_entry(n, struct loading, node);
 
         drop_parts(l);
-        if (ask_parts(l) < 0) {
+        if (ask_dir(l) < 0) {
             later(jm);
             return;
         }
@@ -384,6 +432,7 @@ static void finish(struct jm *jm)
     size_t nbad = jm->load->nbad, n;
 
     sort_jobs(jm);
+    jm_ended_sort(jm);
     n = hmap_count(jm->active);
     if (n || hmap_count(jm->ended) || nbad)
         flux_log(jm->h, LOG_INFO, "%zu jobs and %zu ended ones were read back, %zu could not be", n,
@@ -413,13 +462,6 @@ static void later(struct jm *jm)
     flux_timer_start(jm->load->again, AGAIN, 0.);
 }
 
-static int by_number(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-
-    return *x < *y ? -1 : *x > *y;
-}
-
 static void take_names(struct jm *jm, flux_future_t *f)
 {
     struct jm_load *ld = jm->load;
@@ -439,9 +481,6 @@ static void take_names(struct jm *jm, flux_future_t *f)
     }
     if (flux_kvs_readdir_more(f))
         return;
-    /* By number, not by name: that is nearly the order of their ends, which jm_ended_add() goes by. */
-    if (ld->ids.n)
-        qsort(ld->ids.ids, ld->ids.n, sizeof(*ld->ids.ids), by_number);
     ld->step = JOBS;
 }
 

@@ -3,7 +3,7 @@
  * On request (job.purge: these ids; older than an age; all but the newest so many; all, when
  * forced), and by the settings job.purge-age and job.purge-count, each time that jobs have ended
  * and when the oldest becomes too old.  The list of ended jobs is in order of their ends, so only
- * what goes is looked at.
+ * what goes is looked at; and of much that goes some in each pass (many.c).
  *
  * Invariant: an id that was purged never comes again (job-next in the store).
  *
@@ -13,10 +13,11 @@
 #include "job.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "libjob/job_wire.h"
+
+#define AT_ONCE 1000
 
 static void purge(struct jm *jm, struct jm_ended *e)
 {
@@ -29,15 +30,45 @@ void jm_purge_check(struct jm *jm)
 {
     double now = flux_reactor_now(jm->r);
     struct list_node *n;
+    size_t left = AT_ONCE;
 
+    jm->purging = false;
     while ((n = list_first(&jm->ended_list))) {
         struct jm_ended *e = list_entry(n, struct jm_ended, node);
 
         if (hmap_count(jm->ended) <= jm->purge_count &&
             (jm->purge_age <= 0 || e->t_inactive + jm->purge_age > now))
             break;
+        if (left-- == 0) {
+            jm->purging = true; /* the pass goes on with it */
+            jm_kick(jm);
+            break;
+        }
         purge(jm, e);
     }
+}
+
+/* --- on request --- */
+
+struct purging {
+    struct jm_many many;
+    flux_msg_t *req;
+    struct job_purge in;
+    idset_t *ids; /* that were named, or NULL */
+    uint32_t next;
+    struct jm_ids old; /* else those that are old enough, and `at` of them were done */
+    size_t at;
+    struct job_purged out;
+};
+
+static void purging_free(struct jm_many *m)
+{
+    struct purging *p = list_entry(m, struct purging, many);
+
+    idset_destroy(p->ids);
+    jm_ids_clear(&p->old);
+    flux_msg_destroy(p->req);
+    free(p);
 }
 
 static bool young(const struct jm *jm, const struct jm_ended *e, const struct job_purge *in)
@@ -45,59 +76,86 @@ static bool young(const struct jm *jm, const struct jm_ended *e, const struct jo
     return in->age > 0 && e->t_inactive + in->age > flux_reactor_now(jm->r);
 }
 
-static uint32_t purge_ids(struct jm *jm, const flux_msg_t *req, const idset_t *ids,
-                          const struct job_purge *in)
+static void purge_id(struct purging *p, uint64_t id)
 {
-    uint32_t n = 0;
+    struct jm *jm = p->many.jm;
+    struct jm_ended *e = jm_ended_find(jm, id);
 
-    for (uint32_t id = idset_first(ids); id != IDSET_NONE; id = idset_next(ids, id)) {
-        struct jm_ended *e = jm_ended_find(jm, id);
-
-        if (!e || !jm_may(req, e->uid) || young(jm, e, in))
-            continue;
-        purge(jm, e);
-        n++;
-    }
-    return n;
+    if (!e || !jm_may(p->req, e->uid) || young(jm, e, &p->in))
+        return;
+    purge(jm, e);
+    p->out.purged++;
 }
 
-static uint32_t purge_oldest(struct jm *jm, const flux_msg_t *req, const struct job_purge *in)
+static bool purge_some(struct jm_many *m, size_t max)
 {
-    size_t keep = in->keep > 0 ? (size_t)in->keep : 0, left = hmap_count(jm->ended);
-    uint32_t n = 0;
+    struct purging *p = list_entry(m, struct purging, many);
 
-    LIST_FOREACH_SAFE(it, tmp, &jm->ended_list)
+    for (; p->next != IDSET_NONE && max > 0; p->next = idset_next(p->ids, p->next), max--)
+        purge_id(p, p->next);
+    for (; p->at < p->old.n && max > 0; max--)
+        purge_id(p, p->old.ids[p->at++]);
+    if (p->next != IDSET_NONE || p->at < p->old.n)
+        return false;
+    jm_store_answer(m->jm, p->req, flux_schema_encode(&job_purged_schema, &p->out));
+    purging_free(m);
+    return true;
+}
+
+static int find_old(struct jm *jm, struct purging *p)
+{
+    size_t keep = p->in.keep > 0 ? (size_t)p->in.keep : 0, left = hmap_count(jm->ended);
+
+    LIST_FOREACH(it, &jm->ended_list)
     {
         struct jm_ended *e = list_entry(it, struct jm_ended, node);
 
-        if (left-- <= keep || young(jm, e, in))
+        if (left-- <= keep || young(jm, e, &p->in))
             break;
-        if (!jm_may(req, e->uid))
-            continue;
-        purge(jm, e);
-        n++;
+        if (jm_may(p->req, e->uid) && jm_ids_add(&p->old, e->id) < 0)
+            return -1;
     }
-    return n;
+    return 0;
+}
+
+/* Takes `ids` over. */
+static void begin(struct jm *jm, const flux_msg_t *req, const struct job_purge *in, idset_t *ids)
+{
+    struct purging *p = calloc(1, sizeof(*p));
+
+    if (p) {
+        p->many = (struct jm_many){.jm = jm, .step = purge_some, .drop = purging_free};
+        p->req = flux_msg_incref(req);
+        p->in = *in;
+        p->in.ids = NULL; /* belongs to the caller */
+        p->ids = ids;
+        p->next = ids ? idset_first(ids) : IDSET_NONE;
+    } else {
+        idset_destroy(ids);
+    }
+    if (!p || (!ids && find_old(jm, p) < 0)) {
+        flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
+        if (p)
+            purging_free(&p->many);
+        return;
+    }
+    jm_many_start(jm, &p->many);
 }
 
 void jm_purge_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
     struct job_purge in = {.keep = -1};
-    struct job_purged out;
     idset_t *ids = NULL;
     json_t *owner;
 
     if (jm_hold(jm, req, jm_purge_cb) ||
         flux_request_decode(h, req, &job_purge_schema, &in, &owner) < 0)
         return;
-    if (!in.ids && in.age <= 0 && in.keep < 0 && !in.force) {
+    if (!in.ids && in.age <= 0 && in.keep < 0 && !in.force)
         flux_respond_error(h, req, EINVAL,
                            "which jobs is not said: give ids, an age, how many to keep, or force");
-    } else if (!in.ids || (ids = jm_request_ids(jm, req, in.ids))) {
-        out.purged = ids ? purge_ids(jm, req, ids, &in) : purge_oldest(jm, req, &in);
-        jm_store_answer(jm, req, flux_schema_encode(&job_purged_schema, &out));
-    }
-    idset_destroy(ids);
+    else if (!jm_many_full(jm, req) && (!in.ids || (ids = jm_request_ids(jm, req, in.ids))))
+        begin(jm, req, &in, ids);
     json_decref(owner);
 }

@@ -179,13 +179,6 @@ static void put_add(struct jm *jm, struct feed *f)
     end(f, open);
 }
 
-static void drop_first(struct jm_ids *v, size_t n)
-{
-    v->n -= n;
-    if (v->n)
-        memmove(v->ids, v->ids + n, v->n * sizeof(*v->ids));
-}
-
 static void put_ids(struct feed *f, const char *name, struct jm_ids *v)
 {
     bool open = false;
@@ -195,7 +188,7 @@ static void put_ids(struct feed *f, const char *name, struct jm_ids *v)
         begin(f, name, &open);
         strbuf_addf(f->sb, "%llu", (unsigned long long)v->ids[i]);
     }
-    drop_first(v, i);
+    jm_ids_drop_first(v, i);
     end(f, open);
 }
 
@@ -214,7 +207,7 @@ static void put_urgencies(struct jm *jm, struct feed *f)
         strbuf_addf(f->sb, "[%llu,%d]", (unsigned long long)j->id, j->st.urgency);
         f->n++;
     }
-    drop_first(v, i);
+    jm_ids_drop_first(v, i);
     end(f, open);
 }
 

@@ -40,6 +40,7 @@
 #define GAP 0.005
 /* A transaction takes at most so much, but for one submission. */
 #define TXN_JOBS 4000
+#define TXN_UNLINKS 4000
 #define TXN_BYTES (16u << 20)
 
 static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -421,13 +422,17 @@ static bool now_or_later(struct jm *jm)
     return false;
 }
 
-static void swap_unlinks(struct jm_store *s)
+/* The first of those to be forgotten.  All are not more than that, but after a large request. */
+static int take_unlinks(struct jm_store *s)
 {
-    struct jm_ids v = s->unlink_sent;
+    size_t n = s->unlink.n < TXN_UNLINKS ? s->unlink.n : TXN_UNLINKS;
 
-    s->unlink_sent = s->unlink;
-    s->unlink = v;
-    s->unlink.n = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (jm_ids_add(&s->unlink_sent, s->unlink.ids[i]) < 0)
+            n = i;
+    }
+    jm_ids_drop_first(&s->unlink, n);
+    return s->unlink.n == 0 || n > 0 ? 0 : -1;
 }
 
 void jm_store_flush(struct jm *jm)
@@ -469,11 +474,13 @@ void jm_store_flush(struct jm *jm)
         if ((rc = put_job(txn, j, &bytes)) < 0)
             break;
     }
-    if (list_empty(&s->dirty))
+    /* Nothing is forgotten before all that was to be on record is: a job may have waited for it. */
+    if (list_empty(&s->dirty) && rc == 0)
+        rc = take_unlinks(s);
+    if (list_empty(&s->dirty) && s->unlink.n == 0)
         move_all(&s->answers, &s->answers_sent);
     else
         s->urgent = true; /* the rest, next time; what it was asked for by is answered then */
-    swap_unlinks(s);
     if (rc == 0)
         rc = put_rest(jm, txn);
     saved = errno;

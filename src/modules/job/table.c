@@ -354,12 +354,41 @@ int jm_ended_add(struct jm *jm, struct jm_ended *e)
         errno = ENOMEM;
         return -1;
     }
-    /* Jobs end in order, but for those read back. */
-    while (n->prev != &jm->ended_list &&
+    /* Jobs end in order, but for those read back: jm_ended_sort() */
+    while (jm->ready && n->prev != &jm->ended_list &&
            list_entry(n->prev, struct jm_ended, node)->t_inactive > e->t_inactive)
         n = n->prev;
     list_append(n, &e->node);
     return 0;
+}
+
+static int by_end(const void *a, const void *b)
+{
+    const struct jm_ended *x = *(struct jm_ended *const *)a, *y = *(struct jm_ended *const *)b;
+
+    if (x->t_inactive != y->t_inactive)
+        return x->t_inactive < y->t_inactive ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+void jm_ended_sort(struct jm *jm)
+{
+    size_t n = 0, max = hmap_count(jm->ended);
+    struct jm_ended **all = calloc(max + 1, sizeof(*all));
+
+    if (!all) {
+        flux_log(jm->h, LOG_ERR, "out of memory: ended jobs are not in the order of their ends");
+        return;
+    }
+    LIST_FOREACH_SAFE(it, tmp, &jm->ended_list)
+    {
+        list_remove(it);
+        all[n++] = list_entry(it, struct jm_ended, node);
+    }
+    qsort(all, n, sizeof(*all), by_end);
+    for (size_t i = 0; i < n; i++)
+        list_append(&jm->ended_list, &all[i]->node);
+    free(all);
 }
 
 void jm_ended_drop(struct jm *jm, struct jm_ended *e)

@@ -1,13 +1,15 @@
 /* wait.c - job.wait: who wants to know the end of jobs.
  *
  * Each job that has not ended has a list of the requests that wait for it; each request counts what
- * is left.  What ended in one transaction of the store is told in one response.
+ * is left, and what it names is looked up slice by slice (many.c).  What ended in one transaction of
+ * the store is told in one response.
  *
  * Invariants:
  *  1. A request gets one entry for each id that it names, and then ENODATA.
  *  2. The end of a job is told when it is on record.
+ *  3. At most WAITS_MAX requests wait, for REFS_MAX jobs in all; one more is refused with EAGAIN.
  *
- * Failure: without memory a request is ended with ENOMEM.
+ * Failure: without memory a request is ended with ENOMEM or EAGAIN.
  */
 #include "config.h"
 #include "job.h"
@@ -24,7 +26,10 @@ struct jm_wait {
     struct list_node ready; /* in jm.waiters while there is something to tell */
     struct jm *jm;
     flux_msg_t *req;
-    size_t left;
+    struct jm_many many;
+    idset_t *ids; /* NULL: all */
+    uint32_t next;
+    size_t left; /* and one more while ids are left to be looked up */
     size_t ntold;
     strbuf_t *out;
 };
@@ -36,12 +41,15 @@ struct jm_wait_ref {
 };
 
 #define PAGE 1000
+#define WAITS_MAX 65536
+#define REFS_MAX 4000000
 
 static void ref_free(struct jm_wait_ref *ref)
 {
     list_remove(&ref->by_job);
     list_remove(&ref->by_wait);
     ref->w->left--;
+    ref->w->jm->nwaitrefs--;
     free(ref);
 }
 
@@ -50,9 +58,12 @@ static void wait_free(struct jm_wait *w)
     struct list_node *n;
 
     km_claim_drop(w->jm->senders, &w->claim);
+    jm_many_stop(&w->many);
     while ((n = list_first(&w->refs)))
         ref_free(list_entry(n, struct jm_wait_ref, by_wait));
     list_remove(&w->ready);
+    w->jm->nwaits--;
+    idset_destroy(w->ids);
     flux_msg_destroy(w->req);
     strbuf_destroy(w->out);
     free(w);
@@ -150,12 +161,13 @@ void jm_wait_flush(struct jm *jm)
 
 static int add_ref(struct jm_wait *w, struct jm_job *j)
 {
-    struct jm_wait_ref *ref = malloc(sizeof(*ref));
+    struct jm_wait_ref *ref = w->jm->nwaitrefs < REFS_MAX ? malloc(sizeof(*ref)) : NULL;
 
     if (!ref)
         return -1;
     ref->w = w;
     w->left++;
+    w->jm->nwaitrefs++;
     list_init(&ref->by_job);
     list_init(&ref->by_wait);
     list_append(&j->waits, &ref->by_job);
@@ -163,30 +175,83 @@ static int add_ref(struct jm_wait *w, struct jm_job *j)
     return 0;
 }
 
-static int wait_for(struct jm_wait *w, const idset_t *ids)
+static int wait_for_all(struct jm_wait *w)
 {
-    struct jm *jm = w->jm;
-
-    if (!ids) {
-        LIST_FOREACH(it, &jm->jobs)
-        {
-            if (add_ref(w, list_entry(it, struct jm_job, node)) < 0)
-                return -1;
-        }
-        return 0;
-    }
-    for (uint32_t id = idset_first(ids); id != IDSET_NONE; id = idset_next(ids, id)) {
-        struct jm_job *j = jm_job_find(jm, id);
-        struct jm_ended *e;
-
-        if (j && add_ref(w, j) < 0)
+    LIST_FOREACH(it, &w->jm->jobs)
+    {
+        if (add_ref(w, list_entry(it, struct jm_job, node)) < 0)
             return -1;
-        if (!j && (e = jm_ended_find(jm, id)))
-            tell_end(w, e);
-        else if (!j)
-            tell_unknown(w, id);
     }
     return 0;
+}
+
+static int wait_for(struct jm_wait *w, uint32_t id)
+{
+    struct jm_job *j = jm_job_find(w->jm, id);
+    struct jm_ended *e;
+
+    if (j)
+        return add_ref(w, j);
+    if ((e = jm_ended_find(w->jm, id)))
+        tell_end(w, e);
+    else
+        tell_unknown(w, id);
+    return 0;
+}
+
+static bool wait_some(struct jm_many *m, size_t max)
+{
+    struct jm_wait *w = list_entry(m, struct jm_wait, many);
+    struct jm *jm = w->jm;
+    int rc = w->ids ? 0 : wait_for_all(w);
+
+    for (; rc == 0 && w->next != IDSET_NONE && max > 0; max--) {
+        rc = wait_for(w, w->next);
+        w->next = idset_next(w->ids, w->next);
+    }
+    if (rc < 0) {
+        flux_respond_error(jm->h, w->req, EAGAIN,
+                           "too many jobs are waited for: try again, or wait for fewer");
+        wait_free(w);
+        return true;
+    }
+    if (w->next != IDSET_NONE)
+        return false;
+    if (--w->left == 0 && list_empty(&w->ready))
+        list_append(&jm->waiters, &w->ready);
+    return true;
+}
+
+static void drop(struct jm_many *m)
+{
+    wait_free(list_entry(m, struct jm_wait, many));
+}
+
+/* Takes `ids` over. */
+static void begin(struct jm *jm, const flux_msg_t *req, idset_t *ids)
+{
+    struct jm_wait *w = calloc(1, sizeof(*w));
+
+    if (!w) {
+        idset_destroy(ids);
+        flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
+        return;
+    }
+    w->jm = jm;
+    w->ids = ids;
+    w->next = ids ? idset_first(ids) : IDSET_NONE;
+    w->left = 1;
+    w->req = flux_msg_incref(req);
+    w->many = (struct jm_many){.step = wait_some, .drop = drop};
+    list_init(&w->refs);
+    list_init(&w->ready);
+    jm->nwaits++;
+    if (km_claim(jm->senders, &w->claim, req, gone) < 0) {
+        flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
+        wait_free(w);
+        return;
+    }
+    jm_many_start(jm, &w->many);
 }
 
 void jm_wait_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -194,32 +259,17 @@ void jm_wait_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct jm *jm = arg;
     struct job_ids in = {0};
     idset_t *ids = NULL;
-    struct jm_wait *w;
     json_t *owner;
 
     if (jm_hold(jm, req, jm_wait_cb) ||
         flux_request_decode(h, req, &job_ids_schema, &in, &owner) < 0)
         return;
-    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
+    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         flux_respond_error(h, req, EPROTO, "job.wait has to be a streaming request");
-    } else if (!in.ids || (ids = jm_request_ids(jm, req, in.ids))) {
-        if (!(w = calloc(1, sizeof(*w)))) {
-            flux_respond_error(h, req, ENOMEM, "the job module is out of memory");
-        } else {
-            w->jm = jm;
-            w->req = flux_msg_incref(req);
-            list_init(&w->refs);
-            list_init(&w->ready);
-            if (km_claim(jm->senders, &w->claim, req, gone) < 0 || wait_for(w, ids) < 0) {
-                flux_respond_error(h, req, ENOMEM, "the job module is out of memory");
-                wait_free(w);
-            } else if (w->left == 0 && list_empty(&w->ready)) {
-                list_append(&jm->waiters, &w->ready);
-            }
-        }
-        jm_kick(jm);
-    }
-    idset_destroy(ids);
+    else if (jm->nwaits >= WAITS_MAX)
+        flux_respond_error(h, req, EAGAIN, "%d requests wait for jobs already", WAITS_MAX);
+    else if (!jm_many_full(jm, req) && (!in.ids || (ids = jm_request_ids(jm, req, in.ids))))
+        begin(jm, req, ids);
     json_decref(owner);
 }
 

@@ -1,0 +1,77 @@
+/* many.c - requests about many jobs, a slice of them in each pass of the reactor.
+ *
+ * One request may name a million ids (cancel, raise, kill, urgency, wait, purge).  Up to SLICE are
+ * done when it comes, so that requests about a few jobs, which most are, take effect in the order in
+ * which they come.  The rest of a larger one is done in later passes, in which everything else goes
+ * on; of several such requests each pass has a slice of one, in turn.
+ *
+ * Invariants:
+ *  1. A request is in jm.many exactly while some of it is left to be done.
+ *  2. At most MANY_MAX are: one more is refused with EAGAIN.
+ *
+ * Failure: none of its own.  What a request was to do is done although its client has gone.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <errno.h>
+
+#define SLICE 1000
+#define MANY_MAX 1024
+
+bool jm_many_full(struct jm *jm, const flux_msg_t *req)
+{
+    if (jm->nmany < MANY_MAX)
+        return false;
+    flux_respond_error(jm->h, req, EAGAIN,
+                       "%d requests about many jobs are being worked at: try again", MANY_MAX);
+    return true;
+}
+
+void jm_many_start(struct jm *jm, struct jm_many *m)
+{
+    list_init(&m->node);
+    m->jm = jm;
+    if (!m->step(m, SLICE)) {
+        list_append(&jm->many, &m->node);
+        jm->nmany++;
+    }
+    jm_kick(jm);
+}
+
+void jm_many_stop(struct jm_many *m)
+{
+    if (!m->node.next || list_empty(&m->node))
+        return;
+    list_remove(&m->node);
+    m->jm->nmany--;
+}
+
+void jm_many_pass(struct jm *jm)
+{
+    struct list_node *n = list_first(&jm->many);
+    struct jm_many *m;
+
+    if (!n)
+        return;
+    m = list_entry(n, struct jm_many, node);
+    jm_many_stop(m);
+    if (!m->step(m, SLICE)) {
+        list_append(&jm->many, n);
+        jm->nmany++;
+    }
+    if (!list_empty(&jm->many))
+        jm_kick(jm);
+}
+
+void jm_many_fini(struct jm *jm)
+{
+    struct list_node *n;
+
+    while (jm->many.next && (n = list_first(&jm->many))) {
+        struct jm_many *m = list_entry(n, struct jm_many, node);
+
+        jm_many_stop(m);
+        m->drop(m);
+    }
+}
