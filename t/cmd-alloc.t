@@ -58,7 +58,7 @@ for sig in TERM:143 HUP:129; do
     kill "-${sig%:*}" "$bg"
     wait "$bg"
     is $? "${sig#*:}" "SIG${sig%:*} ends it"
-    ok "and takes its job out of the queue" nobody
+    ok "and takes its job out of the queue" wait_until 10 nobody
 done
 "$FLUX" alloc true &
 bg=$!
@@ -94,9 +94,14 @@ resized() {
 ok "a new size arrives" wait_until 10 resized
 tm send-keys 'echo begin; sleep 100' Enter
 ok "it sleeps" wait_until 5 shows '^begin'
-tm send-keys C-c
-tm send-keys 'echo interrupted $?' Enter
-ok "^C goes to the command" wait_until 5 shows '^interrupted 130'
+# The shell itself gets a ^C that comes before the command is in the foreground, and waits on.
+interrupted() {
+    tm send-keys C-c
+    tm send-keys 'echo interrupted $?' Enter
+    sleep 0.5
+    shows '^interrupted 130'
+}
+ok "^C goes to the command" wait_until 10 interrupted
 "$FLUX" queue stop >/dev/null
 tm send-keys 'exit 9' Enter
 ok "its exit code" wait_until 10 shows '^code=9'
@@ -106,7 +111,7 @@ tm send-keys "'$FLUX' alloc true; echo waiting=\$?" Enter
 ok "one that waits" wait_until 10 queued
 tm send-keys C-c
 ok "^C ends it" wait_until 5 shows 'waiting=130'
-ok "and takes its job out of the queue" nobody
+ok "and takes its job out of the queue" wait_until 10 nobody
 "$FLUX" queue start >/dev/null
 tm send-keys "clear; '$FLUX' alloc sleep 100 & sleep 0.1; fg" Enter
 ok "it runs" wait_until 10 running

@@ -90,6 +90,7 @@ is "$(wc -l <<<"$out")" 4 "-v: a line each"
 like "$out" "$(tail -n 1 <<<"$ids") failed 3" "with the result"
 exits 1 "wait for what is not there" flux wreck wait 99999
 id=$(flux submit sleep 1000)
+wait_until 10 state_is "$id" running
 ok "raise -- severity 5" flux wreck raise --severity=5 --type=hint -m "mind the gap" "$id"
 ok "the job goes on" state_is "$id" running
 like "$(flux wreck eventlog "$id")" 'exception type=hint severity=5 note="mind the gap"' "it is on record"
@@ -157,7 +158,7 @@ sleep 0.3
 ok "a job waits" state_is "$id" pending
 fails "idle, for a while" flux queue idle -t 300ms
 ok "start" flux queue start
-ok "idle" flux queue idle -t 10
+ok "idle" flux queue idle -t $((60 * PATIENCE))
 ok "the job is over" state_is "$id" completed
 ok "disable" flux queue disable back at noon
 fails "nothing is accepted" flux submit true

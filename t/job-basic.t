@@ -61,8 +61,11 @@ ok "(it ends)" "$FLUX" wreck wait "$id"
 # Acting on jobs.
 fails "cancel a job that is not there" "$FLUX" cancel 9999
 fails "cancel a job that has ended" "$FLUX" cancel 1
+some_run() {
+    [ "$("$FLUX" jobs | grep -c running)" -gt 0 ]
+}
 submit sleep 60
-wait_until 10 test "$("$FLUX" jobs | grep -c running)" -gt 0
+wait_until 10 some_run
 ok "a signal" "$FLUX" wreck kill -s USR1 "$id"
 exits 138 "... ends it" "$FLUX" wreck wait "$id"
 expect "$id" failed 138

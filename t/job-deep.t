@@ -22,7 +22,7 @@ run "$FLUX" jobs -c 1 -n -o '{info}'
 like "$out" 'queue is stopped' "the list says why it waits"
 is "$("$FLUX" jobs -a -c 5 -n -o '{id}' | wc -l)" 5 "of all no more are listed than are asked for"
 ok "all are cancelled" "$FLUX" cancel --all --quiet
-ok "the queue becomes idle" "$FLUX" queue idle -t 60s
+ok "the queue becomes idle" "$FLUX" queue idle -t $((60 * PATIENCE))s
 is "$("$FLUX" jobs -n -o '{id}' | wc -l)" 0 "no job is active"
 jobs_proved "the event logs prove that each was cancelled" --count=$count
 release

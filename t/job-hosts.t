@@ -19,7 +19,7 @@ release
 hold 1 --statedir="$TEST_DIR/state" --set=resrc.config="$TEST_DIR/new.lua"
 is "$("$FLUX" jobs -a -n | wc -l)" 2 "after a restart on other hosts both are there"
 "$FLUX" queue start
-run run_with_timeout 10 "$FLUX" wreck wait "$id"
+run run_with_timeout 30 "$FLUX" wreck wait "$id"
 isnt "$status" 0 "the one that was queued fails"
 like "$("$FLUX" kvs get "job.$id.eventlog")" 'no node named old1' "... and says why"
 expect "$id" failed -

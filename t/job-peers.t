@@ -95,7 +95,10 @@ is "$status" 137 "the launcher is reloaded: what ran is dead"
 "$FLUX" wreck wait "${ids//$'\n'/,}"
 is "$(number wrexec twice)" 0 "... and no job was launched twice"
 
-wait_until 10 test "$(number sched running)" -eq 0
+none_runs() {
+    [ "$(number sched running)" -eq 0 ]
+}
+wait_until 10 none_runs
 is "$(number sched wrong)" 0 "the scheduler was told nothing wrong"
 jobs_proved "the event logs prove it"
 release

@@ -43,10 +43,8 @@ jobs_proved "the event logs prove it"
 release
 is "$status" 0 "the session ends"
 
-hold 1 --set job.purge-age=0.5s
-submit true
-"$FLUX" wreck wait "$id"
-is "$(kept)" 1 "a job is kept"
-ok "... not longer than job.purge-age" wait_until 10 kept_is 0
+hold 1 --set job.purge-age=1s
+ok "a job ends" submit --wait true
+ok "... and is kept not longer than job.purge-age" wait_until 10 kept_is 0
 release
 finish

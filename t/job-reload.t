@@ -91,6 +91,11 @@ run run_with_timeout 30 "$FLUX" wreck wait "$lost"
 isnt "$status" 0 "the broker of a node is killed: its job is dead"
 isnt "$status" 124 "... and that is noticed"
 expect "$lost" failed -
+# The scheduler is told of it by another way than the jobs.
+down() {
+    "$FLUX" resource list | grep -qE '^down +1 '
+}
+wait_until 20 down
 submit -N3 true
 ok "a job on what is left" "$FLUX" wreck wait "$id"
 expect "$id" completed 0

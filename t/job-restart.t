@@ -19,10 +19,10 @@ mkdir ran
 # What a session does until it is killed: jobs that say that they have run, some for a while.
 cat >work <<'END'
 #!/bin/bash
-touch working
 n=0
 while n=$((n + 1)); do
     "$FLUX" submit --cc=1-5 sh -c 'echo x >>ran/$FLUX_JOB_ID; sleep 0.{{cc}}' >>accepted || exit 1
+    [ -e working ] || touch working
     if [ $((n % 3)) -eq 0 ]; then
         "$FLUX" submit --dependency=afterany:"$(tail -1 accepted)" \
             sh -c 'echo x >>ran/$FLUX_JOB_ID' >>accepted || exit 1
@@ -33,6 +33,9 @@ END
 chmod +x work
 export FLUX
 
+no_processes() {
+    [ -z "$(test_processes)" ]
+}
 crash() {
     local sid
     rm -f working
@@ -47,7 +50,7 @@ crash() {
     kill_setsid $sid
     { wait $sid; } 2>/dev/null
     # Tasks are in sessions of their own; they end with their launchers.
-    wait_until 20 sh -c "! pgrep -f 'ran/\$FLUX_JOB[_]ID; sleep' >/dev/null"
+    wait_until 20 no_processes
     rm -rf "$TMPDIR"/flux-*
 }
 

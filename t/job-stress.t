@@ -61,11 +61,12 @@ count
 expect_all timeout 124 $ids
 
 # Chains: each link waits for the one before.
-ok "a job that succeeds" submit sh -c 'sleep 0.2'
+# What they depend on has not ended when they are submitted: one that cannot come true is refused then.
+ok "a job that succeeds" submit sh -c 'while [ ! -e gate ]; do sleep 0.05; done'
 count
 expect "$id" completed 0
 good=$id
-ok "a job that fails" submit sh -c 'sleep 0.2; exit 4'
+ok "a job that fails" submit sh -c 'while [ ! -e gate ]; do sleep 0.05; done; exit 4'
 count
 expect "$id" failed 4
 bad=$id
@@ -85,6 +86,7 @@ for scheme in after afterany afterok afternotok; do
     *) expect_all completed 0 $ids ;;
     esac
 done
+touch gate
 link=$good chained=0
 for _ in 1 2 3 4 5 6 7 8; do
     submit --dependency="afterok:$link" true || break
@@ -119,7 +121,7 @@ ok "they are cancelled" "$FLUX" cancel --quiet $forever
 ok "another node is drained" "$FLUX" resource drain 2 "being looked at"
 wait_until 20 sh -c "[ \$('$FLUX' jobs -n -o '{id}' | wc -l) -lt 500 ]"
 ok "the nodes come back" "$FLUX" resource undrain 2-3
-ok "all jobs end" "$FLUX" queue idle -t 60s
+ok "all jobs end" "$FLUX" queue idle -t $((60 * PATIENCE))s
 jobs_proved "the event logs prove it all" --count="$total"
 is "$("$FLUX" jobs -n -o '{id}' | wc -l)" 0 "no job is active"
 ok "history is purged" "$FLUX" wreck purge --force

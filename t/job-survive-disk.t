@@ -24,7 +24,7 @@ ok "jobs with room" submit --cc=1-20 true
 for one in $ids; do
     expect "$one" completed 0
 done
-ok "end" "$FLUX" queue idle -t 30s
+ok "end" "$FLUX" queue idle -t $((30 * PATIENCE))s
 # Some wait and some run while the disk becomes full.
 ok "jobs that run" submit --cc=1-2 sh -c 'while [ ! -e small/go ]; do sleep 0.05; done'
 running=$ids
@@ -44,12 +44,12 @@ done
 like "$(cat refused)" 'room|space' "a submission that does not fit says so"
 note "$n jobs were accepted on the full disk"
 ok "the list of jobs works" "$FLUX" jobs
-touch small/go
 rm small/filler
+touch small/go
 ok "there is room again" wait_until 30 "$FLUX" submit --wait true
 # shellcheck disable=SC2086 # ids are words
 ok "jobs that waited are released" "$FLUX" wreck release $waiting
-ok "all jobs end" "$FLUX" queue idle -t 60s
+ok "all jobs end" "$FLUX" queue idle -t $((60 * PATIENCE))s
 jobs_proved "the event logs prove it"
 count=$("$FLUX" kvs ls job | wc -w)
 release

@@ -6,7 +6,7 @@ need_flux start submit wreck queue resource
 . "$SRCDIR/t/jobs/lib.sh"
 
 marked() {
-    grep -lazxsF "MARK=$1" /proc/[0-9]*/environ | tr -dc '0-9\n'
+    grep -lazxsF "MARK=$1.$$" /proc/[0-9]*/environ | tr -dc '0-9\n'
 }
 gone() {
     test -z "$(marked "$1")"
@@ -25,7 +25,7 @@ launcher() {
 hold 5 --topology=kary:2
 
 # --- a launcher ---
-ok "a job over four nodes" submit -N4 --env=MARK=launcher sleep 1000
+ok "a job over four nodes" submit -N4 --env=MARK=launcher.$$ sleep 1000
 expect "$id" failed -
 wait_until 20 count_is launcher 4
 kill -KILL "$(launcher 1)"
@@ -37,12 +37,12 @@ ok "the next job runs on all nodes" submit --wait -N5 true
 expect "$id" completed 0
 
 # --- a task, and its parent ---
-ok "a job whose task is killed" submit --env=MARK=task sleep 1000
+ok "a job whose task is killed" submit --env=MARK=task.$$ sleep 1000
 expect "$id" failed 137
 wait_until 20 count_is task 1
 kill -KILL "$(marked task | head -n 1)"
 ok "ends" ended "$id"
-ok "a job whose task has children" submit --env=MARK=parent \
+ok "a job whose task has children" submit --env=MARK=parent.$$ \
     sh -c 'sh -c "sleep 1000; :" & echo $$ >parent.pid; wait; wait'
 expect "$id" failed 137
 wait_until 20 count_is parent 3
@@ -51,7 +51,7 @@ ok "ends when the parent is killed" ended "$id"
 ok "and the children are gone" wait_until 20 gone parent
 
 # --- a node that is drained ---
-ok "a job on node 2" submit --ranks=2 --env=MARK=drained sh -c 'touch on2; while [ ! -e go ]; do sleep 0.05; done'
+ok "a job on node 2" submit --ranks=2 --env=MARK=drained.$$ sh -c 'touch on2; while [ ! -e go ]; do sleep 0.05; done'
 expect "$id" completed 0
 on2=$id
 wait_until 20 test -e on2
@@ -64,16 +64,16 @@ is "$("$FLUX" jobs -n -s run -o '{id}')" "$on2" "the job on the drained node goe
 touch go
 ok "and ends well" ended "$on2"
 ok "the node comes back" "$FLUX" resource undrain 2
-ok "the job that waited runs" "$FLUX" queue idle -t 20s
+ok "the job that waited runs" "$FLUX" queue idle -t $((20 * PATIENCE))s
 
 # --- a node that is lost ---
-ok "a job on node 4" submit --ranks=4 --env=MARK=lost4 sleep 1000
+ok "a job on node 4" submit --ranks=4 --env=MARK=lost4.$$ sleep 1000
 expect "$id" failed -
 on4=$id
-ok "a job on nodes 1 and 4" submit -N2 --ranks=1,4 --env=MARK=lost14 sleep 1000
+ok "a job on nodes 1 and 4" submit -N2 --ranks=1,4 --env=MARK=lost14.$$ sleep 1000
 expect "$id" failed -
 on14=$id
-ok "a job elsewhere" submit --ranks=0 --env=MARK=other sh -c 'while [ ! -e go0 ]; do sleep 0.05; done'
+ok "a job elsewhere" submit --ranks=0 --env=MARK=other.$$ sh -c 'while [ ! -e go0 ]; do sleep 0.05; done'
 expect "$id" completed 0
 other=$id
 wait_until 20 count_is lost4 1
@@ -84,6 +84,11 @@ ok "and their tasks" wait_until 20 gone lost14
 is "$("$FLUX" jobs -n -s run -o '{id}')" "$other" "another goes on"
 touch go0
 ok "and ends well" ended "$other"
+# The scheduler is told of it by another way than the jobs.
+down_is() {
+    "$FLUX" resource list | grep -qE "^down +$1 "
+}
+wait_until 20 down_is 1
 ok "the next job runs on what is left" submit --wait -N4 true
 expect "$id" completed 0
 ok "one that needs the lost node waits" submit -N5 true
@@ -92,7 +97,7 @@ is "$("$FLUX" jobs -n -o '{state}' "$id")" pending "it does not start"
 ok "and can be cancelled" "$FLUX" cancel --wait --quiet "$id"
 
 # --- an inner broker, with those below it ---
-ok "a job over what is left" submit -N4 --env=MARK=inner sleep 1000
+ok "a job over what is left" submit -N4 --env=MARK=inner.$$ sleep 1000
 expect "$id" failed -
 wait_until 20 count_is inner 4
 kill -KILL "$(broker 1)"

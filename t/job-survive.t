@@ -8,7 +8,7 @@ client=$BUILDDIR/t/jobs/jobclient
 [ -x "$client" ] || skip_all "t/jobs/jobclient has not been built"
 
 marked() {
-    grep -lazxsF "MARK=$1" /proc/[0-9]*/environ | tr -dc '0-9\n'
+    grep -lazxsF "MARK=$1.$$" /proc/[0-9]*/environ | tr -dc '0-9\n'
 }
 gone() {
     test -z "$(marked "$1")"
@@ -17,7 +17,7 @@ gone() {
 hold 4
 
 # --- tasks ---
-ok "a task that ignores SIGTERM" submit --grace=0.3s --env=MARK=deaf \
+ok "a task that ignores SIGTERM" submit --grace=0.3s --env=MARK=deaf.$$ \
     sh -c 'trap "" TERM; touch deaf.ready; while :; do sleep 1; done'
 deaf=$id
 wait_until 20 test -e deaf.ready
@@ -29,14 +29,14 @@ ok "a task with a time limit that ignores SIGTERM" submit -t 0.3s --grace=0.3s \
     sh -c 'trap "" TERM; while :; do sleep 1; done'
 expect "$id" timeout 124
 
-ok "a task that leaves a daemon behind" submit --env=MARK=daemon \
+ok "a task that leaves a daemon behind" submit --env=MARK=daemon.$$ \
     sh -c 'setsid sh -c "sleep 1000 & exec sleep 1000" >/dev/null 2>&1 & sleep 0.2; exit 3'
 expect "$id" failed 3
 ended "$id"
 ok "which dies with the job" wait_until 10 gone daemon
 
 # A bomb that stops by itself where a limit on processes does not hold (root has none).
-ok "a fork bomb within its limits" submit -t 1s --grace=0.2s --env=MARK=bomb --rlimit=nproc=200 \
+ok "a fork bomb within its limits" submit -t 1s --grace=0.2s --env=MARK=bomb.$$ --rlimit=nproc=200 \
     sh -c 'f() { [ $1 -gt 6 ] || { f $(($1 + 1)) & f $(($1 + 1)) & }; exec sleep 1000; }; f 0'
 expect "$id" timeout 124
 ended "$id"
@@ -44,7 +44,7 @@ ok "is gone" wait_until 20 gone bomb
 # The limit itself: root has to become somebody else for it to hold.
 as=()
 [ "$(id -u)" != 0 ] || as=(setpriv --reuid=$((60000 + $$ % 5000)) --clear-groups)
-ok "more processes than the limit allows" submit --env=MARK=limited --rlimit=nproc=20 "${as[@]}" \
+ok "more processes than the limit allows" submit --env=MARK=limited.$$ --rlimit=nproc=20 "${as[@]}" \
     sh -c 'n=0; while [ $n -lt 60 ]; do sleep 1000 & n=$((n + 1)); done; exit 0'
 expect "$id" failed 2
 ended "$id"
@@ -97,7 +97,7 @@ wait $pid 2>/dev/null
 isnt $? 0 "a client dies in the middle of a frame"
 "$client" held 500 2>/dev/null
 isnt $? 0 "a client dies before the answer"
-ok "all that was accepted ends" "$FLUX" queue idle -t 60s
+ok "all that was accepted ends" "$FLUX" queue idle -t $((60 * PATIENCE))s
 while read -r one; do
     expect "$one" completed 0
 done < <(head -n -1 ids)
@@ -112,7 +112,7 @@ wait $pid 2>/dev/null
 ok "goes on when who followed it is killed" ended "$id"
 is "$("$FLUX" wreck attach "$id" | tr '\n' ' ')" "1 2 3 4 5 6 7 8 " "and its output can be read again"
 
-"$FLUX" wreckrun --env=MARK=orphan sh -c 'touch orphan.ready; exec sleep 1000' &
+"$FLUX" wreckrun --env=MARK=orphan.$$ sh -c 'touch orphan.ready; exec sleep 1000' &
 pid=$!
 wait_until 20 test -e orphan.ready
 kill -KILL $pid
@@ -124,7 +124,7 @@ ok "a jobspec of every wrong shape" "$client" shapes
 like "$out" '^[0-9]{3,} refused, [1-9][0-9]* accepted$' "most are refused"
 ok "requests of random bytes" "$client" noise 7 1000
 "$FLUX" cancel --quiet --all
-ok "all jobs end" "$FLUX" queue idle -t 60s
+ok "all jobs end" "$FLUX" queue idle -t $((60 * PATIENCE))s
 ok "the service is well" submit --wait -N4 -n4 true
 expect "$id" completed 0
 jobs_proved "the event logs prove it all"

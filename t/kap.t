@@ -65,7 +65,7 @@ start_bg "$FLUX" kap -n 16 --repeat=100000 >bad.out 2>bad.err
 ok "a test is under way" wait_until 20 under_way
 dir=$("$FLUX" kvs ls | sed -n 's/^\(kap-[0-9a-f]*\).*/\1/p')
 now=$("$FLUX" kvs version | sed 's/[^0-9].*//')
-ok "spoil a run to come" "$FLUX" kvs link "$dir.$((now + 300)).k3" "$dir.$((now + 300)).k4"
+ok "spoil a run to come" "$FLUX" kvs link "$dir.$((now + 100)).k3" "$dir.$((now + 100)).k4"
 wait "$bg"
 is $? 1 "a wrong value is found"
 like "$(cat bad.err)" "k[34]: is another value from byte 0 on" "and named"

@@ -13,7 +13,7 @@ inner() {
         echo ". '$SRCDIR/t/lib.sh'"
         cat
     } >"$script"
-    FLUX_TEST_GRACE=10 run bash "$script"
+    FLUX_TEST_GRACE=10 FLUX_TEST_PATIENCE=1 run bash "$script"
 }
 
 inner <<<'plan 2; pass one; ok two true'
@@ -109,7 +109,7 @@ END
 is "$status" 1 "a process left behind fails the test"
 like "$err" 'left behind: process [0-9]+: tail' "and is named"
 pid=$(sed -n 's/^pid //p' <<<"$out")
-ok "and is gone" sh -c '! kill -0 "$1" 2>/dev/null' sh "$pid"
+ok "and is gone" wait_until 10 sh -c '! kill -0 "$1" 2>/dev/null' sh "$pid"
 
 inner <<<'plan 1; pass one; kill -TERM $$'
 is "$status" 1 "a test that is ended by a signal has failed, even when all its parts passed"

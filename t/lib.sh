@@ -22,8 +22,9 @@
 #     note TEXT                   a line of explanation in the log
 #
 #     run COMMAND...              run it; leaves $status, $out, $err (all trailing newlines cut)
-#     run_with_timeout S CMD...   run it for at most S seconds (times FLUX_TEST_TIME_SCALE), 124
-#     wait_until S COMMAND...     try COMMAND until it succeeds, for at most S seconds
+#     run_with_timeout S CMD...   run it for at most S seconds (times FLUX_TEST_TIME_SCALE and
+#                                 FLUX_TEST_PATIENCE), 124
+#     wait_until S COMMAND...     try COMMAND until it succeeds, for at most S seconds (likewise)
 #     start_bg COMMAND...         start it in the background; its id is left in $bg
 #     session N [OPT...] -- CMD   run CMD in a session of N brokers, at most SESSION_LIMIT seconds
 #     hold N [OPT...]             start such a session in the background; FLUX_URI leads to it
@@ -56,7 +57,11 @@ _find_builddir() {
 }
 BUILDDIR=${FLUX_TEST_BUILDDIR:-$(_find_builddir)}
 FLUX=$BUILDDIR/src/cmd/flux
+# How much slower than usual this build is: for times that a test chooses (limits of jobs, periods).
 TIME_SCALE=${FLUX_TEST_TIME_SCALE:-1}
+# Seconds to wait are what a quiet host would hardly need; a busy one gets so many times as much.  Nobody
+# waits longer for that, but where something is broken.
+PATIENCE=$((${FLUX_TEST_PATIENCE:-4} * TIME_SCALE))
 SESSION_LIMIT=${SESSION_LIMIT:-60}
 
 # A session or launcher around the test must not be taken for the test's own.
@@ -82,7 +87,7 @@ export FLUX_TEST_ID=$TEST_NAME-${_root##*/}-$$
 export LC_ALL=C.UTF-8
 cd "$TEST_DIR" || exit 1
 
-_held='' _held_pid=''
+_held='' _held_pid='' _commands=''
 _planned='' _count=0 _failed=0 _finished='' _signal='' _allowed=()
 # shellcheck disable=SC2034 # these are for the test to read
 status=0 out='' err='' bg=''
@@ -244,11 +249,11 @@ run_with_timeout() {
         echo "run_with_timeout: $1 is a shell function: a command is needed" >&2
         return 125
     fi
-    timeout -k 5 "$((seconds * TIME_SCALE))" "$@"
+    timeout -k 5 "$((seconds * PATIENCE))" "$@"
 }
 
 wait_until() {
-    local end=$((SECONDS + $1 * TIME_SCALE))
+    local end=$((SECONDS + $1 * PATIENCE))
     shift
     until "$@" >/dev/null 2>&1; do
         if [ "$SECONDS" -gt "$end" ]; then
@@ -325,9 +330,9 @@ need() {
 need_flux() {
     local name
     [ -x "$FLUX" ] || skip_all "flux has not been built in $BUILDDIR"
+    _commands=$("$FLUX" help 2>/dev/null)
     for name in "$@"; do
-        "$FLUX" help 2>/dev/null | grep -qE "(^|[[:space:]])$name([[:space:]]|\$)" ||
-            skip_all "this flux has no '$name'"
+        [[ $_commands =~ (^|[[:space:]])$name([[:space:]]|$) ]] || skip_all "this flux has no '$name'"
     done
 }
 
@@ -383,7 +388,7 @@ _close() {
         fi
     fi
     # What was killed or is shutting down may need a moment; only then is it left behind.
-    for ((i = 0; i < ${FLUX_TEST_GRACE:-60} * TIME_SCALE; i++)); do
+    for ((i = 0; i < ${FLUX_TEST_GRACE:-60} * PATIENCE; i++)); do
         _nothing_left && break
         sleep 0.05
     done

@@ -1,5 +1,6 @@
 #!/bin/bash
 # Debian's Open MPI, unmodified, over brokers.
+. "$(dirname "$0")/mpi/own_shm.sh"
 . "$(dirname "$0")/lib.sh"
 need_flux start wreckrun
 need mpicc.openmpi

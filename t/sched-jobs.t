@@ -30,21 +30,21 @@ why() {
     run "$FLUX" jobs -n -o '{why}' "$1"
 }
 
-waiter go1 -N6 --exclusive -t 60
+waiter go1 -N6 --exclusive -t 1h
 first=$id
 wait_until 10 is_state "$first" running
-submit -N4 --exclusive -t 60 true
+submit -N4 --exclusive -t 1h true
 second=$id
-submit -N2 --exclusive -t 30 true
+submit -N2 --exclusive -t 30m true
 ok "a job passes that ends in time" "$FLUX" wreck wait "$id"
-waiter go2 -N2 --exclusive -t 600
+waiter go2 -N2 --exclusive -t 10h
 spare=$id
 ok "... and one that takes what is to spare" wait_until 10 is_state "$spare" running
-submit -N1 --exclusive -t 600 true
+submit -N1 --exclusive -t 10h true
 third=$id
 is "$(state "$second") $(state "$third")" "pending pending" "the others wait"
 why "$second"
-like "$out" "^waits for 4 whole nodes: 0 are free; job $first holds the rest until [0-9:]+$" \
+like "$out" "^waits for 4 whole nodes: 0 are free; job $first holds the rest until ([0-9-]+[T ])?[0-9:]+$" \
     "... and it is said for whom"
 run "$FLUX" resource list
 like "$out" "allocated +8 +32" "all nodes are allocated"
@@ -56,12 +56,12 @@ run "$FLUX" resource list
 like "$out" "free +8 +32" "at the end all is free"
 
 rm -f go1 go2
-waiter go1 -N1 --pool=power=7 -t 60
+waiter go1 -N1 --pool=power=7 -t 1h
 first=$id
 wait_until 10 is_state "$first" running
-submit -N1 --pool=power=4 -t 60 true
+submit -N1 --pool=power=4 -t 1h true
 second=$id
-submit -N1 --pool=power=3 -t 60 true
+submit -N1 --pool=power=3 -t 1h true
 third=$id
 ok "an amount of a pool that is free suffices" "$FLUX" wreck wait "$third"
 is "$(state "$second")" pending "... another does not"
@@ -73,18 +73,18 @@ fails "more than there is is refused" "$FLUX" submit --pool=power=11 true
 
 "$FLUX" module unload sched && "$FLUX" module load sched queue-policy=fcfs node-policy=spread
 rm -f go1
-waiter go1 -N7 --exclusive -t 60
+waiter go1 -N7 --exclusive -t 1h
 first=$id
 ok "jobs start with another policy" wait_until 10 is_state "$first" running
-submit -N2 -t 60 true
+submit -N2 -t 1h true
 second=$id
-submit -N1 -t 1 true
+submit -N1 -t 1m true
 third=$id
 why "$third"
 like "$out" "^waits behind job $second: nobody passes it \(fcfs\)" "with fcfs nobody passes"
 "$FLUX" module reload sched
 ok "after a reload of the scheduler the job still has its nodes" is_state "$first" running
-submit --urgency=31 -N1 -t 60 true
+submit --urgency=31 -N1 -t 1h true
 ok "a more urgent job comes first" "$FLUX" wreck wait "$id"
 touch go1
 ok "... and all end" "$FLUX" wreck wait "$first,$second,$third"

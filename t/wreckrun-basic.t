@@ -106,7 +106,13 @@ wait_until 10 sh -c "'$FLUX' jobs -n -s running | grep -q sleep"
 "$FLUX" wreckrun -n1 touch started 2>err.txt &
 pid=$!
 wait_until 10 sh -c "'$FLUX' jobs -n -s pending | grep -q touch"
-kill -INT $pid
+# What runs in the background ignores SIGINT until it asks for it.
+interrupt() {
+    kill -INT $pid 2>/dev/null
+    sleep 0.2
+    ! kill -0 $pid 2>/dev/null
+}
+wait_until 10 interrupt
 wait $pid
 is $? 130 "SIGINT cancels a job that waits"
 ok "... which was not started" test ! -e started

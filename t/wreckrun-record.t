@@ -16,7 +16,7 @@ state_is() {
     test "$(fields "$1" state)" = "$2"
 }
 reload_runs() {
-    grep -lazxsqF MARK=reload /proc/[0-9]*/environ
+    grep -lazxsqF "MARK=reload.$$" /proc/[0-9]*/environ
 }
 reload_gone() {
     ! reload_runs
@@ -95,7 +95,7 @@ is "$status/$(sort <<<"$out" | tr '\n' ' ')" "0/1-0 1-1 1-2 1-3 1-4 1-5 1-6 1-7 
     "a session in the session runs a job of its own"
 
 # Unloaded under a job, and loaded again.
-"$FLUX" wreckrun -n1 --env=MARK=reload sleep 100 2>err.txt &
+"$FLUX" wreckrun -n1 --env=MARK=reload.$$ sleep 100 2>err.txt &
 pid=$!
 wait_until 10 reload_runs
 before=$(last_id)

@@ -44,7 +44,15 @@ is "$(test "$(records "$id" 1 | wc -c)" -le $((2 << 20)) && echo yes)" yes \
 like "$("$FLUX" kvs get "job.$id.eventlog")" "limit of 2097152 bytes" "... which is in its event log"
 submit --output-limit=8M sh -c 'head -c 3000000 /dev/zero'
 is "$(records "$id" 1 | wc -c)" 3000000 "a job's own limit overrides it"
-submit --output-limit=100 sh -c 'echo first; sleep 0.2; head -c 200 /dev/zero; sleep 0.2; echo x'
+# Not all at once, which would be one record.
+id=$("$FLUX" submit --output-limit=100 sh -c \
+    'echo first; until [ -e goes.on ]; do sleep 0.02; done; head -c 200 /dev/zero; sleep 0.2; echo x')
+kept() {
+    [ "$(records "$id" 1)" = first ]
+}
+wait_until 10 kept
+touch goes.on
+"$FLUX" wreck wait "$id"
 is "$(records "$id" 1 | tr -d '\0')" first "what comes after the limit was reached is not kept"
 
 # A line of 64 MiB through a client: nothing is added, lost, or cut.
@@ -102,7 +110,7 @@ id=$("$FLUX" jobs -n | awk '{ print $1 }')
 wait_until 5 full
 "$FLUX" wreck kill -s KILL "$id"
 "$FLUX" wreck kill -s KILL "$id" 2>/dev/null
-run run_with_timeout 5 "$FLUX" wreck wait "$id"
+run run_with_timeout 30 "$FLUX" wreck wait "$id"
 is "$status" 143 "a job whose client is stopped ends all the same"
 kill -CONT "$bg"
 { wait "$bg"; } 2>/dev/null

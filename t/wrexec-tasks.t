@@ -79,9 +79,10 @@ run "$FLUX" wreckrun -n2 sh -c 'test $FLUX_TASK_RANK = 1 && exit 3; sleep 0.3; e
 is "$status $out" "3 on" "without it the others go on"
 start=$SECONDS
 run "$FLUX" wreckrun -n2 --kill-on-bad-exit --grace=1s sh -c \
-    'test $FLUX_TASK_RANK = 1 && { sleep 0.2; exit 3; }; trap "echo told; sleep 100" TERM; sleep 100 & wait'
+    'test $FLUX_TASK_RANK = 1 && { until [ -e trapped ]; do sleep 0.05; done; exit 3; }
+    trap "echo told; sleep 100" TERM; touch trapped; sleep 100 & wait'
 is "$status $out" "3 told" "the others get SIGTERM first"
-ok "... and SIGKILL after the grace" test $((SECONDS - start)) -le 20
+ok "... and SIGKILL after the grace" test $((SECONDS - start)) -lt 90
 
 release
 

@@ -4,11 +4,13 @@
 #     own_directories     while the session is there: remember where its jobs have their files
 #     nothing_in_shm      after it: a test that they are gone, and nothing else came to stay
 #
-# Other sessions have directories there, too, and other MPI programs files that come and go.  An
-# MPICH program that is killed while it starts leaves its mpich_shar_*, whoever launched it: the name
-# is random and known to nobody else.
+# Other programs have files there that come and go, other tests of MPI, too: only a test that runs with a
+# /dev/shm of its own (own_shm.sh) looks for more than the session's own.  An MPICH program
+# that is killed while it starts leaves its mpich_shar_*, whoever launched it.
 
-touch shm.stamp
+_shm_is_own() {
+    [ -n "${MPI_TEST_NAMESPACE-}" ] && [ -e /dev/shm/.of-this-test ]
+}
 
 own_directories() {
     "$FLUX" exec true # each broker has a launcher now
@@ -17,8 +19,8 @@ own_directories() {
 }
 _shm_left() {
     xargs -r ls -d 2>/dev/null <shm.own
-    find /dev/shm -maxdepth 1 -user "$(id -u)" -newer shm.stamp ! -path /dev/shm \
-        ! -name "flux-*" ! -name "mpich_shar_*" | sort
+    ! _shm_is_own || find /dev/shm -mindepth 1 -maxdepth 1 ! -name .of-this-test ! -name "flux-*" \
+        ! -name "mpich_shar_*" | sort
 }
 _shm_clean() {
     [ -z "$(_shm_left)" ]
