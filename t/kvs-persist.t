@@ -205,6 +205,12 @@ printf 'this is something else, a text\n' >"$state/content.sqlite"
 fails "a file that is no store is not touched" session 1 "${with[@]}" -- true
 like "$err" 'no store' "and that is said"
 is "$(wc -c <"$state/content.sqlite")" 31 "indeed"
+# What is left of a session that is killed as it makes its store.
+: >"$state/content.sqlite"
+ok "an empty file is sound" "$fsck" -v "$state"
+like "$out" 'is empty.*sound' "and empty"
+ok "a store is made in it" session 1 "${with[@]}" -- "$FLUX" kvs put a=1
+ok "which is sound" "$fsck" "$state"
 fails "a directory that cannot be made" session 1 --set=modules=kvs --statedir=/dev/null/x -- true
 like "$err" '/dev/null/x' "is named"
 finish

@@ -27,6 +27,7 @@
  * at the last commit.
  */
 #include "config.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -273,8 +274,7 @@ static int make(sqlfile_t *f, const char *hash, errmsg_t *err)
 {
     char text[160];
 
-    if (!hash)
-        return errmsg_fail(err, EINVAL, "'%.120s' is empty: there is no store in it", f->path);
+    assert(hash);
     if (exec(f, "BEGIN IMMEDIATE", err) < 0 || exec(f, schema, err) < 0)
         return -1;
     /* The name of an algorithm that blobref_create() knew; nothing to be quoted. */
@@ -314,7 +314,9 @@ static int identify(sqlfile_t *f, const char *hash, unsigned flags, errmsg_t *er
         read_int(f, "PRAGMA user_version", &format, err) < 0 ||
         read_int(f, "PRAGMA schema_version", &tables, err) < 0)
         return -1;
-    if (id == 0 && tables == 0 && (flags & SQLFILE_MAKE)) {
+    if (id == 0 && tables == 0) {
+        if (!(flags & SQLFILE_MAKE))
+            return errmsg_fail(err, ENODATA, "'%.120s' is empty: there is no store in it", f->path);
         if (make(f, hash, err) < 0)
             return -1;
     } else if (id != APPLICATION_ID) {

@@ -18,7 +18,8 @@ enum {
     SQLFILE_MAKE = 1, /* make it when it is not there */
     SQLFILE_LOOK = 2, /* change nothing: the file stays as it is byte by byte */
 };
-/* Open `path`.  `hash`: what it must have been made with; NULL: whatever it says. */
+/* Open `path`.  `hash`: what it must have been made with; NULL, not with SQLFILE_MAKE: whatever it
+ * says.  ENODATA: it is empty, as who was killed while making it leaves it. */
 sqlfile_t *sqlfile_open(const char *path, const char *hash, unsigned flags, errmsg_t *err);
 void sqlfile_close(sqlfile_t *f); /* NULL-safe, keeps errno; rolls back */
 const char *sqlfile_hash(const sqlfile_t *f);

@@ -417,10 +417,11 @@ int kvs_fsck(const char *path, struct kvs_fsck *f, errmsg_t *err)
     if (rc >= (int)sizeof(file))
         return errmsg_fail(err, ENAMETOOLONG, "the name '%.100s...' is too long", path);
     if (!(x.file = sqlfile_open(file, NULL, SQLFILE_LOOK, err))) {
-        /* Damage that keeps it from being opened is a finding like others. */
-        if (errno != EIO)
+        /* Damage that keeps it from being opened is a finding like others; so is a file without a
+         * store: a session that is killed as it begins leaves one, for the next to go on with. */
+        if (errno != EIO && errno != ENODATA)
             return -1;
-        say(&x, true, "%s", err->text);
+        say(&x, errno == EIO, "%s", err->text);
         return 0;
     }
     rc = check_file(&x);
