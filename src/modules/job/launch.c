@@ -312,7 +312,7 @@ static void options_into(struct wrexec_launch *l, const struct jm_job *j,
     l->nested = o->nested;
     l->grace = o->grace >= 0 ? o->grace : j->jm->grace;
     l->outputlimit = o->output_limit == JOBSPEC_NO_LIMIT ? 0 : o->output_limit;
-    l->expiration = j->expiration;
+    l->expiration = rset_expiration(j->r);
 }
 
 int jm_launch_add(struct jm_job *j, struct launchbuf *buf, errmsg_t *err)
