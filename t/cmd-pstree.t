@@ -32,6 +32,13 @@ unlike "$(LC_ALL=C.UTF-8 "$FLUX" pstree --ascii)" $'\xe2\x94\x94' "--ascii"
 run "$FLUX" pstree --json
 like "$out" '"level": 1' "JSON: levels"
 like "$out" '"name": "sleep"' "JSON: jobs of the session within"
+unlike "$out" expiration "JSON: no end without a limit"
+limited=$("$FLUX" batch -N1 -t 2h --wrap sleep 100)
+ok "a session that has a limit says what is left of it" wait_until 20 sh -c \
+    '"$0" pstree | grep -q "$1 wrap: 1 node, session of 1 broker, 1[01][0-9]m left"' "$FLUX" "$limited"
+like "$("$FLUX" pstree --json)" '"expiration": [0-9]+\.' "... in JSON, too"
+"$FLUX" cancel "$limited"
+"$FLUX" wreck wait "$limited"
 waits=$("$FLUX" submit --urgency=hold true)
 unlike "$("$FLUX" pstree)" "$waits true" "jobs that wait are not shown"
 like "$("$FLUX" pstree -p)" "$waits true" "unless --pending"

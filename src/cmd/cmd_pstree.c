@@ -3,7 +3,7 @@
  * A line a job, below the session that it belongs to:
  *
  *    session of 4 brokers
- *    |-- 3 batch.sh: 2 nodes, session of 2 brokers
+ *    |-- 3 batch.sh: 2 nodes, session of 2 brokers, 59m left
  *    |   |-- 1 sim: 1 node, 4 tasks
  *    |   `-- 2 sim: 1 node, 4 tasks
  *    `-- 4 hostname: 4 nodes
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cmd_all.h"
 #include "libutil/strbuf.h"
@@ -81,6 +82,19 @@ static void print_name(const char *s)
         putchar((unsigned char)*s < 0x20 || *s == 0x7f ? '?' : *s);
 }
 
+static void print_time_left(double t)
+{
+    double left = t - (double)time(NULL);
+    unsigned long long s = left > 0. ? (unsigned long long)left : 0;
+
+    if (s >= 2 * 3600)
+        printf(", %lluh left", s / 3600);
+    else if (s >= 120)
+        printf(", %llum left", s / 60);
+    else
+        printf(", %llus left", s);
+}
+
 static void print_label(const struct nestnode *n, size_t times)
 {
     const char *lead = ": ";
@@ -109,6 +123,8 @@ static void print_label(const struct nestnode *n, size_t times)
         print_count(n->name ? ", session of " : "session of ", n->size, "broker");
     else if (n->address && !n->error)
         printf("%ssession", lead);
+    if (n->expiration > 0.)
+        print_time_left(n->expiration);
     if (n->error)
         printf(" (%s)", n->error);
     putchar('\n');

@@ -152,23 +152,35 @@ static void descend(struct nestnode *kid, const char *uri, const struct nesttree
     nestlink_close(l);
 }
 
-static uint32_t level_of(flux_t *h)
+/* The answer's text, or NULL; valid as long as the future. */
+static const char *value_of(flux_future_t *f)
 {
-    flux_future_t *f = flux_attr_get_async(h, "instance-level");
     const char *text;
-    uint32_t level = 0;
 
-    if (f && flux_future_wait(f, ANSWER_TIMEOUT) == 0 && flux_attr_future_get(f, &text, NULL) == 0)
-        str2u32(text, &level);
-    flux_future_destroy(f);
-    return level;
+    return f && flux_future_wait(f, ANSWER_TIMEOUT) == 0 &&
+                   flux_attr_future_get(f, &text, NULL) == 0
+               ? text
+               : NULL;
+}
+
+static void load_attrs(struct nestnode *n, flux_t *h)
+{
+    flux_future_t *level_f = flux_attr_get_async(h, "instance-level");
+    flux_future_t *end_f = flux_attr_get_async(h, "sched.expiration");
+    const char *level = value_of(level_f), *end = value_of(end_f);
+
+    if (level)
+        str2u32(level, &n->level);
+    n->expiration = end ? strtod(end, NULL) : 0.;
+    flux_future_destroy(level_f);
+    flux_future_destroy(end_f);
 }
 
 static int look_into(struct nestnode *n, flux_t *h, const char *uri,
                      const struct nesttree_params *p, unsigned depth, errmsg_t *err)
 {
     n->size = flux_size(h);
-    n->level = level_of(h);
+    load_attrs(n, h);
     if (load_jobs(n, h, p, err) < 0)
         return -1;
     for (size_t i = 0; i < n->nkids; i++) {
@@ -222,7 +234,9 @@ json_t *nesttree_json(const struct nestnode *n)
         goto error;
     if (n->size == 0)
         return o;
-    if (put(o, "level", json_integer(n->level)) < 0 || !(kids = json_array()))
+    if (put(o, "level", json_integer(n->level)) < 0 ||
+        (n->expiration > 0. && put(o, "expiration", json_real(n->expiration)) < 0) ||
+        !(kids = json_array()))
         goto error;
     for (size_t i = 0; i < n->nkids; i++) {
         if (json_array_append_new(kids, nesttree_json(&n->kids[i])) < 0)

@@ -20,6 +20,7 @@ struct nestnode {
     uint32_t size;  /* brokers of a session that was looked into */
     uint32_t level; /* attribute instance-level */
     double t_run;
+    double expiration; /* of a session: when its time is up; 0: never, or not known */
     struct nestnode *kids;
     size_t nkids;
 };
@@ -39,8 +40,8 @@ struct nestnode *nesttree_load(flux_t *h, const char *uri, const struct nesttree
                                errmsg_t *err);
 void nesttree_destroy(struct nestnode *n); /* NULL-safe, keeps errno */
 
-/* Objects {"id","name","state","nodes","tasks","cores","uri","size","level","error","jobs":[...]},
- * without what is unknown.  NULL with ENOMEM. */
+/* Objects {"id","name","state","nodes","tasks","cores","uri","size","level","expiration","error",
+ * "jobs":[...]}, without what is unknown.  NULL with ENOMEM. */
 json_t *nesttree_json(const struct nestnode *n);
 
 #endif
