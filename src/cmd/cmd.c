@@ -172,7 +172,8 @@ static void print_help(struct cmd *c, const struct cmd_usage *u)
     print_option(&help);
     if (u->more)
         printf("\n%s\n", u->more);
-    printf("\nExit code: 0 success, 1 failure, 2 wrong use.\n");
+    if (!u->more || !strstr(u->more, "Exit code:"))
+        printf("\nExit code: 0 success, 1 failure, 2 wrong use.\n");
 }
 
 /* getopt's tables from ours. */

@@ -116,9 +116,12 @@ static int find_output(struct attach *a)
                 "options"),
             "output"));
         rc = !out && !client;
-        if (out && !a->quiet)
-            cmd_error(a->c, "output of job %" PRIu64 " goes to %s", a->id, out);
-        else if (client && !a->quiet)
+        if (out && !a->quiet) {
+            char *file = wreck_file(a->id, out);
+
+            cmd_error(a->c, "output of job %" PRIu64 " goes to %s", a->id, file ? file : out);
+            free(file);
+        } else if (client && !a->quiet)
             cmd_error(a->c, "output of job %" PRIu64 " goes to the flux wreckrun that started it",
                       a->id);
     }

@@ -85,6 +85,20 @@ char *wreck_value(struct cmd *c, flux_future_t *f, uint64_t id, const char *what
     return copy;
 }
 
+char *wreck_file(uint64_t id, const char *name)
+{
+    static const char mark[] = "{{id}}";
+    strbuf_t *sb = strbuf_create(0);
+    const char *at;
+
+    for (; (at = strstr(name, mark)); name = at + strlen(mark)) {
+        strbuf_addn(sb, name, (size_t)(at - name));
+        strbuf_addf(sb, "%" PRIu64, id);
+    }
+    strbuf_add(sb, name);
+    return strbuf_take(sb);
+}
+
 char *wreck_clock(double t, char *buf, size_t size)
 {
     time_t sec = (time_t)t;
@@ -163,6 +177,15 @@ static const char *spec_text(const json_t *spec, const char *a, const char *b, c
     return json_string_value(json_object_get(o, c));
 }
 
+static void line_file(const char *what, uint64_t id, const char *name)
+{
+    char *file = name ? wreck_file(id, name) : NULL;
+
+    if (file)
+        line(what, "%s", file);
+    free(file);
+}
+
 static void print_output(struct status *s, const struct job_info *i, const json_t *spec)
 {
     const char *out = spec_text(spec, "shell", "options", "output");
@@ -172,10 +195,8 @@ static void print_output(struct status *s, const struct job_info *i, const json_
     flux_future_t *f;
     errmsg_t msg;
 
-    if (out)
-        line("output", "%s", out);
-    if (err)
-        line("error", "%s", err);
+    line_file("output", i->id, out);
+    line_file("error", i->id, err);
     f = flux_kvs_lookup(s->h, NULL, flux_job_key(i->id, "output", key, sizeof(key)), FLUX_KVS_INFO,
                         NULL);
     if (f && flux_future_wait(f, 10.) == 0 && flux_kvs_lookup_get_info(f, &info, &msg) == 0)
