@@ -2,9 +2,9 @@
 #include "config.h"
 #include <errno.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "jobspec_build.h"
+#include "libutil/rlimits.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -13,27 +13,6 @@ static const char *const layout_names[] = {"block", "cyclic"};
 static const char *const affinity_names[] = {"on", "off", "per-task"};
 static const char *const mpi_names[] = {"pmi", "pmix", "none"};
 static const char *const dep_names[] = {"after", "afterany", "afterok", "afternotok"};
-
-static const struct {
-    const char *name;
-    int resource;
-} rlimits[] = {
-    {"as", RLIMIT_AS},
-    {"core", RLIMIT_CORE},
-    {"cpu", RLIMIT_CPU},
-    {"data", RLIMIT_DATA},
-    {"fsize", RLIMIT_FSIZE},
-    {"memlock", RLIMIT_MEMLOCK},
-    {"msgqueue", RLIMIT_MSGQUEUE},
-    {"nice", RLIMIT_NICE},
-    {"nofile", RLIMIT_NOFILE},
-    {"nproc", RLIMIT_NPROC},
-    {"rss", RLIMIT_RSS},
-    {"rtprio", RLIMIT_RTPRIO},
-    {"rttime", RLIMIT_RTTIME},
-    {"sigpending", RLIMIT_SIGPENDING},
-    {"stack", RLIMIT_STACK},
-};
 
 static int find(const char *const names[], size_t n, const char *s)
 {
@@ -103,9 +82,5 @@ int job_dep_parse(const char *s)
 
 int job_rlimit_parse(const char *name)
 {
-    for (size_t i = 0; name && i < COUNT(rlimits); i++)
-        if (!strcmp(rlimits[i].name, name))
-            return rlimits[i].resource;
-    errno = EINVAL;
-    return -1;
+    return rlimit_parse(name);
 }

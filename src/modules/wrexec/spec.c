@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 
 #include "libidset/hostlist.h"
+#include "libutil/rlimits.h"
 
 struct spec_group {
     idset_t *ranks;
@@ -41,25 +42,6 @@ static const struct word gpus[] = {
     {"per-task", 0}, {"on", WIRE_F_GPU_ALL}, {"off", WIRE_F_GPU_OFF}, {NULL, 0}};
 static const struct word mpis[] = {
     {"pmi", 0}, {"pmix", WIRE_F_MPI_PMIX}, {"none", WIRE_F_MPI_NONE}, {NULL, 0}};
-
-static const struct word limits[] = {
-    {"as", RLIMIT_AS},
-    {"core", RLIMIT_CORE},
-    {"cpu", RLIMIT_CPU},
-    {"data", RLIMIT_DATA},
-    {"fsize", RLIMIT_FSIZE},
-    {"memlock", RLIMIT_MEMLOCK},
-    {"msgqueue", RLIMIT_MSGQUEUE},
-    {"nice", RLIMIT_NICE},
-    {"nofile", RLIMIT_NOFILE},
-    {"nproc", RLIMIT_NPROC},
-    {"rss", RLIMIT_RSS},
-    {"rtprio", RLIMIT_RTPRIO},
-    {"rttime", RLIMIT_RTTIME},
-    {"sigpending", RLIMIT_SIGPENDING},
-    {"stack", RLIMIT_STACK},
-    {NULL, 0},
-};
 
 /* The first of each table is what counts without a word. */
 static int choose(const struct word *tab, const char *what, const char *word, uint32_t *value,
@@ -114,16 +96,16 @@ static int read_limits(struct spec *s, errmsg_t *err)
     json_object_foreach(s->w.rlimits, key, val)
     {
         json_int_t n = json_integer_value(val);
-        uint32_t res;
+        int resource = rlimit_parse(key);
 
-        if (choose(limits, "rlimits", key, &res, err) < 0)
-            return -1;
+        if (resource < 0)
+            return errmsg_fail(err, EINVAL, "rlimits: '%s' is not known", key);
         if (!json_is_integer(val) || n < -1)
             return errmsg_fail(err, EINVAL, "rlimits: %s has to be a number, -1 for no limit", key);
         if (s->nlimits == WIRE_LIMITS_MAX)
             return errmsg_fail(err, EINVAL, "rlimits: too many");
-        s->limits[s->nlimits++] =
-            (struct wire_limit){.resource = res, .soft = n < 0 ? RLIM_INFINITY : (uint64_t)n};
+        s->limits[s->nlimits++] = (struct wire_limit){.resource = (uint32_t)resource,
+                                                      .soft = n < 0 ? RLIM_INFINITY : (uint64_t)n};
     }
     return 0;
 }
