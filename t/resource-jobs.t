@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 need_flux start resource submit jobs cancel
-plan 20
+plan 22
 
 cat >emulated.lua <<'EOL'
 resource {
@@ -32,6 +32,8 @@ is "$(cell free 3 list)" 8 "with the other cores"
 
 ok "a node with a job is drained" "$FLUX" resource drain 0 leaks
 is "$(cell draining 3 status)" 0 "it is draining"
+is "$("$FLUX" resource list | awk '{ cores += $3 } END { print cores }')" 16 "each of its cores is listed once"
+is "$(cell drained 2 list)$(cell allocated 2 list)" 02 "... as allocated, while the job has them"
 ok "a free one is drained" "$FLUX" resource drain 3
 is "$(cell drained 3 status)" 3 "it is drained"
 is "$(cell free 2 list)" 1 "one is left"

@@ -74,36 +74,41 @@ static int add_row(table_t *t, const struct res *res, const char *state, const r
     return hosts ? 0 : -1;
 }
 
-/* Nodes of which nothing is left but memory have no cores to offer. */
-static rset_t *with_cores(const rset_t *rs)
+/* What is left of these nodes beside what is allocated.  Nodes of which that is nothing but memory
+ * have no cores to offer, and are left out. */
+static rset_t *rest_of(const struct res *res, const idset_t *nodes)
 {
+    rset_t *whole = resgraph_rset(res->g, nodes);
+    rset_t *rs = whole ? rset_diff(whole, res->allocated) : NULL;
     idset_t *ranks = idset_create();
     rset_t *out = NULL;
     struct rset_node n;
 
-    for (size_t i = 0; ranks && rset_node(rs, i, &n); i++) {
+    for (size_t i = 0; rs && ranks && rset_node(rs, i, &n); i++) {
         if ((!idset_empty(n.cores) || !idset_empty(n.gpus)) && idset_set(ranks, n.rank) < 0) {
             idset_destroy(ranks);
             ranks = NULL;
         }
     }
-    if (ranks)
+    if (rs && ranks)
         out = rset_of_ranks(rs, ranks);
     idset_destroy(ranks);
+    rset_destroy(whole);
+    rset_destroy(rs);
     return out;
 }
 
+/* Each core is in one line: that which a job has in "allocated", whatever its node is. */
 static int add_rows(table_t *t, const struct res *res, const strvec_t *states)
 {
     idset_t *usable = idset_difference(res->up, res->drained);
     idset_t *down = idset_difference(res->all, res->up);
-    rset_t *here = usable ? resgraph_rset(res->g, usable) : NULL, *rest = NULL, *free_set = NULL;
-    rset_t *drained_set = resgraph_rset(res->g, res->drained), *down_set = NULL;
+    rset_t *free_set = usable ? rest_of(res, usable) : NULL;
+    rset_t *drained_set = rest_of(res, res->drained), *down_set = NULL;
     int rc = -1;
 
-    if (here && down && drained_set && (rest = rset_diff(here, res->allocated)) &&
-        (free_set = with_cores(rest)) && idset_subtract(down, res->drained) == 0 &&
-        (down_set = resgraph_rset(res->g, down))) {
+    if (free_set && down && drained_set && idset_subtract(down, res->drained) == 0 &&
+        (down_set = rest_of(res, down))) {
         rc = 0;
         if (wanted(states, "free"))
             rc |= add_row(t, res, "free", free_set);
@@ -116,8 +121,6 @@ static int add_rows(table_t *t, const struct res *res, const strvec_t *states)
     }
     idset_destroy(usable);
     idset_destroy(down);
-    rset_destroy(here);
-    rset_destroy(rest);
     rset_destroy(free_set);
     rset_destroy(drained_set);
     rset_destroy(down_set);
