@@ -1,5 +1,5 @@
 /* Persistence of the namespaces whose master is rank 0: what is journaled, checkpointed, brought
- * back at the start, and read again.  See kvs_disk.c and kvs_keep.c.
+ * back at the start, and read again.  See kvs_disk.c, kvs_keep.c and kvs_checkpoint.c.
  *
  * Thread rules: those of the handle.
  */
@@ -77,7 +77,7 @@ int km_disk_create(struct km *k, const char *name, uint32_t owner,
 void km_restore_start(struct km_disk *d);
 void km_restore_stop(struct km_disk *d);
 
-/* --- kvs_keep.c: one namespace --- */
+/* --- kvs_keep.c, kvs_checkpoint.c: one namespace --- */
 
 /* It is kept on disk as `id` from now on; its store is what is there.  `bytes`: what its journal
  * holds. The root `ck` is that of the last checkpoint, and held.  NULL with ENOMEM. */

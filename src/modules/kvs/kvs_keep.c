@@ -1,9 +1,8 @@
-/* kvs_keep.c - what is kept of one namespace: its journal, its checkpoints, its dead.
+/* kvs_keep.c - what is kept of one namespace: its journal, reading from it, its life.
  *
- * A root change becomes a row of the journal (libkvs/kvsdisk.h).  Now and then a checkpoint writes
- * the objects that are not on disk yet, a few at a time, and then notes its root, which makes the
- * rows up to it void.  A restart loads the objects, takes the root, and replays the rows that are
- * left.
+ * A root change becomes a row of the journal (libkvs/kvsdisk.h).  Now and then a checkpoint
+ * (kvs_checkpoint.c) makes rows void.  A restart loads the objects, takes the root of the last
+ * checkpoint, and replays the rows that are left.
  *
  * state of a change     kvs.sync=commit            kvs.sync=interval
  * applied               its row is sent at once    it is done; its row waits for the interval
@@ -11,46 +10,27 @@
  * durable               it is done                 its row is forgotten
  * failed                it is undone               its row waits for the next interval
  *
- * state of the checkpoint   what happens                                   left when
- * IDLE                      nothing                                        the journal is long, old
- * WRITING                   pieces of objects go to the driver             no object is left
- * RECORDING                 its root goes there                            it is noted
- * DELETING                  what died before it is deleted                 nothing is left
- *
  * Invariants:
  *  1. With kvs.sync=commit a change is done, so is seen and answered, when its row is durable;
  *     changes end in the order in which they were applied.  At most ROWS_OUT rows are out: what
  *     comes in meanwhile makes one root change.
- *  2. The roots of the last checkpoint and of the last durable change, and those of rows that are
- *     out, are held in the store: what they reach does not die.
- *  3. An object that died is deleted on disk after the next checkpoint, because rows before that
- *     may need it when they are replayed (chunks that a transaction refers to).  One that is
- *     written again is not deleted: it leaves `dead` when its write is sent.
- *  4. A row whose transactions refer to chunks is sent after the writes of these chunks: with
- *     kvs.sync=interval writes of objects that failed are sent again before anything else.
+ *  2. The root of the last durable change, and those of rows that are out, are held in the store:
+ *     what they reach does not die.
+ *  3. A row whose transactions refer to chunks is sent after the writes of these chunks.
  *
  * Failure: kvs.sync=commit: all changes that are out fail with the error, and the store goes back
  * to the last durable root.  kvs.sync=interval: rows are kept and sent again; until they are
- * durable no further change is made.  A checkpoint that fails is begun anew later; until then
- * there is the journal.
+ * durable no further change is made.
  */
 #include "config.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvs_disk.h"
-#include "libkvs/kvsdisk.h"
-#include "libkvs/treeobj.h"
+#include "kvs_keep.h"
 
 #define ROWS_OUT 2
 #define UNSENT_MAX (8u << 20) /* bytes of rows that wait for the interval */
-#define PIECE_BYTES (128u * 1024)
-#define PIECE_OBJS 256
-#define DELETE_OBJS 512
-#define RETRY 2. /* seconds after a checkpoint failed */
-
-enum ck_state { IDLE, WRITING, RECORDING, DELETING };
 
 struct row {
     struct km_disk_req r;
@@ -64,61 +44,11 @@ struct row {
     bool sent, held;
 };
 
-/* Objects on their way to the disk. */
-struct piece {
-    struct km_disk_req r;
-    struct km_keep *kp;
-    bool checkpoint; /* it is part of it; else chunks */
-    void (*done)(void *arg, int errnum, const char *error);
-    void *arg;
-    size_t n;
-    struct kvs_storage_obj obj[PIECE_OBJS];
-    struct content_obj *o[PIECE_OBJS];
-};
-
-struct deletion {
-    struct km_disk_req r;
-    struct km_keep *kp;
-    size_t n;
-    struct kvs_storage_obj obj[DELETE_OBJS];
-    uint8_t digest[DELETE_OBJS][BLOBREF_DIGEST_MAX];
-};
-
 struct load {
     struct km_disk_req r;
     struct km_keep *kp;
     struct kvs_storage_obj obj;
     uint8_t digest[BLOBREF_DIGEST_MAX];
-};
-
-struct km_keep {
-    struct list_node node; /* in km_disk.keeps */
-    struct km_disk *d;
-    struct km_ns *ns;
-    uint32_t id;
-    size_t dsize;
-    bool ended; /* the namespace is no more; what is out still points into it */
-    size_t out; /* requests that the driver has */
-    /* journal */
-    struct list_node rows;  /* oldest first */
-    struct list_node again; /* kvs.sync=interval: pieces that failed; rows may need them */
-    unsigned nsent;
-    size_t unsent_bytes;
-    uint64_t bytes;                      /* since the last checkpoint */
-    uint8_t durable[BLOBREF_DIGEST_MAX]; /* kvs.sync=commit: held */
-    flux_watcher_t *flush;
-    int stuck; /* kvs.sync=interval: errno of the rows that cannot be written */
-    errmsg_t stuck_err;
-    /* checkpoint */
-    enum ck_state state;
-    uint8_t recorded[BLOBREF_DIGEST_MAX]; /* held */
-    uint8_t snapshot[BLOBREF_DIGEST_MAX]; /* held while one is under way */
-    uint64_t snapshot_version;
-    uint64_t snapshot_bytes;
-    struct km_disk_req record;
-    flux_watcher_t *timer;
-    /* What died since the last checkpoint began, and before that. */
-    hmap_t *dead, *dead_before;
 };
 
 struct km_keep *km_keep_of(struct list_node *n)
@@ -128,8 +58,8 @@ struct km_keep *km_keep_of(struct list_node *n)
 
 /* --- what is out --- */
 
-static void submit(struct km_keep *kp, struct km_disk_req *r, enum kvs_storage_op op,
-                   void (*done)(struct km_disk_req *r))
+void km_keep_submit(struct km_keep *kp, struct km_disk_req *r, enum kvs_storage_op op,
+                    void (*done)(struct km_disk_req *r))
 {
     r->req.op = op;
     r->req.ns = kp->id;
@@ -138,8 +68,7 @@ static void submit(struct km_keep *kp, struct km_disk_req *r, enum kvs_storage_o
     km_disk_submit(kp->d, r);
 }
 
-/* One came back.  false: nobody wants to know. */
-static bool back(struct km_keep *kp)
+bool km_keep_back(struct km_keep *kp)
 {
     kp->out--;
     if (kp->ended && kp->out == 0)
@@ -147,243 +76,12 @@ static bool back(struct km_keep *kp)
     return !kp->ended;
 }
 
-/* --- the dead --- */
+/* --- checkpoints: when --- */
 
-static void later(struct km_keep *kp, double seconds)
+void km_keep_later(struct km_keep *kp, double seconds)
 {
     if (!flux_watcher_active(kp->timer))
         flux_timer_start(kp->timer, seconds, 0);
-}
-
-static void dead_cb(void *arg, const uint8_t *digest)
-{
-    struct km_keep *kp = arg;
-
-    /* Without memory it stays on disk; the next start finds that nothing needs it. */
-    (void)hmap_put(kp->dead, digest, kp);
-    later(kp, kp->d->ck_interval);
-}
-
-static void alive(struct km_keep *kp, const uint8_t *digest)
-{
-    (void)hmap_del(kp->dead, digest);
-    (void)hmap_del(kp->dead_before, digest);
-}
-
-static void deleted(struct km_disk_req *r);
-
-static void delete_some(struct km_keep *kp)
-{
-    struct deletion *del;
-    size_t pos = 0;
-    const void *key;
-    void *val;
-
-    if (hmap_count(kp->dead_before) == 0 || !(del = calloc(1, sizeof(*del)))) {
-        kp->state = IDLE;
-        return;
-    }
-    kp->state = DELETING;
-    del->kp = kp;
-    while (del->n < DELETE_OBJS && hmap_next(kp->dead_before, &pos, &key, NULL, &val)) {
-        memcpy(del->digest[del->n], key, kp->dsize);
-        del->obj[del->n].digest = del->digest[del->n];
-        del->n++;
-        (void)hmap_del(kp->dead_before, del->digest[del->n - 1]);
-    }
-    del->r.req.objs = del->obj;
-    del->r.req.nobjs = del->n;
-    submit(kp, &del->r, KVS_STORAGE_DELETE, deleted);
-}
-
-static void deleted(struct km_disk_req *r)
-{
-    struct deletion *del = list_entry(r, struct deletion, r);
-    struct km_keep *kp = del->kp;
-    bool ok = r->req.errnum == 0;
-
-    if (back(kp)) {
-        /* What could not be deleted is tried again. */
-        for (size_t i = 0; !ok && i < del->n; i++) {
-            struct content_obj *o = content_find(kp->ns->content, del->digest[i]);
-            if (!o || !(o->on_disk || o->writing))
-                dead_cb(kp, del->digest[i]);
-        }
-        if (ok)
-            delete_some(kp);
-        else
-            kp->state = IDLE;
-        if (kp->state == IDLE && kp->bytes > kp->d->ck_bytes)
-            km_keep_checkpoint(kp);
-    }
-    free(del);
-}
-
-/* --- checkpoints --- */
-
-static void dead_again(struct km_keep *kp)
-{
-    size_t pos = 0;
-    const void *key;
-    void *val;
-
-    while (hmap_next(kp->dead_before, &pos, &key, NULL, &val)) {
-        (void)hmap_put(kp->dead, key, kp);
-        (void)hmap_del(kp->dead_before, key);
-    }
-}
-
-static void ck_failed(struct km_keep *kp)
-{
-    kvsstore_release_root(kp->ns->store, kp->snapshot);
-    dead_again(kp);
-    kp->state = IDLE;
-    later(kp, RETRY);
-}
-
-static void recorded(struct km_disk_req *r)
-{
-    struct km_keep *kp = list_entry(r, struct km_keep, record);
-    int errnum = r->req.errnum;
-
-    if (!back(kp))
-        return;
-    if (errnum) {
-        ck_failed(kp);
-        return;
-    }
-    kvsstore_release_root(kp->ns->store, kp->recorded);
-    memcpy(kp->recorded, kp->snapshot, sizeof(kp->recorded));
-    kp->bytes -= kp->snapshot_bytes;
-    kp->d->st.checkpoints++;
-    if (kp->bytes > 0)
-        later(kp, kp->d->ck_interval);
-    km_poke(kp->ns); /* what only the old root needed can be collected */
-    delete_some(kp);
-}
-
-static void write_some(struct km_keep *kp);
-
-static void written(struct km_disk_req *r)
-{
-    struct piece *p = list_entry(r, struct piece, r);
-    struct km_keep *kp = p->kp;
-    bool ok = r->req.errnum == 0, again = false;
-    bool checkpoint = p->checkpoint;
-    void (*done)(void *arg, int errnum, const char *error) = p->done;
-
-    p->checkpoint = false;
-    p->done = NULL;
-    if (back(kp)) {
-        again = !ok && kp->d->interval;
-        for (size_t i = 0; i < p->n && !again; i++)
-            kvsstore_written(kp->ns->store, p->o[i], ok);
-        if (checkpoint && ok)
-            write_some(kp);
-        else if (checkpoint)
-            ck_failed(kp);
-    }
-    if (done)
-        done(p->arg, r->req.errnum, r->req.err.text);
-    if (again)
-        list_append(&kp->again, &r->node);
-    else
-        free(p);
-}
-
-static struct piece *piece_new(struct km_keep *kp)
-{
-    struct piece *p = calloc(1, sizeof(*p));
-
-    if (p)
-        p->kp = kp;
-    return p;
-}
-
-static void piece_add(struct piece *p, struct content_obj *o)
-{
-    p->obj[p->n] = (struct kvs_storage_obj){.digest = o->digest,
-                                            .data = o->data,
-                                            .len = o->len,
-                                            .blob = treeobj_kind(o->data) == TREEOBJ_BLOB};
-    p->o[p->n++] = o;
-    alive(p->kp, o->digest);
-}
-
-static void piece_send(struct piece *p)
-{
-    p->r.req.objs = p->obj;
-    p->r.req.nobjs = p->n;
-    submit(p->kp, &p->r, KVS_STORAGE_STORE, written);
-}
-
-static void send_again(struct km_keep *kp)
-{
-    struct list_node *n;
-
-    while ((n = list_first(&kp->again))) {
-        list_remove(n);
-        piece_send(list_entry(n, struct piece, r.node));
-    }
-}
-
-static void write_some(struct km_keep *kp)
-{
-    struct piece *p = kp->d->failing ? NULL : piece_new(kp);
-    struct content_obj *o;
-    size_t bytes = 0;
-
-    if (!p) {
-        ck_failed(kp);
-        return;
-    }
-    p->checkpoint = true;
-    while (p->n < PIECE_OBJS && bytes < PIECE_BYTES &&
-           (o = kvsstore_checkpoint_next(kp->ns->store))) {
-        bytes += o->len;
-        piece_add(p, o);
-    }
-    if (p->n > 0) {
-        piece_send(p);
-        return;
-    }
-    free(p);
-    kp->state = RECORDING;
-    kp->record.req.version = kp->snapshot_version;
-    kp->record.req.root = kp->snapshot;
-    submit(kp, &kp->record, KVS_STORAGE_CHECKPOINT, recorded);
-}
-
-void km_keep_checkpoint(struct km_keep *kp)
-{
-    kvsstore_t *store = kp->ns->store;
-    hmap_t *dead;
-
-    if (kp->state != IDLE || kp->d->failing || kp->ended)
-        return;
-    send_again(kp);
-    if (kp->bytes == 0 && hmap_count(kp->dead) == 0)
-        return;
-    memcpy(kp->snapshot, kvsstore_root(store), kp->dsize);
-    kp->snapshot_version = kvsstore_version(store);
-    kp->snapshot_bytes = kp->bytes;
-    if (kvsstore_hold_root(store, kp->snapshot, NULL) < 0) {
-        later(kp, RETRY);
-        return;
-    }
-    kvsstore_checkpoint(store);
-    /* Empty after the last one, but for what came back from a deletion that had no memory. */
-    dead_again(kp);
-    dead = kp->dead_before;
-    kp->dead_before = kp->dead;
-    kp->dead = dead;
-    kp->state = WRITING;
-    write_some(kp);
-}
-
-bool km_keep_checkpointing(const struct km_keep *kp)
-{
-    return kp->state != IDLE;
 }
 
 size_t km_keep_unsaved(const struct km_keep *kp)
@@ -418,7 +116,7 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
     km_keep_checkpoint(kp);
     if (kp->d->failing)
-        later(kp, RETRY);
+        km_keep_later(kp, KM_KEEP_RETRY);
 }
 
 /* --- the journal --- */
@@ -476,7 +174,7 @@ static void row_done(struct km_disk_req *r)
     struct km_keep *kp = w->kp;
     int errnum = r->req.errnum;
 
-    if (!back(kp)) {
+    if (!km_keep_back(kp)) {
         list_remove(&w->node);
         free(w->buf);
         free(w);
@@ -513,12 +211,12 @@ static void row_send(struct km_keep *kp, struct row *w)
     w->r.req.niov = 1;
     w->sent = true;
     kp->nsent++;
-    submit(kp, &w->r, KVS_STORAGE_JOURNAL, row_done);
+    km_keep_submit(kp, &w->r, KVS_STORAGE_JOURNAL, row_done);
 }
 
 void km_keep_flush(struct km_keep *kp)
 {
-    send_again(kp);
+    km_ck_send_again(kp);
     LIST_FOREACH(n, &kp->rows)
     {
         struct row *w = list_entry(n, struct row, node);
@@ -608,7 +306,7 @@ void km_keep_change(struct km_keep *kp, struct km_change *ch, uint64_t version, 
     } else {
         row_send(kp, w);
     }
-    later(kp, d->ck_interval);
+    km_keep_later(kp, d->ck_interval);
     if (kp->bytes > d->ck_bytes)
         km_keep_checkpoint(kp);
 }
@@ -627,56 +325,6 @@ void km_keep_recover(struct km_keep *kp)
     km_poke(ns);
 }
 
-/* --- chunks --- */
-
-/* Add what is not on its way already. */
-static void piece_add_chunk(struct piece *p, const uint8_t *digest)
-{
-    struct content_obj *o = kvsstore_write_now(p->kp->ns->store, digest);
-
-    if (o)
-        piece_add(p, o);
-}
-
-int km_keep_chunks(struct km_keep *kp, const uint8_t *digests, size_t n)
-{
-    while (n > 0) {
-        struct piece *p = piece_new(kp);
-        if (!p)
-            return -1;
-        for (; n > 0 && p->n < PIECE_OBJS; n--, digests += kp->dsize)
-            piece_add_chunk(p, digests);
-        if (p->n > 0)
-            piece_send(p);
-        else
-            free(p);
-    }
-    return 0;
-}
-
-int km_keep_upload(struct km_keep *kp, const uint8_t *digests, size_t n,
-                   void (*done)(void *arg, int errnum, const char *error), void *arg)
-{
-    struct piece *p;
-
-    if (!list_empty(&kp->again)) { /* so that there are not more and more of them */
-        done(arg, kp->d->errnum, kp->d->err.text);
-        return 1;
-    }
-    if (!(p = piece_new(kp)))
-        return -1;
-    for (size_t i = 0; i < n && p->n < PIECE_OBJS; i++)
-        piece_add_chunk(p, digests + i * kp->dsize);
-    if (p->n == 0) {
-        free(p);
-        return 0;
-    }
-    p->done = done;
-    p->arg = arg;
-    piece_send(p);
-    return 1;
-}
-
 /* --- reading again --- */
 
 static void loaded(struct km_disk_req *r)
@@ -684,7 +332,7 @@ static void loaded(struct km_disk_req *r)
     struct load *l = list_entry(r, struct load, r);
     struct km_keep *kp = l->kp;
 
-    if (back(kp)) {
+    if (km_keep_back(kp)) {
         content_t *c = kp->ns->content;
         kp->d->st.loads++;
         if (r->req.errnum)
@@ -710,7 +358,7 @@ void km_keep_load(struct km_keep *kp, const uint8_t *digest)
     l->obj = (struct kvs_storage_obj){.digest = l->digest, .blob = true};
     l->r.req.objs = &l->obj;
     l->r.req.nobjs = 1;
-    submit(kp, &l->r, KVS_STORAGE_LOAD, loaded);
+    km_keep_submit(kp, &l->r, KVS_STORAGE_LOAD, loaded);
 }
 
 /* --- life --- */
@@ -743,9 +391,9 @@ struct km_keep *km_keep_create(struct km_disk *d, struct km_ns *ns, uint32_t id,
         return NULL;
     }
     list_append(&d->keeps, &kp->node);
-    kvsstore_on_dead(ns->store, dead_cb, kp);
+    kvsstore_on_dead(ns->store, km_ck_dead, kp);
     if (bytes > 0)
-        later(kp, bytes > d->ck_bytes ? 0 : d->ck_interval);
+        km_keep_later(kp, bytes > d->ck_bytes ? 0 : d->ck_interval);
     return kp;
 }
 
@@ -770,9 +418,7 @@ void km_keep_end(struct km_keep *kp, int errnum, const char *why)
     kvsstore_on_dead(kp->ns->store, NULL, NULL);
     flux_watcher_stop(kp->flush);
     flux_watcher_stop(kp->timer);
-    LIST_FOREACH_SAFE(n, tmp, &kp->again)
-    free(list_entry(n, struct piece, r.node));
-    list_init(&kp->again);
+    km_ck_drop_again(kp);
     list_init(&now);
     while ((n = list_first(&kp->rows))) {
         list_remove(n);

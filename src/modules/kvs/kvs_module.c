@@ -25,7 +25,8 @@
  *    kvs_upload.c    kvs.store: pieces of large values
  *    kvs_disk.c      the file that things are kept in, when there is one
  *    kvs_restore.c   bringing back what is in it
- *    kvs_keep.c      journal and checkpoints of a namespace
+ *    kvs_keep.c      journal of a namespace
+ *    kvs_checkpoint.c   its checkpoints, and what is deleted after them
  *    kvs_sender.c    who has what here
  *    kvs_stats.c     kvs.stats, kvs.dropcache
  *    kvs_cache.c     how much is cached, and for how long
