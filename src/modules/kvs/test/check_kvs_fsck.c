@@ -307,7 +307,6 @@ START_TEST(not_to_be_looked_at)
     ck_assert_int_eq(file_write_atomic(path, "", 0, 0600), 0);
     ck_assert_int_eq(kvs_fsck(path, &f, &err), 0);
     ck_assert_uint_eq(f.problems, 0);
-    ck_assert_ptr_nonnull(strstr(said, "is empty"));
 }
 END_TEST
 
