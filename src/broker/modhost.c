@@ -7,14 +7,15 @@
  *                                                 ASK only: REFUSED letter, RUNNING again
  *
  * Messages go by pointer: broker to module through the module's mailbox, module to broker through
- * one mailbox shared by all modules of the broker.
+ * one mailbox shared by all modules of the broker.  What runs in a module's thread is in
+ * modhost_thread.c, requests in modhost_service.c:
  *
  *    module.load    {"path","args":[...]}   -> {"name"}   path: a name, or the path of a NAME.so
  *    module.unload  {"name","force"?}       -> {}
  *    module.reload  {"name","force"?}       -> {}     same path and arguments
- *    module.list    (no payload)            ->
- * {"modules":[{"name","path","state","received","sent","queued"}]} module.stats   {"name"} -> one
- * such object
+ *    module.list    (no payload)            -> {"modules":[{"name","path","state","received",
+ *                                               "sent","queued"}]}
+ *    module.stats   {"name"}                -> one such object
  *
  * A module is woken when the broker's thread has passed on what came in one pass, or WAKE_AFTER
  * messages of it, so that it does not begin with the first message alone while the next ones come;
@@ -28,7 +29,7 @@
  *
  * Invariants:
  *  1. A module that fails, ends, or is unloaded affects nothing but itself: what it had not
- * answered ends with ENOSYS and its sentence.
+ *     answered ends with ENOSYS and its sentence.
  *  2. A mailbox holds at most MAILBOX_MAX letters of requests; a sender beyond that gets EAGAIN.
  *  3. Two modules of one name never run at a time, but for the moment of a reload's hand-over.
  *
@@ -44,73 +45,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/module.h"
 #include "libflux/paths.h"
-#include "libutil/list.h"
-#include "mailbox.h"
-#include "modhost.h"
+#include "modhost_private.h"
 
 #define MAILBOX_MAX 65536
-#define WAKE_AFTER 16
 #define STACK_SIZE (1024 * 1024)
-
-enum state { LOADING, RUNNING, STOPPING };
-enum code { CODE_STOP = 1, CODE_ASK, CODE_READY, CODE_REFUSED, CODE_EXITED };
-
-struct module {
-    struct list_node node;
-    struct list_node asleep; /* in modhost.asleep: is to be woken */
-    unsigned posted;         /* messages since that was so */
-    modhost_t *mh;
-    char *name;
-    char *path;
-    int argc;
-    char **argv;
-    void *dso;
-    const struct flux_module *desc;
-    endpoint_t *ep;
-    mailbox_t *inbox;
-    pthread_t thread;
-    enum state state;
-    uint64_t received;
-    uint64_t sent;
-    flux_msg_t *load_req; /* answered when it runs */
-    flux_msg_t *stop_req; /* answered when it has stopped */
-    bool reload;          /* when it has stopped, start it again */
-    bool initial;         /* counted by modhost_start() */
-    bool successor;       /* started by a reload */
-    /* written by the thread before its EXITED letter, read after it */
-    int errnum;
-    errmsg_t error;
-    /* the same for its REFUSED letter */
-    int refusal;
-    errmsg_t refused;
-    /* of the thread alone, while it lives */
-    flux_reactor_t *r;
-    flux_watcher_t *w;
-    flux_t *h;
-    unsigned said; /* messages that the broker was not told of */
-    void *ctx;
-    struct flux_module_host host;
-    bool said_exit;
-    uint64_t seed;
-};
-
-struct modhost {
-    core_t *core;
-    mailbox_t *outbox;
-    flux_watcher_t *watcher;
-    struct list_node modules;
-    struct list_node asleep;
-    flux_watcher_t *waker;
-    flux_handlers_t *handlers;
-    modhost_done_f start_done;
-    void *start_arg;
-    unsigned starting;
-    errmsg_t start_error;
-    modhost_done_f stop_done;
-    void *stop_arg;
-};
 
 static void module_free(struct module *m)
 {
@@ -132,7 +71,7 @@ static void module_free(struct module *m)
     errno = saved;
 }
 
-static struct module *find(modhost_t *mh, const char *name)
+struct module *modhost_find(modhost_t *mh, const char *name)
 {
     LIST_FOREACH(it, &mh->modules)
     {
@@ -143,169 +82,7 @@ static struct module *find(modhost_t *mh, const char *name)
     return NULL;
 }
 
-/* --- in the module's thread --- */
-
-/* Before the thread sleeps, and now and then while it works. */
-static void thread_tell(void *arg)
-{
-    struct module *m = arg;
-
-    if (m->said > 0) {
-        m->said = 0;
-        mailbox_wake(m->mh->outbox);
-    }
-}
-
-static int thread_send(void *impl, flux_msg_t *msg)
-{
-    struct module *m = impl;
-    int rc = -1;
-
-    /* The host forgets a module at its last letter: what its handle still has to say when it is
-     * closed after that has no sender. */
-    if (m->said_exit || (rc = mailbox_post(m->mh->outbox, m, msg, 0, 0)) < 0) {
-        flux_msg_destroy(msg);
-        return -1;
-    }
-    if (rc == 1 && ++m->said >= WAKE_AFTER)
-        thread_tell(m);
-    return 0;
-}
-
-static const struct flux_handle_ops thread_ops = {.send = thread_send};
-
-/* A letter of a few bytes that must not get lost, or a module would never be joined, or a request
- * never answered. */
-static void thread_report(struct module *m, enum code code)
-{
-    while (mailbox_put(m->mh->outbox, m, NULL, code, 0) < 0)
-        sched_yield();
-}
-
-static bool agrees(struct module *m)
-{
-    errmsg_t err = {""};
-
-    if (!m->desc->may_stop || m->desc->may_stop(m->h, m->ctx, &err) == 0)
-        return true;
-    m->refusal = errno ? errno : EBUSY;
-    m->refused = err;
-    thread_report(m, CODE_REFUSED);
-    return false;
-}
-
-static void thread_inbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    struct module *m = arg;
-    size_t n;
-    struct letter *l = mailbox_take(m->inbox, &n);
-    bool stop = false;
-
-    for (size_t i = 0; i < n; i++) {
-        if (!l[i].msg)
-            stop = stop || l[i].code == CODE_STOP || agrees(m);
-        else if (stop) /* stays unanswered: the host ends it, or gives it to the next instance */
-            flux_msg_destroy(l[i].msg);
-        else
-            flux_handle_deliver(m->h, l[i].msg);
-    }
-    if (stop)
-        flux_reactor_stop(r, 0);
-}
-
-static void thread_exit(void *arg)
-{
-    struct module *m = arg;
-
-    if (!m->said_exit) {
-        m->said_exit = true;
-        thread_report(m, CODE_EXITED);
-    }
-}
-
-static void run_reactor(struct module *m)
-{
-    errmsg_t *why;
-    int rc = flux_reactor_run(m->r);
-
-    if (rc >= 0)
-        return;
-    m->errnum = errno ? errno : EIO;
-    if ((why = flux_aux_get(m->h, "module::fail")))
-        m->error = *why;
-    else
-        errmsg_set(&m->error, "it stopped with an error");
-}
-
-static void thread_fail(struct module *m, int errnum, const char *text)
-{
-    m->errnum = errnum ? errnum : EIO;
-    if (m->error.text[0] == '\0')
-        errmsg_set(&m->error, "%s", text);
-}
-
-static void thread_started(void *arg)
-{
-    thread_report(arg, CODE_READY);
-}
-
-static void thread_serve(struct module *m)
-{
-    flux_log_set_source(m->h, m->name);
-    flux_watcher_start(m->w);
-    m->host = (struct flux_module_host){.started = thread_started, .arg = m};
-    if (flux_aux_set(m->h, "module::host", &m->host, NULL) < 0 ||
-        (m->successor && flux_aux_set(m->h, "module::reloaded", m, NULL) < 0)) {
-        thread_fail(m, ENOMEM, "out of memory");
-        return;
-    }
-    if (m->desc->init(m->h, m->argc, m->argv, &m->ctx, &m->error) < 0) {
-        thread_fail(m, errno, strerror(errno));
-        return;
-    }
-    m->error.text[0] = '\0';
-    if (!m->host.starting)
-        thread_started(m);
-    run_reactor(m);
-    m->desc->fini(m->h, m->ctx);
-}
-
-static void thread_close(struct module *m)
-{
-    flux_watcher_destroy(m->w);
-    flux_close(m->h);
-    flux_reactor_destroy(m->r);
-    m->w = NULL;
-    m->h = NULL;
-    m->r = NULL;
-}
-
-static void thread_run(struct module *m)
-{
-    m->errnum = 0;
-    if (!(m->r = flux_reactor_create(false)) ||
-        !(m->h = flux_handle_create(&thread_ops, m, m->r, core_rank(m->mh->core),
-                                    core_size(m->mh->core), m->seed)) ||
-        !(m->w =
-              flux_fd_watcher_create(m->r, mailbox_fd(m->inbox), FLUX_POLLIN, thread_inbox_cb, m)))
-        thread_fail(m, ENOMEM, "out of memory");
-    else if (flux_reactor_before_sleep(m->r, thread_tell, m) < 0)
-        thread_fail(m, errno, strerror(errno));
-    else
-        thread_serve(m);
-    thread_close(m);
-}
-
-static void *thread_main(void *arg)
-{
-    /* The letter goes out even when the module ends its thread behind our back. */
-    pthread_cleanup_push(thread_exit, arg);
-    thread_run(arg);
-    pthread_cleanup_pop(1);
-    return NULL;
-}
-
-/* --- in the broker's thread --- */
+/* --- messages --- */
 
 static void wake(struct module *m)
 {
@@ -402,7 +179,7 @@ static int start_thread(struct module *m, errmsg_t *err)
     /* Signals are the main thread's business. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&m->thread, &attr, thread_main, m);
+    rc = pthread_create(&m->thread, &attr, modhost_thread_main, m);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     if (rc != 0)
@@ -444,13 +221,13 @@ nomem:
     return NULL;
 }
 
-static struct module *load(modhost_t *mh, const char *path, int argc, char *const *argv,
-                           errmsg_t *err)
+struct module *modhost_load(modhost_t *mh, const char *path, int argc, char *const *argv,
+                            errmsg_t *err)
 {
     char *name = name_of(path);
     struct module *m;
 
-    if (name && find(mh, name)) {
+    if (name && modhost_find(mh, name)) {
         errmsg_fail(err, EEXIST, "module %s is loaded already: use reload", name);
         free(name);
         return NULL;
@@ -565,7 +342,7 @@ static void module_exited(struct module *m)
     errmsg_t err = {""};
 
     pthread_join(m->thread, NULL);
-    thread_close(m); /* a thread that was ended from inside the module has not */
+    modhost_thread_close(m); /* a thread that was ended from inside the module has not */
     if (m->reload && !mh->stop_done && m->errnum == 0) {
         if (succeed(m, &err))
             snprintf(why, sizeof(why), "module %.64s was reloaded", m->name);
@@ -594,7 +371,7 @@ static void module_exited(struct module *m)
     check_stopped(mh);
 }
 
-static int stop(struct module *m, bool ask)
+int modhost_stop_one(struct module *m, bool ask)
 {
     if (m->state == STOPPING)
         return 0;
@@ -608,7 +385,7 @@ static int stop(struct module *m, bool ask)
 static void stop_for_good(struct module *m)
 {
     m->reload = false;
-    if (stop(m, false) < 0)
+    if (modhost_stop_one(m, false) < 0)
         flux_log(core_handle(m->mh->core), LOG_ERR, "module %s cannot be stopped: %s", m->name,
                  strerror(errno));
 }
@@ -645,175 +422,6 @@ static void outbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     }
 }
 
-/* --- services --- */
-
-struct request {
-    const char *name;
-    const char *path;
-    json_t *args;
-    bool force;
-};
-static const struct flux_field load_fields[] = {
-    FLUX_FIELD_STR(struct request, path, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_ARRAY(struct request, args, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema load_schema = FLUX_SCHEMA(struct request, load_fields);
-static const struct flux_field name_fields[] = {
-    FLUX_FIELD_STR(struct request, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema name_schema = FLUX_SCHEMA(struct request, name_fields);
-static const struct flux_field stop_fields[] = {
-    FLUX_FIELD_STR(struct request, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_BOOL(struct request, force, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema stop_schema = FLUX_SCHEMA(struct request, stop_fields);
-
-static void load_cb(flux_t *h, const flux_msg_t *req, void *arg)
-{
-    modhost_t *mh = arg;
-    struct request in;
-    json_t *owner;
-    struct module *m;
-    char **argv = NULL;
-    size_t argc;
-    errmsg_t err = {""};
-
-    if (flux_request_decode(h, req, &load_schema, &in, &owner) < 0)
-        return;
-    argc = json_array_size(in.args);
-    argv = calloc(argc + 1, sizeof(*argv));
-    for (size_t i = 0; argv && i < argc; i++) {
-        if (!(argv[i] = (char *)json_string_value(json_array_get(in.args, i)))) {
-            flux_respond_error(h, req, EPROTO, "module.load: argument %zu is no string", i);
-            goto done;
-        }
-    }
-    if (!argv)
-        flux_respond_error(h, req, ENOMEM, "out of memory for module %s", in.path);
-    else if (mh->stop_done)
-        flux_respond_error(h, req, ECANCELED, "rank %u is going down", flux_rank(h));
-    else if ((m = load(mh, in.path, (int)argc, argv, &err)))
-        m->load_req = flux_msg_incref(req);
-    else
-        flux_respond_error(h, req, errno, "%s", err.text);
-done:
-    free(argv);
-    json_decref(owner);
-}
-
-static struct module *named(modhost_t *mh, flux_t *h, const flux_msg_t *req,
-                            const struct flux_schema *schema, bool *force)
-{
-    struct module *m;
-    struct request in = {0};
-    json_t *owner;
-
-    if (flux_request_decode(h, req, schema, &in, &owner) < 0)
-        return NULL;
-    *force = in.force;
-    if (!(m = find(mh, in.name)))
-        flux_respond_error(h, req, ENOENT, "module %.64s is not loaded at rank %u", in.name,
-                           flux_rank(h));
-    json_decref(owner);
-    return m;
-}
-
-static void unload_or_reload(modhost_t *mh, flux_t *h, const flux_msg_t *req, bool reload)
-{
-    bool force;
-    struct module *m = named(mh, h, req, &stop_schema, &force);
-
-    if (!m)
-        return;
-    if (m->state != RUNNING)
-        flux_respond_error(h, req, EBUSY, "module %s is being %s: try again later", m->name,
-                           m->state == LOADING ? "loaded" : "unloaded");
-    else if (stop(m, !force) < 0)
-        flux_respond_error(h, req, errno, "module %s cannot be stopped: %s", m->name,
-                           strerror(errno));
-    else {
-        m->reload = reload;
-        m->stop_req = flux_msg_incref(req);
-    }
-}
-
-static void unload_cb(flux_t *h, const flux_msg_t *req, void *arg)
-{
-    unload_or_reload(arg, h, req, false);
-}
-
-static void reload_cb(flux_t *h, const flux_msg_t *req, void *arg)
-{
-    unload_or_reload(arg, h, req, true);
-}
-
-static json_t *describe(struct module *m)
-{
-    static const char *const states[] = {"loading", "running", "stopping"};
-    json_t *o = json_object();
-
-    if (!o || json_object_set_new(o, "name", json_string(m->name)) < 0 ||
-        json_object_set_new(o, "path", json_string(m->path)) < 0 ||
-        json_object_set_new(o, "state", json_string(states[m->state])) < 0 ||
-        json_object_set_new(o, "received", json_integer((json_int_t)m->received)) < 0 ||
-        json_object_set_new(o, "sent", json_integer((json_int_t)m->sent)) < 0 ||
-        json_object_set_new(o, "queued", json_integer((json_int_t)mailbox_count(m->inbox))) < 0) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
-}
-
-static void respond_json(flux_t *h, const flux_msg_t *req, json_t *obj)
-{
-    char *text = obj ? json_dumps(obj, JSON_COMPACT) : NULL;
-
-    if (text)
-        flux_respond(h, req, text);
-    else
-        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory", flux_rank(h));
-    free(text);
-    json_decref(obj);
-}
-
-static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
-{
-    modhost_t *mh = arg;
-    json_t *obj = json_object();
-    json_t *all = json_array();
-    bool ok = obj && all && json_object_set(obj, "modules", all) == 0;
-
-    LIST_FOREACH(it, &mh->modules)
-    ok = ok && json_array_append_new(all, describe(list_entry(it, struct module, node))) == 0;
-    json_decref(all);
-    if (!ok) {
-        json_decref(obj);
-        obj = NULL;
-    }
-    respond_json(h, req, obj);
-}
-
-static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
-{
-    bool force;
-    struct module *m = named(arg, h, req, &name_schema, &force);
-
-    if (m)
-        respond_json(h, req, describe(m));
-}
-
-static const struct flux_handler handlers[] = {
-    {FLUX_MSG_REQUEST, "module.load", load_cb, 0},
-    {FLUX_MSG_REQUEST, "module.unload", unload_cb, 0},
-    {FLUX_MSG_REQUEST, "module.reload", reload_cb, 0},
-    {FLUX_MSG_REQUEST, "module.list", list_cb, 0},
-    {FLUX_MSG_REQUEST, "module.stats", stats_cb, 0},
-    FLUX_HANDLER_END,
-};
-
 /* --- life --- */
 
 modhost_t *modhost_create(core_t *core)
@@ -830,7 +438,7 @@ modhost_t *modhost_create(core_t *core)
         !(mh->watcher = flux_fd_watcher_create(core_reactor(core), mailbox_fd(mh->outbox),
                                                FLUX_POLLIN, outbox_cb, mh)) ||
         core_service_add_self(core, "module") < 0 ||
-        !(mh->handlers = flux_handlers_add(core_handle(core), handlers, mh))) {
+        !(mh->handlers = flux_handlers_add(core_handle(core), modhost_handlers, mh))) {
         modhost_destroy(mh);
         return NULL;
     }
@@ -863,7 +471,7 @@ int modhost_start(modhost_t *mh, const char *names, modhost_done_f done, void *a
     mh->starting = 1; /* this call itself */
     for (char *name = strtok_r(copy, ", ", &save); name; name = strtok_r(NULL, ", ", &save)) {
         errmsg_t err = {""};
-        struct module *m = load(mh, name, 0, NULL, &err);
+        struct module *m = modhost_load(mh, name, 0, NULL, &err);
         if (m) {
             m->initial = true;
             mh->starting++;

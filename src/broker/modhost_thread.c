@@ -1,0 +1,176 @@
+/* modhost_thread.c - the module's side of the module host: what runs in its thread.
+ *
+ * Its reactor delivers what the broker puts into the module's mailbox to the module's handle, and
+ * what is sent with that handle goes to the broker's mailbox.  Letters without message say how far
+ * the module is (enum code); EXITED is the last one, after which nothing is sent.
+ *
+ * Failure: init's, or the reactor's, is left in `errnum` and `error`, which the broker's thread
+ * reads after EXITED.
+ */
+#include "config.h"
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+#include "modhost_private.h"
+
+/* Before the thread sleeps, and now and then while it works. */
+static void thread_tell(void *arg)
+{
+    struct module *m = arg;
+
+    if (m->said > 0) {
+        m->said = 0;
+        mailbox_wake(m->mh->outbox);
+    }
+}
+
+static int thread_send(void *impl, flux_msg_t *msg)
+{
+    struct module *m = impl;
+    int rc = -1;
+
+    /* The host forgets a module at its last letter: what its handle still has to say when it is
+     * closed after that has no sender. */
+    if (m->said_exit || (rc = mailbox_post(m->mh->outbox, m, msg, 0, 0)) < 0) {
+        flux_msg_destroy(msg);
+        return -1;
+    }
+    if (rc == 1 && ++m->said >= WAKE_AFTER)
+        thread_tell(m);
+    return 0;
+}
+
+static const struct flux_handle_ops thread_ops = {.send = thread_send};
+
+/* A letter of a few bytes that must not get lost, or a module would never be joined, or a request
+ * never answered. */
+static void thread_report(struct module *m, enum code code)
+{
+    while (mailbox_put(m->mh->outbox, m, NULL, code, 0) < 0)
+        sched_yield();
+}
+
+static bool agrees(struct module *m)
+{
+    errmsg_t err = {""};
+
+    if (!m->desc->may_stop || m->desc->may_stop(m->h, m->ctx, &err) == 0)
+        return true;
+    m->refusal = errno ? errno : EBUSY;
+    m->refused = err;
+    thread_report(m, CODE_REFUSED);
+    return false;
+}
+
+static void thread_inbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct module *m = arg;
+    size_t n;
+    struct letter *l = mailbox_take(m->inbox, &n);
+    bool stop = false;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!l[i].msg)
+            stop = stop || l[i].code == CODE_STOP || agrees(m);
+        else if (stop) /* stays unanswered: the host ends it, or gives it to the next instance */
+            flux_msg_destroy(l[i].msg);
+        else
+            flux_handle_deliver(m->h, l[i].msg);
+    }
+    if (stop)
+        flux_reactor_stop(r, 0);
+}
+
+static void thread_exit(void *arg)
+{
+    struct module *m = arg;
+
+    if (!m->said_exit) {
+        m->said_exit = true;
+        thread_report(m, CODE_EXITED);
+    }
+}
+
+static void run_reactor(struct module *m)
+{
+    errmsg_t *why;
+    int rc = flux_reactor_run(m->r);
+
+    if (rc >= 0)
+        return;
+    m->errnum = errno ? errno : EIO;
+    if ((why = flux_aux_get(m->h, "module::fail")))
+        m->error = *why;
+    else
+        errmsg_set(&m->error, "it stopped with an error");
+}
+
+static void thread_fail(struct module *m, int errnum, const char *text)
+{
+    m->errnum = errnum ? errnum : EIO;
+    if (m->error.text[0] == '\0')
+        errmsg_set(&m->error, "%s", text);
+}
+
+static void thread_started(void *arg)
+{
+    thread_report(arg, CODE_READY);
+}
+
+static void thread_serve(struct module *m)
+{
+    flux_log_set_source(m->h, m->name);
+    flux_watcher_start(m->w);
+    m->host = (struct flux_module_host){.started = thread_started, .arg = m};
+    if (flux_aux_set(m->h, "module::host", &m->host, NULL) < 0 ||
+        (m->successor && flux_aux_set(m->h, "module::reloaded", m, NULL) < 0)) {
+        thread_fail(m, ENOMEM, "out of memory");
+        return;
+    }
+    if (m->desc->init(m->h, m->argc, m->argv, &m->ctx, &m->error) < 0) {
+        thread_fail(m, errno, strerror(errno));
+        return;
+    }
+    m->error.text[0] = '\0';
+    if (!m->host.starting)
+        thread_started(m);
+    run_reactor(m);
+    m->desc->fini(m->h, m->ctx);
+}
+
+void modhost_thread_close(struct module *m)
+{
+    flux_watcher_destroy(m->w);
+    flux_close(m->h);
+    flux_reactor_destroy(m->r);
+    m->w = NULL;
+    m->h = NULL;
+    m->r = NULL;
+}
+
+static void thread_run(struct module *m)
+{
+    m->errnum = 0;
+    if (!(m->r = flux_reactor_create(false)) ||
+        !(m->h = flux_handle_create(&thread_ops, m, m->r, core_rank(m->mh->core),
+                                    core_size(m->mh->core), m->seed)) ||
+        !(m->w =
+              flux_fd_watcher_create(m->r, mailbox_fd(m->inbox), FLUX_POLLIN, thread_inbox_cb, m)))
+        thread_fail(m, ENOMEM, "out of memory");
+    else if (flux_reactor_before_sleep(m->r, thread_tell, m) < 0)
+        thread_fail(m, errno, strerror(errno));
+    else
+        thread_serve(m);
+    modhost_thread_close(m);
+}
+
+void *modhost_thread_main(void *arg)
+{
+    /* The letter goes out even when the module ends its thread behind our back. */
+    pthread_cleanup_push(thread_exit, arg);
+    thread_run(arg);
+    pthread_cleanup_pop(1);
+    return NULL;
+}
