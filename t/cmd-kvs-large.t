@@ -3,17 +3,13 @@
 # keys.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/kvs/lib.sh
+. "$(dirname "$0")/kvs/lib.sh"
 need_flux start kvs
-CLIENT=$BUILDDIR/t/kvs/kvs_client
-[ -x "$CLIENT" ] || skip_all "t/kvs/kvs_client has not been built"
+need_programs kvs_client
 
 kvs() {
     "$FLUX" kvs "$@"
-}
-at() {
-    local rank=$1
-    shift
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$FLUX" kvs "$@"
 }
 # Run flux kvs so that the most memory it had, in KiB, is in $rss; standard input and output as said.
 cat >peak.py <<'END'
@@ -165,6 +161,8 @@ note "listings of 100000 keys took $SECONDS s"
 # While they change, a listing is of one root.
 ref=${v##* }
 kvs copy many other
+v=$(kvs version)
+at 1 wait "${v%% *}" >/dev/null
 for i in {1..20}; do
     kvs move many m2
     kvs move m2 many

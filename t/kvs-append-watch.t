@@ -3,17 +3,13 @@
 # directory; and a thousand watchers beside a busy key.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/kvs/lib.sh
+. "$(dirname "$0")/kvs/lib.sh"
 
 need_flux start kvs
-PROBE=$BUILDDIR/t/kvs/kvs_probe
-CLIENT=$BUILDDIR/t/kvs/kvs_client
-[ -x "$PROBE" ] || skip_all "t/kvs/kvs_probe has not been built"
+need_programs kvs_client kvs_probe
+AT=("$PROBE")
 
-at() {
-    local rank=$1
-    shift
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$PROBE" "$@"
-}
 lines() {
     [ "$(wc -l <"$1")" -ge "$2" ]
 }
@@ -21,7 +17,7 @@ watch() {
     local rank=$1 out=$2
     shift 2
     : >"$out"
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$PROBE" "$@" >"$out" 2>"$out.err" &
+    FLUX_URI=$(uri "$rank") "$PROBE" "$@" >"$out" 2>"$out.err" &
     pids+=($!)
 }
 bytes() {
@@ -59,7 +55,7 @@ for ns in primary far; do
     step
     at 0 -N $ns append log "$(bytes z 100000)" >/dev/null
     step
-    FLUX_URI=${FLUX_URI%/*/local}/0/local "$CLIENT" overwrite busy 200
+    FLUX_URI=$(uri 0) "$CLIENT" overwrite busy 200
     for rank in 0 1 2; do
         at "$rank" call kvs.dropcache >/dev/null
     done
@@ -102,7 +98,7 @@ add 2 er" "only what is new"
     step
     at 1 -N $ns put d.a 2 >/dev/null
     step
-    FLUX_URI=${FLUX_URI%/*/local}/0/local "$CLIENT" overwrite busy 200
+    FLUX_URI=$(uri 0) "$CLIENT" overwrite busy 200
     for rank in 0 1 2; do
         at "$rank" call kvs.dropcache >/dev/null
     done
@@ -146,7 +142,7 @@ is "$(printf '%s\n' "$out" | cut -d ' ' -f 1,2 | tr '\n' ' ')" "whole 1048576 ad
 watch 2 many watchers w 1000
 ok "a thousand watchers" wait_until 30 grep -q ready many
 before=$(at 2 stat watch_looked)
-FLUX_URI=${FLUX_URI%/*/local}/0/local "$CLIENT" overwrite hot 2000
+FLUX_URI=$(uri 0) "$CLIENT" overwrite hot 2000
 v=$(at 0 version)
 ok "2000 changes beside them" at 2 wait "$v" 20
 sleep 0.3

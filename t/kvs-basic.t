@@ -2,28 +2,15 @@
 # flux kvs on several ranks: values, directories, links, versions, old roots, and a large directory.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/kvs/lib.sh
+. "$(dirname "$0")/kvs/lib.sh"
 
 need_flux start kvs
-CLIENT=$BUILDDIR/t/kvs/kvs_client
-[ -x "$CLIENT" ] || skip_all "t/kvs/kvs_client has not been built"
+need_programs kvs_client
 
-# Run flux kvs with the rest of the arguments as a client of broker $1; client: the same of $CLIENT.
-at() {
-    local rank=$1
-    shift
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$FLUX" kvs "$@"
-}
-client() {
-    local rank=$1
-    shift
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$CLIENT" "$@"
-}
 # The version that broker $1 has seen.
 version() {
     at "$1" version | awk '{ print $1 }'
-}
-stat() {
-    at "$1" stats | sed -n "s/.*\"$2\": *\\([0-9]*\\).*/\\1/p"
 }
 
 hold 4 --topology=chain
@@ -141,9 +128,9 @@ is "$(at 3 get many.k4999)" v4999 "with their values"
 ok "one more" at 3 put many.k5000=last
 is "$(at 3 dir many | wc -l)" 5001 "makes 5001"
 ok "dropcache" at 3 dropcache
-before=$(stat 3 loads)
+before=$(counter 3 loads)
 is "$(at 3 get many.k17)" v17 "what was dropped is loaded again"
-ok "from above" [ "$(stat 3 loads)" -gt "$before" ]
+ok "from above" [ "$(counter 3 loads)" -gt "$before" ]
 # A cache that is too small for what is read makes it slow, not wrong; so do others who read.
 release
 hold 4 --topology=chain --set=content.cache-limit=0
@@ -163,8 +150,8 @@ done
 
 # The master gives back what no root needs.
 ok "20000 overwrites" client 2 overwrite once 20000
-bytes=$(stat 0 bytes)
-note "bytes at the master: $bytes in $(stat 0 objects) objects"
+bytes=$(counter 0 bytes)
+note "bytes at the master: $bytes in $(counter 0 objects) objects"
 ok "do not fill the memory of the master" [ "$bytes" -lt 2000000 ]
 release
 is "$status" 0 "the sessions end well"

@@ -2,17 +2,13 @@
 # What is cached and nobody uses is dropped after a while; one bound for all namespaces; kvs.gc.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/kvs/lib.sh
+. "$(dirname "$0")/kvs/lib.sh"
 
 need_flux start kvs
-PROBE=$BUILDDIR/t/kvs/kvs_probe
-CLIENT=$BUILDDIR/t/kvs/kvs_client
-[ -x "$PROBE" ] || skip_all "t/kvs/kvs_probe has not been built"
+need_programs kvs_client kvs_probe
+AT=("$PROBE")
 
-at() {
-    local rank=$1
-    shift
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$PROBE" "$@"
-}
 cached() {
     [ "$(at "$1" stat cached_objects)" -le "$2" ]
 }
@@ -35,12 +31,12 @@ is "$(at 2 get dir.k7)" v7 "which is right"
 ok "and counts the rest" test "$(at 2 stat expired)" -gt 40
 is "$(at 2 pages dir 100)" "2000 20" "what is gone comes again"
 at 0 put a 1 >/dev/null
-FLUX_URI=${FLUX_URI%/*/local}/0/local "$CLIENT" overwrite a 500
+FLUX_URI=$(uri 0) "$CLIENT" overwrite a 500
 ok "garbage of the master expires" wait_until 20 cached 0 3
 
 # kvs.gc, at any rank, in any namespace.
 ok "a namespace at the end" at 0 create far 2
-FLUX_URI=${FLUX_URI%/*/local}/0/local "$CLIENT" overwrite b 500
+FLUX_URI=$(uri 0) "$CLIENT" overwrite b 500
 ok "collect all garbage" at 1 call kvs.gc '{"namespace":"primary"}'
 ok "it says how much" test "$(printf '%s' "$out" | field collected)" -ge 0
 is "$(at 0 stat cached_objects)" 0 "nothing is cached at the master now"
@@ -54,7 +50,7 @@ like "$err" "^ENOENT: .{10}" "with a sentence"
 
 # What a snapshot holds is not collected; what waits for it does not stop anybody.
 at 0 put k held >/dev/null
-FLUX_URI=${FLUX_URI%/*/local}/2/local "$PROBE" snapshot 4 k >snap 2>&1 &
+FLUX_URI=$(uri 2) "$PROBE" snapshot 4 k >snap 2>&1 &
 holder=$!
 ok "a snapshot" wait_until 10 grep -q sha256 snap
 at 0 put k new >/dev/null

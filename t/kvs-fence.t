@@ -2,34 +2,22 @@
 # Fences: together, in one version, or not at all.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/kvs/lib.sh
+. "$(dirname "$0")/kvs/lib.sh"
 
 need_flux start kvs
-CLIENT=$BUILDDIR/t/kvs/kvs_client
-[ -x "$CLIENT" ] || skip_all "t/kvs/kvs_client has not been built"
+need_programs kvs_client kvs_probe
 
-at() {
-    local rank=$1
-    shift
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$FLUX" kvs "$@"
-}
-client() {
-    local rank=$1
-    shift
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$CLIENT" "$@"
-}
-stat() {
-    at "$1" stats | sed -n "s/.*\"$2\": *\\([0-9]*\\).*/\\1/p"
-}
 # Take part in fence $3 of $4 from broker $1 in the background; what it says is in fence.TAG.
 pids=()
 enter() {
     local rank=$1 tag=$2
     shift 2
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$CLIENT" fence "$@" >"fence.$tag" 2>&1 &
+    FLUX_URI=$(uri "$rank") "$CLIENT" fence "$@" >"fence.$tag" 2>&1 &
     pids[tag]=$!
 }
 open() {
-    [ "$(stat "$1" fences_open)" = "$2" ]
+    [ "$(counter "$1" fences_open)" = "$2" ]
 }
 
 hold 7 --topology=kary:2 --set=modules=log,hb,barrier,kvs,wrexec
@@ -110,9 +98,8 @@ done
 
 # Who was told of the end begins the next one at once; who comes late for the old one does not count
 # for it, though it is there already.
-PROBE=$BUILDDIR/t/kvs/kvs_probe
 calls() {
-    FLUX_URI=${FLUX_URI%/*/local}/$1/local "$PROBE" fence "$2" "$3" "$4"
+    FLUX_URI=$(uri "$1") "$PROBE" fence "$2" "$3" "$4"
 }
 answered() {
     [ "$(wc -l <"calls.$1")" -ge "$2" ]
@@ -123,7 +110,7 @@ for round in 1 2 3; do
     calls 2 "next.$round" 4 2 >calls.1 &
     pids[1]=$!
     enter 3 2 "next.$round" 4
-    ok "round $round: three of four wait" wait_until 10 open 0 1
+    ok "round $round: three of four wait" wait_until 10 eval 'open 4 1 && open 2 1 && open 3 1 && open 0 1'
     sleep 0.2
     kill -KILL "${pids[2]}"
     wait "${pids[2]}" 2>/dev/null
@@ -163,7 +150,7 @@ enter 3 0 lost 3 lost=1
 enter 2 1 lost 3 lost=1
 wait_until 10 open 1 1
 wait_until 10 open 0 1
-kill -KILL "$(FLUX_URI=${FLUX_URI%/*/local}/0/local "$FLUX" getattr -r 1 broker.pid)"
+kill -KILL "$(FLUX_URI=$(uri 0) "$FLUX" getattr -r 1 broker.pid)"
 exits 1 "a broker's death ends it for who was elsewhere" wait "${pids[1]}"
 like "$(cat fence.1)" "^(ECONNABORTED|EHOSTUNREACH): .{10}" "with a sentence"
 exits 1 "and for who was below" wait "${pids[0]}"

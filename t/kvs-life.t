@@ -3,24 +3,15 @@
 # watches something else costs nothing.  By counters: t/bench/bench_kvs_life.sh looks at the process.
 # shellcheck disable=SC2154 # set by run, ok and exits
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/kvs/lib.sh
+. "$(dirname "$0")/kvs/lib.sh"
 need_flux start kvs
-CLIENT=$BUILDDIR/t/kvs/kvs_client
-PROBE=$BUILDDIR/t/kvs/kvs_probe
-for prog in "$CLIENT" "$PROBE"; do
-    [ -x "$prog" ] || skip_all "$prog has not been built"
-done
+need_programs kvs_client kvs_probe
+AT=()
 RANKS=(0 1 2 3)
 KEYS=50000
 SLACK=4096 # bytes that may be needed more than before: directories on the way, new versions
 
-at() {
-    local rank=$1
-    shift
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$@"
-}
-stat() {
-    at "$1" "$PROBE" stat "$2"
-}
 # Every rank has seen all that was committed.
 settle() {
     local v rank
@@ -31,7 +22,7 @@ settle() {
 }
 # Rank $1 needs at most $2 bytes; what it keeps only because there is room is dropped first.
 needs_at_most() {
-    at "$1" "$FLUX" kvs dropcache >/dev/null && [ "$(stat "$1" bytes)" -le "$2" ]
+    at "$1" "$FLUX" kvs dropcache >/dev/null && [ "$(counter "$1" bytes)" -le "$2" ]
 }
 declare -A base
 remember() {
@@ -39,7 +30,7 @@ remember() {
     settle
     for rank in "${RANKS[@]}"; do
         at "$rank" "$FLUX" kvs dropcache >/dev/null
-        base[$rank]=$(stat "$rank" bytes)
+        base[$rank]=$(counter "$rank" bytes)
     done
 }
 returns() {
@@ -60,9 +51,9 @@ returns "memory is what it was"
 ok "$KEYS keys in one directory" "$CLIENT" fill big $KEYS
 settle
 is "$(at 3 "$PROBE" get big.k$((KEYS / 2)))" "v$((KEYS / 2))" "one of them, from a leaf"
-bytes=$(stat 0 bytes)
+bytes=$(counter 0 bytes)
 at 0 "$FLUX" kvs dropcache >/dev/null
-bytes=$(stat 0 bytes)
+bytes=$(counter 0 bytes)
 ok "they take 200 bytes each at most ($bytes)" test "$bytes" -le $((KEYS * 200))
 ok "... and are there" test "$bytes" -ge $((KEYS * 10))
 is "$(at 2 "$PROBE" pages big 1000)" "$KEYS $((KEYS / 1000))" "all of them, in pages"
@@ -83,20 +74,20 @@ is $failed 0 "records of 100 jobs come and go"
 ok "... and so does their directory" "$FLUX" kvs unlink -R job
 returns "memory is what it was"
 
-start_bg env FLUX_URI="${FLUX_URI%/*/local}/3/local" "$PROBE" watchers cold 1000 >watchers.out 2>&1
+start_bg env FLUX_URI="$(uri 3)" "$PROBE" watchers cold 1000 >watchers.out 2>&1
 watching() {
-    [ "$(stat 3 watchers)" = 1000 ]
+    [ "$(counter 3 watchers)" = 1000 ]
 }
 ok "1000 watchers" wait_until 30 watching
-looked=$(stat 3 watch_looked)
-sent=$(stat 3 watch_sent)
+looked=$(counter 3 watch_looked)
+sent=$(counter 3 watch_sent)
 ok "2000 overwrites of another key" "$CLIENT" overwrite hot.key 2000
 settle
-is "$(stat 3 watch_looked)" "$looked" "cost them no look"
-is "$(stat 3 watch_sent)" "$sent" "... and they heard nothing"
+is "$(counter 3 watch_looked)" "$looked" "cost them no look"
+is "$(counter 3 watch_sent)" "$sent" "... and they heard nothing"
 kill "$bg"
 gone() {
-    [ "$(stat 3 watchers)" = 0 ]
+    [ "$(counter 3 watchers)" = 0 ]
 }
 ok "they go" wait_until 10 gone
 returns "memory is what it was"

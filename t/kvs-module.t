@@ -2,24 +2,15 @@
 # The module kvs is unloaded and reloaded: nothing that was accepted is lost unless that is meant.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/kvs/lib.sh
+. "$(dirname "$0")/kvs/lib.sh"
 
 need_flux start kvs module
-CLIENT=$BUILDDIR/t/kvs/kvs_client
-[ -x "$CLIENT" ] || skip_all "t/kvs/kvs_client has not been built"
+need_programs kvs_client
+AT=("$FLUX")
 
-uri() {
-    echo "${FLUX_URI%/*/local}/$1/local"
-}
-at() {
-    local rank=$1
-    shift
-    FLUX_URI=$(uri "$rank") "$FLUX" "$@"
-}
-stat() {
-    at "$1" kvs stats | sed -n "s/.*\"$2\": *\\([0-9]*\\).*/\\1/p"
-}
 open() {
-    [ "$(stat "$1" fences_open)" = "$2" ]
+    [ "$(counter "$1" fences_open)" = "$2" ]
 }
 
 hold 4 --topology=chain --set=modules=log,hb,barrier,kvs,wrexec

@@ -2,17 +2,13 @@
 # Snapshots, reads in ranges and pages, tags and guards, values that are uploaded in chunks.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/kvs/lib.sh
+. "$(dirname "$0")/kvs/lib.sh"
 
 need_flux start kvs
-PROBE=$BUILDDIR/t/kvs/kvs_probe
-CLIENT=$BUILDDIR/t/kvs/kvs_client
-[ -x "$PROBE" ] || skip_all "t/kvs/kvs_probe has not been built"
+need_programs kvs_client kvs_probe
+AT=("$PROBE")
 
-at() {
-    local rank=$1
-    shift
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$PROBE" "$@"
-}
 hears() {
     grep -q "$2" "$1"
 }
@@ -30,14 +26,14 @@ for ns in primary far; do
     pids=()
     for rank in 0 1 2 3; do
         at "$rank" -N $ns wait "$v" 10 >/dev/null
-        FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$PROBE" -N $ns snapshot 4 k >"snap.$rank" 2>&1 &
+        FLUX_URI=$(uri "$rank") "$PROBE" -N $ns snapshot 4 k >"snap.$rank" 2>&1 &
         pids+=($!)
     done
     for rank in 0 1 2 3; do
         ok "$ns: a snapshot from rank $rank" wait_until 10 hears "snap.$rank" sha256
     done
     at 1 -N $ns put k "new of $ns" >/dev/null
-    FLUX_URI=${FLUX_URI%/*/local}/0/local "$CLIENT" overwrite busy 300
+    FLUX_URI=$(uri 0) "$CLIENT" overwrite busy 300
     for i in {1..30}; do
         at 1 -N $ns put "k$i" "$i" >/dev/null
     done
@@ -54,14 +50,14 @@ ok "snapshots end with who held them" wait_until 10 snapshots 0 0
 ok "at the other master, too" wait_until 10 snapshots 2 0
 
 # One that is killed, a rank that is lost: nothing is held any more.
-FLUX_URI=${FLUX_URI%/*/local}/1/local "$PROBE" snapshot 60 k >snap.killed 2>&1 &
+FLUX_URI=$(uri 1) "$PROBE" snapshot 60 k >snap.killed 2>&1 &
 killed=$!
 ok "one more" wait_until 10 hears snap.killed sha256
 ok "is held" wait_until 10 snapshots 0 1
 kill -KILL $killed
 wait $killed 2>/dev/null
 ok "until its client dies" wait_until 10 snapshots 0 0
-FLUX_URI=${FLUX_URI%/*/local}/3/local "$PROBE" snapshot 60 k >snap.lost 2>&1 &
+FLUX_URI=$(uri 3) "$PROBE" snapshot 60 k >snap.lost 2>&1 &
 lost=$!
 ok "one of rank 3" wait_until 10 hears snap.lost sha256
 kill -KILL "$("$FLUX" getattr -r 3 broker.pid)"

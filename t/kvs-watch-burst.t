@@ -2,16 +2,12 @@
 # flux kvs watch: after a burst of commits every watcher is told the last one, at every rank.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/kvs/lib.sh
+. "$(dirname "$0")/kvs/lib.sh"
 
 need_flux start kvs
-CLIENT=$BUILDDIR/t/kvs/kvs_client
-[ -x "$CLIENT" ] || skip_all "t/kvs/kvs_client has not been built"
+need_programs kvs_client
 
-at() {
-    local rank=$1
-    shift
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$FLUX" kvs "$@"
-}
 told() {
     [ "$(tail -n 1 "watch.$1")" = "$want" ]
 }
@@ -21,7 +17,7 @@ hold 4 --topology=chain
 at 0 put a=none
 pids=()
 for rank in 0 1 2 3; do
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$FLUX" kvs watch a >"watch.$rank" 2>&1 &
+    FLUX_URI=$(uri "$rank") "$FLUX" kvs watch a >"watch.$rank" 2>&1 &
     pids+=($!)
 done
 want=none

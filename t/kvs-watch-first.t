@@ -13,7 +13,7 @@ for i in 1 2 3 4 last; do
     "$1" kvs put a=$i
 done
 for rank in 1 2 3; do
-    for try in $(seq 200); do
+    for try in $(seq 800); do
         [ "$(tail -n 1 "watch.$rank")" = last ] && break
         sleep 0.1
     done

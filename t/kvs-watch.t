@@ -2,33 +2,26 @@
 # flux kvs watch: values, directories, what is not there; and that others' changes cost nothing.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/kvs/lib.sh
+. "$(dirname "$0")/kvs/lib.sh"
 
 need_flux start kvs
-CLIENT=$BUILDDIR/t/kvs/kvs_client
-[ -x "$CLIENT" ] || skip_all "t/kvs/kvs_client has not been built"
+need_programs kvs_client
 
-at() {
-    local rank=$1
-    shift
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$FLUX" kvs "$@"
-}
-stat() {
-    at "$1" stats | sed -n "s/.*\"$2\": *\\([0-9]*\\).*/\\1/p"
-}
 # Watch with options ($3 and on) at broker $1 in the background; what it says is in watch.TAG.
 pids=()
 watch() {
     local rank=$1 tag=$2
     shift 2
     : >"watch.$tag" # what an earlier one of that name said must not be taken for its words
-    FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$FLUX" kvs watch "$@" >"watch.$tag" 2>&1 &
+    FLUX_URI=$(uri "$rank") "$FLUX" kvs watch "$@" >"watch.$tag" 2>&1 &
     pids[tag]=$!
 }
 lines() {
     [ "$(wc -l <"watch.$1")" -ge "$2" ]
 }
 watchers() {
-    [ "$(stat "$1" watchers)" = "$2" ]
+    [ "$(counter "$1" watchers)" = "$2" ]
 }
 # Rank $1 has seen all that was committed.
 settle() {
@@ -112,18 +105,18 @@ ok "21 watchers" wait_until 20 watchers 3 21
 for i in {0..20}; do
     wait_until 10 lines "$i" 1
 done
-before=$(stat 3 watch_looked)
+before=$(counter 3 watch_looked)
 for i in {1..20}; do
     at 0 put "busy.k$i=$i" "busy.deep.k$i=$i" "other=$i"
 done
 ok "a thousand keys beside them" env FLUX_URI="$FLUX_URI" "$CLIENT" fill busy 1000
 settle 3
 sleep 0.2
-is "$(stat 3 watch_looked)" "$before" "an unrelated change is not looked at"
+is "$(counter 3 watch_looked)" "$before" "an unrelated change is not looked at"
 at 0 put quiet.k7=now
 ok "a change of one of them" wait_until 10 lines 7 2
 ok "is seen in its directory" wait_until 10 lines 20 2
-looked=$(($(stat 3 watch_looked) - before))
+looked=$(($(counter 3 watch_looked) - before))
 ok "and the others do not look ($looked looks)" [ "$looked" -le 3 ]
 is "$(cat watch.8)" "quiet.k8 is not there" "nor hear of it"
 
@@ -132,7 +125,7 @@ kill -KILL "${pids[0]}"
 kill -TERM "${pids[1]}"
 wait "${pids[0]}" "${pids[1]}" 2>/dev/null
 ok "who is gone is forgotten" wait_until 10 watchers 3 19
-ok "a reload" env FLUX_URI="${FLUX_URI%/*/local}/3/local" "$FLUX" module reload kvs
+ok "a reload" env FLUX_URI="$(uri 3)" "$FLUX" module reload kvs
 at 0 put quiet.k9=after
 ok "and who watches still hears" wait_until 10 grep -q after watch.9
 for i in {2..20}; do
