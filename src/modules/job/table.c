@@ -429,6 +429,9 @@ void jm_job_retire(struct jm_job *j)
 
 void jm_table_fini(struct jm *jm)
 {
+    /* None is in a list of another one that goes before it. */
+    LIST_FOREACH(it, &jm->jobs)
+    jm_depend_drop(list_entry(it, struct jm_job, node));
     LIST_FOREACH_SAFE(it, tmp, &jm->jobs)
     jm_job_destroy(list_entry(it, struct jm_job, node));
     LIST_FOREACH_SAFE(it, tmp, &jm->ended_list)
