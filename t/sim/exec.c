@@ -202,8 +202,10 @@ static void wind_up(struct run *run, int signum, const char *text, double within
 
 static void deliver(struct run *run, int signum)
 {
-    if (signum == SIGKILL && !planted(run->x, PLANT_IMMORTAL, 1.)) {
-        if (run->signum != SIGKILL)
+    if (signum == SIGKILL) {
+        if (planted(run->x, PLANT_IMMORTAL, 1.))
+            flux_watcher_stop(run->timer);
+        else if (run->signum != SIGKILL)
             wind_up(run, SIGKILL, run->text, does(run, 'k') ? EXEC_STUCK_MAX : 0.05);
     } else if (signum == SIGTERM && !does(run, 'd') && run->state != ENDING) {
         wind_up(run, SIGTERM, NULL, 0.02);

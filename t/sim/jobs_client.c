@@ -4,9 +4,7 @@
  *
  *  1. No id is told twice; the ids of one submission are consecutive; nothing is refused that could
  *     run.
- *  2. job.wait tells the end of each job that was named once, and then it is over.
- *  3. job.watch tells states that only go forward.
- *  4. A request fails only with what the faults of this run can lead to.
+ *  2. A request fails only with what the faults of this run can lead to.
  */
 #include "config.h"
 #include <errno.h>
@@ -18,9 +16,6 @@
 
 #include "engine.h"
 #include "jobs.h"
-#include "libresource/res_wire.h"
-
-#define BATCH_MAX 12
 
 static void act(void *arg, void *data);
 
@@ -33,8 +28,7 @@ bool jobs_excused(const struct jobs *j, int errnum)
     return j->reloads && (errnum == ENOSYS || errnum == ECONNABORTED);
 }
 
-/* The answer is there: what is next?  `refusal`: an errno that this request may fail with. */
-static void done(struct jobs_client *c, flux_future_t *f, int refusal)
+void jobs_client_done(struct jobs_client *c, flux_future_t *f, int refusal)
 {
     struct jobs *j = c->jobs;
     int errnum = flux_future_errnum(f);
@@ -47,8 +41,8 @@ static void done(struct jobs_client *c, flux_future_t *f, int refusal)
     sim_at(j->s, sim_now(j->s) + rng_below(&j->s->rng, 60) * SIM_MS, act, c, c->ep);
 }
 
-static void ask(struct jobs_client *c, flux_future_t *f, const char *what, flux_future_f cb,
-                void *arg)
+void jobs_client_ask(struct jobs_client *c, flux_future_t *f, const char *what, flux_future_f cb,
+                     void *arg)
 {
     c->asks = what;
     if (f && flux_future_then(f, -1., cb, arg) == 0)
@@ -59,7 +53,7 @@ static void ask(struct jobs_client *c, flux_future_t *f, const char *what, flux_
 
 static void acted_cb(flux_future_t *f, void *arg)
 {
-    done(arg, f, 0);
+    jobs_client_done(arg, f, 0);
 }
 
 /* --- submissions --- */
@@ -67,7 +61,7 @@ static void acted_cb(flux_future_t *f, void *arg)
 struct batch {
     struct jobs_client *c;
     unsigned n;
-    struct jobs_rec recs[BATCH_MAX];
+    struct jobs_rec recs[JOBS_BATCH_MAX];
 };
 
 static double seconds_between(struct rng *r, uint32_t lo_ms, uint32_t hi_ms)
@@ -140,7 +134,7 @@ static void draw_job(struct jobs *j, struct jobs_rec *rec)
     struct jobspec_parts p;
     char time[24], code[16], how[2] = "-";
     const char *argv[] = {"exec", time, code, how, NULL};
-    uint32_t ms = 1u << rng_below(r, 10); /* 1 to 512 */
+    uint32_t ms = 1u << rng_below(r, j->longest);
     errmsg_t err = {"out of memory"};
     json_t *spec;
     char *text;
@@ -151,7 +145,7 @@ static void draw_job(struct jobs *j, struct jobs_rec *rec)
     draw_end(r, rec);
     draw_deps(j, rec, deps);
     if (rng_chance(r, 0.3))
-        p.duration = rec->duration = seconds_between(r, 50, 1000);
+        p.duration = rec->duration = seconds_between(r, 5 + ms / 8, 20 + ms * 2);
     if (rng_chance(r, 0.3))
         p.options.grace = rec->grace = seconds_between(r, 0, 1000);
     if (rng_chance(r, 0.05))
@@ -225,7 +219,7 @@ static void submitted_cb(flux_future_t *f, void *arg)
 
     if (flux_job_submit_batch_get(f, &s, &err) == 0)
         submitted(b, &s);
-    done(b->c, f, EBUSY);
+    jobs_client_done(b->c, f, EBUSY);
 }
 
 static void do_submit(struct jobs_client *c)
@@ -238,7 +232,7 @@ static void do_submit(struct jobs_client *c)
     errmsg_t err = {"out of memory"};
 
     b->c = c;
-    b->n = rng_chance(&j->s->rng, 0.5) ? 1 : rng_range(&j->s->rng, 2, BATCH_MAX);
+    b->n = rng_chance(&j->s->rng, 0.5) ? 1 : rng_range(&j->s->rng, 2, j->batch);
     for (unsigned i = 0; i < b->n && !j->s->failed; i++) {
         struct jobs_rec *rec = &b->recs[i];
         draw_job(j, rec);
@@ -247,7 +241,7 @@ static void do_submit(struct jobs_client *c)
             sim_fail(j->s, "a job cannot be submitted: %s", err.text);
     }
     if (!j->s->failed)
-        ask(c, flux_job_submit_batch(c->ep->h, w), "job.submit", submitted_cb, b);
+        jobs_client_ask(c, flux_job_submit_batch(c->ep->h, w), "job.submit", submitted_cb, b);
     submit_writer_destroy(w);
 }
 
@@ -283,7 +277,7 @@ static void do_cancel(struct jobs_client *c)
     char ids[64];
 
     note(c->jobs->ended, some_ids(c->jobs, ids));
-    ask(c, flux_job_cancel(c->ep->h, ids, "by a client"), "job.cancel", acted_cb, c);
+    jobs_client_ask(c, flux_job_cancel(c->ep->h, ids, "by a client"), "job.cancel", acted_cb, c);
 }
 
 static void do_raise(struct jobs_client *c)
@@ -294,7 +288,8 @@ static void do_raise(struct jobs_client *c)
     some_ids(c->jobs, ids);
     if (severity == 0)
         note(c->jobs->ended, ids);
-    ask(c, flux_job_raise(c->ep->h, ids, "thing", severity, ""), "job.raise", acted_cb, c);
+    jobs_client_ask(c, flux_job_raise(c->ep->h, ids, "thing", severity, ""), "job.raise", acted_cb,
+                    c);
 }
 
 static void do_kill(struct jobs_client *c)
@@ -303,8 +298,8 @@ static void do_kill(struct jobs_client *c)
     char ids[64];
 
     note(c->jobs->killed, some_ids(c->jobs, ids));
-    ask(c, flux_job_kill(c->ep->h, ids, signals[rng_below(&c->jobs->s->rng, 3)]), "job.kill",
-        acted_cb, c);
+    jobs_client_ask(c, flux_job_kill(c->ep->h, ids, signals[rng_below(&c->jobs->s->rng, 3)]),
+                    "job.kill", acted_cb, c);
 }
 
 static void do_urgency(struct jobs_client *c)
@@ -313,7 +308,8 @@ static void do_urgency(struct jobs_client *c)
     uint32_t urgency = rng_chance(r, 0.3) ? 0 : rng_below(r, JOB_URGENCY_MAX + 1);
     char ids[64];
 
-    ask(c, flux_job_urgency(c->ep->h, some_ids(c->jobs, ids), urgency), "job.urgency", acted_cb, c);
+    jobs_client_ask(c, flux_job_urgency(c->ep->h, some_ids(c->jobs, ids), urgency), "job.urgency",
+                    acted_cb, c);
 }
 
 static void do_queue(struct jobs_client *c)
@@ -322,44 +318,7 @@ static void do_queue(struct jobs_client *c)
                                       "disable", "enable", "enable"};
     const char *op = ops[rng_below(&c->jobs->s->rng, 7)];
 
-    ask(c, flux_job_queue(c->ep->h, op, NULL), "job.queue", acted_cb, c);
-}
-
-/* --- nodes --- */
-
-static void drained_cb(flux_future_t *f, void *arg)
-{
-    struct jobs_client *c = arg;
-
-    /* A node that is lost before it says what it has, or again what it has, is none. */
-    done(c, f, flux_future_errnum(f) == ENOENT && c->jobs->faults ? ENOENT : EEXIST);
-}
-
-static void undrained_cb(flux_future_t *f, void *arg)
-{
-    done(arg, f, ENOENT);
-}
-
-static void do_drain(struct jobs_client *c)
-{
-    sim_t *s = c->jobs->s;
-    bool drain = rng_chance(&s->rng, 0.5);
-    uint32_t first = rng_below(&s->rng, s->cfg.size);
-    uint32_t last = first + (rng_chance(&s->rng, 0.3) ? rng_below(&s->rng, 4) : 0);
-    char ranks[32];
-    struct resrc_drain m = {.ranks = ranks, .force = rng_chance(&s->rng, 0.2)};
-    struct resrc_ranks u = {ranks};
-
-    if (last >= s->cfg.size)
-        last = s->cfg.size - 1;
-    snprintf(ranks, sizeof(ranks), "%u-%u", first, last);
-    /* Both are answered at rank 0. */
-    if (drain)
-        ask(c, flux_rpc_struct(c->ep->h, "resrc.drain", &resrc_drain_schema, &m, 0, 0),
-            "resrc.drain", drained_cb, c);
-    else
-        ask(c, flux_rpc_struct(c->ep->h, "resrc.undrain", &resrc_ranks_schema, &u, 0, 0),
-            "resrc.undrain", undrained_cb, c);
+    jobs_client_ask(c, flux_job_queue(c->ep->h, op, NULL), "job.queue", acted_cb, c);
 }
 
 /* --- looking --- */
@@ -382,7 +341,7 @@ static void list_cb(flux_future_t *f, void *arg)
         flux_future_next(f);
         return;
     }
-    done(c, f, ENODATA);
+    jobs_client_done(c, f, ENODATA);
 }
 
 static void do_list(struct jobs_client *c)
@@ -392,147 +351,17 @@ static void do_list(struct jobs_client *c)
     flux_job_list_init(&query);
     query.states = rng_chance(&c->jobs->s->rng, 0.5) ? JOB_STATES_ALL : 0;
     query.estimates = rng_chance(&c->jobs->s->rng, 0.5);
-    ask(c, flux_job_list(c->ep->h, &query), "job.list", list_cb, c);
-}
-
-/* --- streams --- */
-
-static void take_end(struct jobs_stream *st, const struct job_ended *e)
-{
-    struct jobs *j = st->jobs;
-    struct jobs_rec *rec = hmap_get_u64(j->recs, e->id);
-    int result = e->result ? job_result_parse(e->result) : -1;
-
-    if (st->left && !idset_test(st->left, (uint32_t)e->id))
-        sim_fail(j->s, "the end of job %" PRIu64 " was told to one who does not wait for it",
-                 e->id);
-    if (st->left)
-        idset_clear(st->left, (uint32_t)e->id);
-    if (!rec || (e->error && e->id > st->known))
-        return;
-    if (e->error)
-        sim_fail(j->s, "job %" PRIu64 " was accepted, and is said not to be there", e->id);
-    else if (rec->result >= 0 && (rec->result != result || rec->told_code != e->code))
-        sim_fail(j->s, "two ends of job %" PRIu64 " were told: %s and %s", e->id,
-                 job_result_name((enum job_result)rec->result), e->result);
-    rec->result = result;
-    rec->told_code = e->code;
-}
-
-static void wait_cb(flux_future_t *f, void *arg)
-{
-    struct jobs_stream *st = arg;
-    const json_t *page;
-    struct job_ended e;
-    errmsg_t err;
-
-    if (flux_job_wait_get(f, &page, &err) < 0) {
-        st->over = true;
-        if (errno == ENODATA && st->left && !idset_empty(st->left))
-            sim_fail(st->jobs->s, "a wait is over before job %u has ended", idset_first(st->left));
-        else if (errno != ENODATA && !jobs_excused(st->jobs, errno))
-            sim_fail(st->jobs->s, "a wait failed: %s", err.text);
-        flux_future_destroy(f);
-        return;
-    }
-    for (size_t i = 0; i < json_array_size(page) && !st->jobs->s->failed; i++) {
-        memset(&e, 0, sizeof(e));
-        if (flux_job_wait_at(page, i, &e, &err) < 0)
-            sim_fail(st->jobs->s, "the end of a job cannot be read: %s", err.text);
-        else
-            take_end(st, &e);
-    }
-    flux_future_next(f);
-}
-
-static void take_state(struct jobs_stream *st, uint64_t id, enum job_state state)
-{
-    uintptr_t last = (uintptr_t)hmap_get_u64(st->states, id);
-
-    if (state + 1u <= last)
-        sim_fail(st->jobs->s, "who watches job %" PRIu64 " was told %s after %s", id,
-                 job_state_name(state), job_state_name((enum job_state)(last - 1)));
-    hmap_put_u64(st->states, id, (void *)(uintptr_t)(state + 1u));
-}
-
-static void watch_cb(flux_future_t *f, void *arg)
-{
-    struct jobs_stream *st = arg;
-    const json_t *page;
-    enum job_state state;
-    uint64_t id;
-    double t;
-    errmsg_t err;
-
-    if (flux_job_watch_get(f, &page, &err) < 0) {
-        st->over = true;
-        if (!jobs_excused(st->jobs, errno))
-            sim_fail(st->jobs->s, "a watch failed: %s", err.text);
-        flux_future_destroy(f);
-        return;
-    }
-    for (size_t i = 0; i < json_array_size(page) && !st->jobs->s->failed; i++) {
-        if (flux_job_watch_at(page, i, &id, &state, &t, &err) < 0)
-            sim_fail(st->jobs->s, "a transition cannot be read: %s", err.text);
-        else
-            take_state(st, id, state);
-    }
-    flux_future_next(f);
-}
-
-static struct jobs_stream *stream_add(struct jobs_client *c, bool wait, const char *ids)
-{
-    struct jobs *j = c->jobs;
-    struct jobs_stream *st = sim_alloc(j->s, sizeof(*st));
-
-    *st = (struct jobs_stream){.next = j->streams, .jobs = j, .client = c->ep, .wait = wait};
-    st->known = j->max_id;
-    st->left = wait && ids ? idset_parse(ids, NULL) : NULL;
-    st->states = hmap_create_u64(NULL);
-    j->streams = st;
-    return st;
+    jobs_client_ask(c, flux_job_list(c->ep->h, &query), "job.list", list_cb, c);
 }
 
 static void do_stream(struct jobs_client *c)
 {
     sim_t *s = c->jobs->s;
-    bool wait = rng_chance(&s->rng, 0.6);
-    char buf[64];
-    const char *ids = rng_chance(&s->rng, 0.3) ? NULL : some_ids(c->jobs, buf);
-    struct jobs_stream *st = stream_add(c, wait, ids);
+    char ids[64];
 
-    ask(c, wait ? flux_job_wait(c->ep->h, ids) : flux_job_watch(c->ep->h, ids), "a stream",
-        wait ? wait_cb : watch_cb, st);
-    c->asks = NULL;
+    jobs_stream_add(c->jobs, c->ep, rng_chance(&s->rng, 0.6),
+                    rng_chance(&s->rng, 0.3) ? NULL : some_ids(c->jobs, ids));
     sim_at(s, sim_now(s) + rng_below(&s->rng, 60) * SIM_MS, act, c, c->ep);
-}
-
-void jobs_streams_check(struct jobs *j)
-{
-    for (struct jobs_stream *st = j->streams; st && !j->s->failed; st = st->next) {
-        size_t pos = 0;
-        uint64_t id;
-        void *val;
-
-        if (st->client->gone || st->over || !sim_connected(j->s, st->client->broker->rank))
-            continue;
-        if (st->wait)
-            sim_fail(j->s, "rank %u: a wait is not over, though all jobs have ended (job %u)",
-                     st->client->broker->rank, idset_first(st->left));
-        while (!st->wait && hmap_next(st->states, &pos, NULL, &id, &val)) {
-            if ((uintptr_t)val != JOB_STATE_INACTIVE + 1u)
-                sim_fail(j->s, "rank %u: who watches job %" PRIu64 " was not told its end",
-                         st->client->broker->rank, id);
-        }
-    }
-}
-
-void jobs_streams_free(struct jobs *j)
-{
-    for (struct jobs_stream *st = j->streams; st; st = st->next) {
-        idset_destroy(st->left);
-        hmap_destroy(st->states);
-    }
 }
 
 /* --- one thing after the other --- */
@@ -542,9 +371,9 @@ static const struct {
     void (*run)(struct jobs_client *c);
     bool needs_ids;
 } actions[] = {
-    {40, do_submit, false}, {8, do_cancel, true},  {4, do_raise, true},
-    {5, do_kill, true},     {8, do_urgency, true}, {4, do_queue, false},
-    {8, do_drain, false},   {6, do_list, false},   {15, do_stream, true},
+    {40, do_submit, false},     {8, do_cancel, true},  {4, do_raise, true},
+    {5, do_kill, true},         {8, do_urgency, true}, {4, do_queue, false},
+    {8, jobs_nodes_act, false}, {6, do_list, false},   {15, do_stream, true},
 };
 #define NACTIONS (sizeof(actions) / sizeof(actions[0]))
 

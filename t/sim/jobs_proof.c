@@ -10,7 +10,8 @@
  *  2. A job that nobody interfered with has its own exit code; an exception has somebody or something
  *     that can have raised it.
  *  3. No job runs longer than its time limit, the period of grace and what it takes to kill it.
- *  4. No service has anything left of any job.
+ *  4. A node that is drained is given no more work (jobs_nodes.c).
+ *  5. No service has anything left of any job.
  */
 #include "config.h"
 #include <errno.h>
@@ -33,6 +34,7 @@
 
 #define PATIENCE (600 * SIM_S)
 #define SLACK 3.       /* seconds: the root may have been paused */
+#define IN_TIME 0.05   /* seconds, with everybody well */
 #define GRACE 5.       /* of the session */
 #define KILL_AGAIN 10. /* the job module sends SIGKILL so often */
 
@@ -240,6 +242,7 @@ void jobs_finish(struct jobs *j)
 {
     flux_t *h = j->control->h;
 
+    jobs_nodes_over(j);
     ask_ok(j, flux_job_queue(h, "enable", NULL), "job.queue enable");
     ask_ok(j, flux_job_queue(h, "start", NULL), "job.queue start");
     undrain(j);
@@ -330,6 +333,11 @@ static void check_limit(struct jobs *j, const struct jobs_rec *rec, const struct
     double grace = rec->grace >= 0 ? rec->grace : GRACE;
     double max = rec->duration + grace + SLACK + (rec->how == 'k' ? EXEC_STUCK_MAX : 0);
 
+    /* Who is in time by little may have been told about late. */
+    if (!fa->fatal && !j->faults && rec->duration > 0 &&
+        fa->finish - fa->start > rec->duration + IN_TIME)
+        sim_fail(j->s, "job %" PRIu64 " has a limit of %g s, and was let run for %g s", rec->id,
+                 rec->duration, fa->finish - fa->start);
     if (rec->duration > 0 && fa->start > 0 && fa->finish - fa->start > max)
         sim_fail(j->s, "job %" PRIu64 " has a limit of %g s, and ran for %g s", rec->id,
                  rec->duration, fa->finish - fa->start);
@@ -337,6 +345,20 @@ static void check_limit(struct jobs *j, const struct jobs_rec *rec, const struct
     if (fa->fatal && fa->start > 0 && fa->finish - fa->t_fatal > max - rec->duration)
         sim_fail(j->s, "job %" PRIu64 " was ended by '%s', and ran on for %g s", rec->id, fa->type,
                  fa->finish - fa->t_fatal);
+}
+
+static void check_nodes(struct jobs *j, uint64_t id, const char *R, size_t len, double t)
+{
+    rset_t *rs = R ? rset_parse(R, len, NULL) : NULL;
+    idset_t *ranks = rs ? rset_ranks(rs) : NULL;
+
+    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
+        if (!jobs_nodes_allowed(j, r, t))
+            sim_fail(j->s, "job %" PRIu64 " was given a share of node %u, which was drained", id,
+                     r);
+    }
+    idset_destroy(ranks);
+    rset_destroy(rs);
 }
 
 static void prove_job(struct jobs *j, audit_t *a, uint64_t id)
@@ -356,16 +378,21 @@ static void prove_job(struct jobs *j, audit_t *a, uint64_t id)
         return;
     if (j->s->cfg.trace && job.log)
         printf("job %" PRIu64 ":\n%s", id, job.log);
-    if (rec && job.jobspec &&
-        (job.jobspec_len != rec->len || memcmp(job.jobspec, rec->spec, rec->len) != 0)) {
-        sim_fail(j->s, "job %" PRIu64 ": the jobspec on record is not the one that was submitted",
-                 id);
-        return;
+    /* Judged by what was submitted. */
+    if (rec && job.jobspec) {
+        if (job.jobspec_len != rec->len || memcmp(job.jobspec, rec->spec, rec->len) != 0)
+            j->differs = id;
+        job.jobspec = rec->spec;
+        job.jobspec_len = rec->len;
     }
     if (audit_job(a, &job) < 0)
         sim_fail(j->s, "out of memory");
-    if (rec && job.log) {
-        read_facts(j, id, job.log, job.log_len, &fa);
+    if (!job.log)
+        return;
+    read_facts(j, id, job.log, job.log_len, &fa);
+    if (fa.alloc > 0)
+        check_nodes(j, id, job.R, job.R_len, fa.alloc);
+    if (rec) {
         check_end(j, rec, &fa);
         check_limit(j, rec, &fa);
     }
@@ -460,7 +487,13 @@ void jobs_prove(struct jobs *j)
         prove_jobs(j, a);
     if (!j->s->failed && audit_run(a, 0, tell, j) < 0)
         sim_fail(j->s, "out of memory for the proof");
+    if (j->differs && j->s->cfg.plant != PLANT_NO_LIMIT && j->s->cfg.plant != PLANT_NO_DEPENDENCY)
+        sim_fail(j->s, "job %" PRIu64 ": the jobspec on record is not the one that was submitted",
+                 j->differs);
     if (!j->s->failed)
         check_services(j);
+    if (j->s->cfg.trace)
+        printf("%zu jobs, %zu of them with resources, at most %zu at a time\n", audit_njobs(a),
+               audit_nallocs(a), audit_peak(a));
     audit_destroy(a);
 }

@@ -39,6 +39,7 @@ struct options {
     const struct scenario *scenario;
     const char *topology;
     enum sim_break broken;
+    enum sim_plant plant;
     bool trace, check, figures, selftest;
 };
 
@@ -50,6 +51,24 @@ struct outcome {
     uint64_t faults;
     char failure[400];
 };
+
+static const struct {
+    const char *name;
+    enum sim_break broken;
+} breaks[] = {{"reorder", BREAK_REORDER}, {"dup", BREAK_DUP}, {"drop", BREAK_DROP}};
+#define NBREAKS (sizeof(breaks) / sizeof(breaks[0]))
+
+static const struct {
+    const char *name;
+    enum sim_plant plant;
+} plants[] = {
+    {"lost-end", PLANT_LOST_END},     {"wrong-code", PLANT_WRONG_CODE},
+    {"immortal", PLANT_IMMORTAL},     {"double-alloc", PLANT_DOUBLE_ALLOC},
+    {"lost-alloc", PLANT_LOST_ALLOC}, {"lost-free", PLANT_LOST_FREE},
+    {"wrong-id", PLANT_WRONG_ID},     {"no-dependency", PLANT_NO_DEPENDENCY},
+    {"no-limit", PLANT_NO_LIMIT},
+};
+#define NPLANTS (sizeof(plants) / sizeof(plants[0]))
 
 static double seconds(void)
 {
@@ -69,6 +88,7 @@ static int run(const struct options *o, const struct scenario *sc, uint64_t seed
         .topology = o->topology,
         .modules = SIM_MOD_BARRIER,
         .broken = o->broken,
+        .plant = o->plant,
         .trace = o->trace,
     };
     struct rng tuning;
@@ -94,10 +114,14 @@ static void print_failure(const struct options *o, const struct scenario *sc, ui
            sc->name);
     if (o->topology)
         printf(" --topology=%s", o->topology);
-    if (o->broken)
-        printf(" --break=%s", o->broken == BREAK_REORDER ? "reorder"
-                              : o->broken == BREAK_DUP   ? "dup"
-                                                         : "drop");
+    for (size_t i = 0; i < NBREAKS; i++) {
+        if (o->broken == breaks[i].broken)
+            printf(" --break=%s", breaks[i].name);
+    }
+    for (size_t i = 0; i < NPLANTS; i++) {
+        if (o->plant == plants[i].plant)
+            printf(" --plant=%s", plants[i].name);
+    }
     printf("\n");
 }
 
@@ -182,34 +206,43 @@ static int run_check(const struct options *o)
     return 0;
 }
 
-/* Does the checker notice a link that is broken on purpose?  It must, soon. */
-static int run_selftest(const struct options *base)
+/* Is this fault noticed?  By the scenario that was asked for, or by one of all. */
+static int noticed(const struct options *o, const char *name)
 {
-    static const struct {
-        enum sim_break broken;
-        const char *name;
-    } kinds[] = {{BREAK_REORDER, "reorder"}, {BREAK_DUP, "dup"}, {BREAK_DROP, "drop"}};
-    int rc = 0;
+    struct outcome out = {0};
 
-    for (size_t b = 0; b < 3; b++) {
-        struct options o = *base;
-        struct outcome out = {0};
-        bool found = false;
-        o.broken = kinds[b].broken;
-        for (uint64_t seed = o.seed; seed < o.seed + 200 && !found; seed++) {
-            for (size_t i = 0; scenarios[i] && !apart(scenarios[i]) && !found; i++) {
-                if (run(&o, scenarios[i], seed, o.size, &out) < 0)
-                    return 1;
-                found = out.failed && out.broke > 0;
-                if (found)
-                    printf("%-8s is noticed with seed %llu by %s: %s\n", kinds[b].name,
-                           (unsigned long long)seed, scenarios[i]->name, out.failure);
+    for (uint64_t seed = o->seed; seed < o->seed + 200; seed++) {
+        for (size_t i = 0; scenarios[i]; i++) {
+            if (o->scenario ? scenarios[i] != o->scenario : apart(scenarios[i]))
+                continue;
+            if (run(o, scenarios[i], seed, o->size, &out) < 0)
+                return -1;
+            if (out.failed && out.broke > 0) {
+                printf("%-13s is noticed with seed %llu by %s: %s\n", name,
+                       (unsigned long long)seed, scenarios[i]->name, out.failure);
+                return 0;
             }
         }
-        if (!found) {
-            printf("%-8s is not noticed\n", kinds[b].name);
+    }
+    printf("%s is not noticed\n", name);
+    return -1;
+}
+
+/* Does the checker notice what is broken on purpose?  It must, soon. */
+static int run_selftest(const struct options *base)
+{
+    struct options o = *base;
+    int rc = 0;
+
+    for (size_t i = 0; i < NBREAKS && o.scenario != &scenario_jobs; i++) {
+        o.broken = breaks[i].broken;
+        if (noticed(&o, breaks[i].name) < 0)
             rc = 1;
-        }
+    }
+    for (size_t i = 0; i < NPLANTS && o.scenario == &scenario_jobs; i++) {
+        o.plant = plants[i].plant;
+        if (noticed(&o, plants[i].name) < 0)
+            rc = 1;
     }
     return rc;
 }
@@ -219,8 +252,12 @@ static int usage(FILE *f)
     fputs("Usage: sim [--seed=S] [--size=N] [--scenario=NAME] [--topology=SPEC] [--trace]\n"
           "       sim --check[=SEEDS] [--seed=FIRST] [--large=N] [--large-every=K]\n"
           "       sim --figures [--size=N] [--topology=SPEC]    messages per operation\n"
-          "       sim --self-test                               is a broken link noticed?\n"
+          "       sim --self-test [--scenario=jobs]             is a broken link (or service) "
+          "noticed?\n"
           "  --break=reorder|dup|drop   break the link now and then\n"
+          "  --plant=NAME               plant a fault in what the services of jobs say:\n"
+          "      lost-end, wrong-code, immortal, double-alloc, lost-alloc, lost-free, wrong-id,\n"
+          "      no-dependency, no-limit\n"
           "Scenarios:\n",
           f);
     for (size_t i = 0; scenarios[i]; i++)
@@ -239,15 +276,24 @@ static const struct scenario *find_scenario(const char *name)
 
 static int parse_break(const char *text, enum sim_break *out)
 {
-    if (strcmp(text, "reorder") == 0)
-        *out = BREAK_REORDER;
-    else if (strcmp(text, "dup") == 0)
-        *out = BREAK_DUP;
-    else if (strcmp(text, "drop") == 0)
-        *out = BREAK_DROP;
-    else
-        return -1;
-    return 0;
+    for (size_t i = 0; i < NBREAKS; i++) {
+        if (strcmp(text, breaks[i].name) == 0) {
+            *out = breaks[i].broken;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+static int parse_plant(const char *text, enum sim_plant *out)
+{
+    for (size_t i = 0; i < NPLANTS; i++) {
+        if (strcmp(text, plants[i].name) == 0) {
+            *out = plants[i].plant;
+            return 0;
+        }
+    }
+    return -1;
 }
 
 enum {
@@ -262,6 +308,7 @@ enum {
     OPT_FIGURES,
     OPT_SELFTEST,
     OPT_BREAK,
+    OPT_PLANT,
     OPT_HELP,
 };
 
@@ -277,6 +324,7 @@ static const struct option long_options[] = {
     {"figures", no_argument, NULL, OPT_FIGURES},
     {"self-test", no_argument, NULL, OPT_SELFTEST},
     {"break", required_argument, NULL, OPT_BREAK},
+    {"plant", required_argument, NULL, OPT_PLANT},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -321,6 +369,9 @@ static int parse(int argc, char **argv, struct options *o)
             break;
         case OPT_BREAK:
             ok = parse_break(optarg, &o->broken) == 0;
+            break;
+        case OPT_PLANT:
+            ok = parse_plant(optarg, &o->plant) == 0;
             break;
         case 'h':
         case OPT_HELP:

@@ -75,11 +75,20 @@ static bool change(const struct sim_ep *e, const flux_msg_t *msg, json_t *m)
 
 /* --- a submission --- */
 
-static bool without_dependencies(submit_writer_t *w, int env, const struct submit_job *j)
+static bool take_out(json_t *sys, const char *what)
+{
+    json_t *old = json_object_get(sys, what);
+
+    if (json_is_array(old))
+        return json_object_del(sys, what) == 0;
+    return json_number_value(old) > 0 && json_object_set_new(sys, what, json_integer(0)) == 0;
+}
+
+static bool without(submit_writer_t *w, int env, const struct submit_job *j, const char *what)
 {
     json_t *spec = json_loadb(j->jobspec, j->len, 0, NULL);
     json_t *sys = json_object_get(json_object_get(spec, "attributes"), "system");
-    bool changed = json_object_del(sys, "dependencies") == 0;
+    bool changed = take_out(sys, what);
     char *text = json_dumps(spec, JSON_COMPACT);
 
     if (text)
@@ -89,7 +98,7 @@ static bool without_dependencies(submit_writer_t *w, int env, const struct submi
     return changed;
 }
 
-static flux_msg_t *submission(sim_t *s, flux_msg_t *msg)
+static flux_msg_t *submission(sim_t *s, flux_msg_t *msg, const char *what)
 {
     static const char *const none[] = {NULL};
     submit_writer_t *w = submit_writer_create();
@@ -102,7 +111,7 @@ static flux_msg_t *submission(sim_t *s, flux_msg_t *msg)
 
     if (env >= 0 && submit_decode(data, len, &f, NULL) == 0) {
         while (submit_job_next(&f, &j))
-            changed |= without_dependencies(w, env, &j);
+            changed |= without(w, env, &j, what);
         void *frame = changed ? submit_writer_frame(w, &len) : NULL;
         flux_msg_t *copy = frame ? flux_msg_copy(msg) : NULL;
         if (copy && flux_msg_set_raw(copy, frame, len) == 0) {
@@ -126,8 +135,11 @@ flux_msg_t *plant_message(struct sim_ep *e, flux_msg_t *msg)
     char *changed = NULL;
     json_t *m;
 
-    if (s->cfg.plant == PLANT_NO_DEPENDENCY)
-        return is(e, msg, "job", FLUX_MSG_REQUEST, "job.submit") ? submission(s, msg) : msg;
+    if (s->cfg.plant == PLANT_NO_DEPENDENCY || s->cfg.plant == PLANT_NO_LIMIT)
+        return is(e, msg, "job", FLUX_MSG_REQUEST, "job.submit")
+                   ? submission(s, msg,
+                                s->cfg.plant == PLANT_NO_LIMIT ? "duration" : "dependencies")
+                   : msg;
     if (!(text = flux_msg_json(msg)) || !(m = json_loads(text, 0, NULL)))
         return msg;
     if (change(e, msg, m) && (changed = json_dumps(m, JSON_COMPACT)) &&

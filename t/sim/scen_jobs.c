@@ -32,8 +32,9 @@ static void unload(void *arg, void *data)
 
     if (!e || s->failed)
         return;
-    if (s->nodes[0].owner.paused ||
-        (e->module->may_stop && e->module->may_stop(e->h, e->module_ctx, &err) < 0)) {
+    /* Some insist. */
+    if (s->nodes[0].owner.paused || (e->module->may_stop && !rng_chance(&s->rng, 0.1) &&
+                                     e->module->may_stop(e->h, e->module_ctx, &err) < 0)) {
         sim_at(s, sim_now(s) + 3 * SIM_MS, unload, j, NULL);
         return;
     }
@@ -56,8 +57,11 @@ static void jobs_run(sim_t *s)
     if (!sim_boot(s))
         return;
     j->s = s;
+    j->nodes = sim_alloc(s, s->cfg.size * sizeof(*j->nodes));
     j->faults = rng_chance(&s->rng, 0.5);
     j->reloads = rng_chance(&s->rng, 0.3);
+    j->longest = rng_range(&s->rng, 6, 12);
+    j->batch = rng_range(&s->rng, 2, JOBS_BATCH_MAX);
     if (!(j->recs = hmap_create_u64(NULL)) || !(j->ended = idset_create()) ||
         !(j->killed = idset_create()) || !(j->control = sim_client_add(s, 0, "control")))
         sim_fail(s, "out of memory");

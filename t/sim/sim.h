@@ -34,14 +34,15 @@ enum sim_break { BREAK_NONE, BREAK_REORDER, BREAK_DUP, BREAK_DROP };
  * (plant.c, exec.c). */
 enum sim_plant {
     PLANT_NONE,
-    PLANT_LOST_END,     /* the end of a job is never told */
-    PLANT_WRONG_CODE,   /* another exit code is told */
-    PLANT_IMMORTAL,     /* tasks survive SIGKILL */
-    PLANT_DOUBLE_ALLOC, /* a job is given what another one was given */
-    PLANT_LOST_ALLOC,   /* an allocation is not told */
-    PLANT_LOST_FREE,    /* nor is that resources are free again */
-    PLANT_WRONG_ID,     /* a client is told another id */
-    PLANT_NO_DEPENDENCY /* dependencies are dropped from what is submitted */
+    PLANT_LOST_END,      /* the end of a job is never told */
+    PLANT_WRONG_CODE,    /* another exit code is told */
+    PLANT_IMMORTAL,      /* tasks survive SIGKILL */
+    PLANT_DOUBLE_ALLOC,  /* a job is given what another one was given */
+    PLANT_LOST_ALLOC,    /* an allocation is not told */
+    PLANT_LOST_FREE,     /* nor is that resources are free again */
+    PLANT_WRONG_ID,      /* a client is told another id */
+    PLANT_NO_DEPENDENCY, /* dependencies are dropped from what is submitted */
+    PLANT_NO_LIMIT       /* so are time limits */
 };
 
 /* Modules. */
