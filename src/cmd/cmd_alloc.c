@@ -27,15 +27,14 @@
 
 #include "cmd_all.h"
 #include "jobopts.h"
+#include "jobstream.h"
 #include "libjob/job.h"
 #include "libutil/fdutil.h"
-#include "libutil/le.h"
 #include "nestjob.h"
 #include "ptyend.h"
 #include "ptyframe.h"
 #include "runclient.h"
-#include "src/modules/wrexec/proto.h"
-#include "taskout.h"
+#include "sigwatch.h"
 #include "termraw.h"
 
 enum { KEY_NO_PTY = CMD_KEY(0), KEY_PTY_END };
@@ -64,33 +63,31 @@ static const struct cmd_usage usage = {
 struct alloc {
     struct cmd *c;
     flux_t *h;
-    uint64_t id;
+    struct jobstream s;
     bool pty;
     bool running, ending, finished;
     int code;
     int signalled;
     termraw_t *raw;
-    outsink_t *sink[2];
     flux_future_t *listen, *wait, *cancel;
     flux_watcher_t *in;
     size_t room; /* for standard input */
     bool in_open;
-    size_t owed; /* credit */
-    char *note;  /* what ended it */
-    char *said;  /* the last notice: the end is not told twice */
+    char *note; /* what ended it */
+    char *said; /* the last notice: the end is not told twice */
 };
 
 static void finish(struct alloc *a, int code)
 {
-    a->finished = true;
+    a->finished = a->s.over = true;
     a->code = code;
-    if (outsink_waiting(a->sink[0]) + outsink_waiting(a->sink[1]) == 0)
+    if (jobstream_waiting(&a->s) == 0)
         flux_reactor_stop(flux_get_reactor(a->h), 0);
 }
 
 static void give_up(struct alloc *a, int code)
 {
-    a->finished = true;
+    a->finished = a->s.over = true;
     a->code = code;
     flux_reactor_stop(flux_get_reactor(a->h), 0);
 }
@@ -103,7 +100,7 @@ static const char *line_end(const struct alloc *a)
 
 static void say(const struct alloc *a, const char *text)
 {
-    fprintf(stderr, "flux alloc: job %" PRIu64 ": %s%s", a->id, text, line_end(a));
+    fprintf(stderr, "flux alloc: job %" PRIu64 ": %s%s", a->s.id, text, line_end(a));
 }
 
 /* --- input --- */
@@ -111,16 +108,10 @@ static void say(const struct alloc *a, const char *text)
 static void send_stdin(struct alloc *a, const void *head, size_t headlen, const void *data,
                        size_t len)
 {
-    uint8_t buf[WREXEC_STDIN_HEAD + PTYFRAME_HEAD + PTYFRAME_DATA_MAX];
-    size_t n = WREXEC_STDIN_HEAD + headlen + len;
+    size_t n = headlen + len;
 
-    le_put64(buf, a->id);
-    if (headlen)
-        memcpy(buf + WREXEC_STDIN_HEAD, head, headlen);
-    if (len)
-        memcpy(buf + WREXEC_STDIN_HEAD + headlen, data, len);
-    flux_future_destroy(flux_rpc_raw(a->h, "wrexec.stdin", buf, n, 0, FLUX_MSGF_NORESPONSE));
-    a->room -= a->room < n - WREXEC_STDIN_HEAD ? a->room : n - WREXEC_STDIN_HEAD;
+    (void)jobstream_input(&a->s, head, headlen, data, len);
+    a->room -= a->room < n ? a->room : n;
 }
 
 static void send_size(struct alloc *a)
@@ -201,7 +192,7 @@ static void cancelled_cb(flux_future_t *f, void *arg)
         say(a, flux_future_error(f));
 }
 
-static void on_signal(struct alloc *a, int signum)
+static void end_it(struct alloc *a, int signum)
 {
     char ids[24];
 
@@ -212,59 +203,27 @@ static void on_signal(struct alloc *a, int signum)
     a->ending = true;
     a->signalled = signum;
     flux_watcher_stop(a->in);
-    snprintf(ids, sizeof(ids), "%" PRIu64, a->id);
+    snprintf(ids, sizeof(ids), "%" PRIu64, a->s.id);
     a->cancel = flux_job_cancel(a->h, ids, "flux alloc was interrupted");
     if (!a->cancel || flux_future_then(a->cancel, -1., cancelled_cb, a) < 0)
         give_up(a, 128 + signum);
 }
 
-#define ON_SIGNAL(SIG)                                                                 \
-    static void on_##SIG(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg) \
-    {                                                                                  \
-        on_signal(arg, SIG);                                                           \
-    }
-ON_SIGNAL(SIGINT)
-ON_SIGNAL(SIGTERM)
-ON_SIGNAL(SIGHUP)
-ON_SIGNAL(SIGQUIT)
-
-static void on_SIGWINCH(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    send_size(arg);
-}
-
-static void on_SIGCONT(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+static void on_signal(int signum, void *arg)
 {
     struct alloc *a = arg;
 
-    termraw_again(a->raw);
-    send_size(a);
+    if (signum == SIGCONT)
+        termraw_again(a->raw);
+    if (signum == SIGCONT || signum == SIGWINCH)
+        send_size(a);
+    else
+        end_it(a, signum);
 }
 
-static const struct {
-    int signum;
-    flux_watcher_f cb;
-} signals[] = {
-    {SIGINT, on_SIGINT},   {SIGTERM, on_SIGTERM},   {SIGHUP, on_SIGHUP},
-    {SIGQUIT, on_SIGQUIT}, {SIGWINCH, on_SIGWINCH}, {SIGCONT, on_SIGCONT},
-};
-#define NSIGNALS (sizeof(signals) / sizeof(*signals))
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGCONT};
 
 /* --- output --- */
-
-static void pay_back(struct alloc *a)
-{
-    uint8_t buf[WREXEC_CREDIT_SIZE];
-    size_t waiting = outsink_waiting(a->sink[0]) + outsink_waiting(a->sink[1]);
-
-    if (a->owed < WREXEC_CLIENT_WINDOW / 4 || waiting > WREXEC_CLIENT_WINDOW / 4 || a->finished)
-        return;
-    le_put64(buf, a->id);
-    le_put32(buf + 8, (uint32_t)a->owed);
-    flux_future_destroy(
-        flux_rpc_raw(a->h, "wrexec.credit", buf, sizeof(buf), 0, FLUX_MSGF_NORESPONSE));
-    a->owed = 0;
-}
 
 static void sink_failed(void *arg, int errnum)
 {
@@ -275,7 +234,7 @@ static void sink_failed(void *arg, int errnum)
     if (a->finished)
         give_up(a, a->code);
     else if (!a->ending)
-        on_signal(a, SIGPIPE);
+        end_it(a, SIGPIPE);
 }
 
 static void sink_drained(void *arg)
@@ -285,7 +244,7 @@ static void sink_drained(void *arg)
     if (a->finished)
         finish(a, a->code);
     else
-        pay_back(a);
+        jobstream_pay_back(&a->s);
 }
 
 /* Of brokers that complain, while the terminal is raw. */
@@ -295,9 +254,9 @@ static void write_lines(struct alloc *a, const char *p, size_t len)
         const char *nl = memchr(p, '\n', len);
         size_t n = nl ? (size_t)(nl - p) : len;
 
-        outsink_write(a->sink[1], p, n);
+        outsink_write(a->s.sink[1], p, n);
         if (nl) {
-            outsink_write(a->sink[1], "\r\n", 2);
+            outsink_write(a->s.sink[1], "\r\n", 2);
             n++;
         }
         p += n;
@@ -305,24 +264,22 @@ static void write_lines(struct alloc *a, const char *p, size_t len)
     }
 }
 
+static void write_record(void *arg, const struct wire_record *rec)
+{
+    struct alloc *a = arg;
+
+    if (rec->stream == 2 && a->raw)
+        write_lines(a, (const char *)rec->data, rec->len);
+    else
+        outsink_write(a->s.sink[rec->stream - 1], rec->data, rec->len);
+}
+
 static void output(struct alloc *a, const void *data, size_t len)
 {
-    struct wire_record rec;
-    int ok;
-
-    a->owed += len;
-    while ((ok = wire_record_next(&data, &len, &rec)) == 1) {
-        if (rec.stream == 2 && a->raw)
-            write_lines(a, (const char *)rec.data, rec.len);
-        else
-            outsink_write(a->sink[rec.stream - 1], rec.data, rec.len);
-    }
-    if (ok < 0) {
+    if (jobstream_output(&a->s, data, len, write_record, a) < 0) {
         say(a, "output arrived damaged: the brokers are of another version?");
         give_up(a, CMD_FAIL);
-        return;
     }
-    pay_back(a);
 }
 
 /* --- responses --- */
@@ -360,7 +317,7 @@ static void wait_for_end(struct alloc *a)
 
     if (a->wait || a->finished)
         return;
-    snprintf(ids, sizeof(ids), "%" PRIu64, a->id);
+    snprintf(ids, sizeof(ids), "%" PRIu64, a->s.id);
     a->wait = flux_job_wait(a->h, ids);
     if (!a->wait || flux_future_then(a->wait, -1., ended_cb, a) < 0) {
         say(a, "out of memory");
@@ -419,7 +376,7 @@ static void listen_cb(flux_future_t *f, void *arg)
 
 static int listen_to(struct alloc *a)
 {
-    struct wrexec_listen l = {.id = a->id, .window = WREXEC_CLIENT_WINDOW, .input = true};
+    struct wrexec_listen l = {.id = a->s.id, .window = WREXEC_CLIENT_WINDOW, .input = true};
 
     a->listen =
         flux_rpc_struct(a->h, "wrexec.listen", &wrexec_listen_schema, &l, 0, FLUX_MSGF_STREAMING);
@@ -430,29 +387,23 @@ static int relay(struct alloc *a)
 {
     flux_reactor_t *r = flux_get_reactor(a->h);
     const struct outsink_cb cb = {sink_failed, sink_drained, a};
-    flux_watcher_t *w[NSIGNALS] = {NULL};
+    sigwatch_t *w = sigwatch_create(r, signals, sizeof(signals) / sizeof(signals[0]), on_signal, a);
 
     signal(SIGPIPE, SIG_IGN);
-    for (size_t i = 0; i < NSIGNALS; i++)
-        if ((w[i] = flux_signal_watcher_create(r, signals[i].signum, signals[i].cb, a)))
-            flux_watcher_start(w[i]);
-    a->sink[0] = outsink_create(r, STDOUT_FILENO, &cb);
-    a->sink[1] = outsink_create(r, STDERR_FILENO, &cb);
+    a->s.h = a->h;
     a->code = CMD_FAIL;
-    cmd_progress(a->c, "job %" PRIu64 " waits for its allocation; ^C cancels it", a->id);
-    if (!a->sink[0] || !a->sink[1] || listen_to(a) < 0)
+    cmd_progress(a->c, "job %" PRIu64 " waits for its allocation; ^C cancels it", a->s.id);
+    if (!w || jobstream_open(&a->s, &cb) < 0 || listen_to(a) < 0)
         cmd_error(a->c, "out of memory");
     else if (flux_run(a->h) < 0 && !a->finished)
         say(a, "the connection to the broker was lost");
     termraw_stop(a->raw);
     flux_watcher_destroy(a->in);
-    for (size_t i = 0; i < NSIGNALS; i++)
-        flux_watcher_destroy(w[i]);
+    sigwatch_destroy(w);
     flux_future_destroy(a->listen);
     flux_future_destroy(a->wait);
     flux_future_destroy(a->cancel);
-    outsink_destroy(a->sink[0]);
-    outsink_destroy(a->sink[1]);
+    jobstream_close(&a->s);
     free(a->note);
     free(a->said);
     return a->code;
@@ -519,7 +470,7 @@ static int alloc(struct alloc *a, jobopts_t *jo, strvec_t *start, int argc, char
         return spec ? CMD_OK : CMD_FAIL;
     }
     if (!(a->h = cmd_handle_signals(c)) ||
-        jobopts_submit(jo, a->h, JOBOPTS_CLIENT_OUTPUT, &a->id) < 0)
+        jobopts_submit(jo, a->h, JOBOPTS_CLIENT_OUTPUT, &a->s.id) < 0)
         return CMD_FAIL;
     return relay(a);
 }

@@ -39,10 +39,10 @@
 #include "libjob/job.h"
 #include "libsubprocess/spawn.h"
 #include "libutil/fdutil.h"
-#include "libutil/le.h"
 #include "libutil/strutil.h"
+#include "jobstream.h"
 #include "jobtell.h"
-#include "taskout.h"
+#include "sigwatch.h"
 
 #define SECOND_INTERRUPT 2.0
 #define STDIN_READ 65536
@@ -50,18 +50,16 @@
 struct runclient {
     struct cmd *c;
     flux_t *h;
-    uint64_t id;
+    struct jobstream s;
     bool job;      /* else processes beside brokers */
     bool finished; /* the loop goes on only for output that waits */
     bool result;   /* the stream is over */
     bool started;
     int code;
     char *text; /* the stream's own sentence */
-    outsink_t *sink[2];
     taskout_t *out;
     bool label_rank;
     idset_t *ranks;
-    size_t owed; /* credit to pay back */
     flux_watcher_t *in;
     size_t in_room;
     bool in_open;
@@ -87,26 +85,11 @@ static void finish(struct runclient *rc, int code)
 {
     rc->finished = true;
     rc->code = code;
-    if (outsink_waiting(rc->sink[0]) == 0 && outsink_waiting(rc->sink[1]) == 0)
+    if (jobstream_waiting(&rc->s) == 0)
         stop(rc, code);
 }
 
 /* --- output --- */
-
-/* Credit for what came, once most of it has gone out. */
-static void pay_back(struct runclient *rc)
-{
-    uint8_t buf[WREXEC_CREDIT_SIZE];
-    size_t waiting = outsink_waiting(rc->sink[0]) + outsink_waiting(rc->sink[1]);
-
-    if (rc->owed < WREXEC_CLIENT_WINDOW / 4 || waiting > WREXEC_CLIENT_WINDOW / 4 || rc->result)
-        return;
-    le_put64(buf, rc->id);
-    le_put32(buf + 8, (uint32_t)rc->owed);
-    flux_future_destroy(
-        flux_rpc_raw(rc->h, "wrexec.credit", buf, sizeof(buf), 0, FLUX_MSGF_NORESPONSE));
-    rc->owed = 0;
-}
 
 static void sink_failed(void *arg, int errnum)
 {
@@ -122,22 +105,22 @@ static void sink_drained(void *arg)
 {
     struct runclient *rc = arg;
 
-    pay_back(rc);
+    jobstream_pay_back(&rc->s);
     if (rc->finished)
         finish(rc, rc->code);
 }
 
+static void write_record(void *arg, const struct wire_record *rec)
+{
+    struct runclient *rc = arg;
+
+    taskout_write(rc->out, rec->task, rec->stream, rec->data, rec->len);
+}
+
 static void output(struct runclient *rc, const void *data, size_t len)
 {
-    struct wire_record rec;
-    int ok;
-
-    rc->owed += len;
-    while ((ok = wire_record_next(&data, &len, &rec)) == 1)
-        taskout_write(rc->out, rec.task, rec.stream, rec.data, rec.len);
-    if (ok < 0)
+    if (jobstream_output(&rc->s, data, len, write_record, rc) < 0)
         stop(rc, cmd_error(rc->c, "output arrived damaged: the brokers are of another version?"));
-    pay_back(rc);
 }
 
 static int open_output(struct runclient *rc, bool label)
@@ -145,32 +128,14 @@ static int open_output(struct runclient *rc, bool label)
     const struct outsink_cb cb = {sink_failed, sink_drained, rc};
     const struct taskout_params p = {.label = label};
 
-    for (int i = 0; i < 2; i++) {
-        rc->sink[i] =
-            outsink_create(flux_get_reactor(rc->h), i == 0 ? STDOUT_FILENO : STDERR_FILENO, &cb);
-        if (!rc->sink[i])
-            return cmd_error(rc->c, "out of memory"), -1;
-    }
-    if (!(rc->out = taskout_create(&p, rc->sink[0], rc->sink[1])))
+    rc->s.h = rc->h;
+    if (jobstream_open(&rc->s, &cb) < 0 ||
+        !(rc->out = taskout_create(&p, rc->s.sink[0], rc->s.sink[1])))
         return cmd_error(rc->c, "out of memory"), -1;
     return 0;
 }
 
 /* --- input --- */
-
-static void send_stdin(struct runclient *rc, const void *data, size_t len)
-{
-    uint8_t *p = malloc(WREXEC_STDIN_HEAD + len);
-
-    if (!p)
-        return;
-    le_put64(p, rc->id);
-    if (len)
-        memcpy(p + WREXEC_STDIN_HEAD, data, len);
-    flux_future_destroy(
-        flux_rpc_raw(rc->h, "wrexec.stdin", p, WREXEC_STDIN_HEAD + len, 0, FLUX_MSGF_NORESPONSE));
-    free(p);
-}
 
 static void stdin_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
@@ -184,10 +149,10 @@ static void stdin_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     if (n <= 0) {
         flux_watcher_stop(w);
         rc->in_open = false;
-        send_stdin(rc, NULL, 0);
+        jobstream_input(&rc->s, NULL, 0, NULL, 0);
         return;
     }
-    send_stdin(rc, data, (size_t)n);
+    jobstream_input(&rc->s, NULL, 0, data, (size_t)n);
     rc->in_room -= (size_t)n;
     if (rc->in_room == 0)
         flux_watcher_stop(w);
@@ -224,7 +189,7 @@ static bool is_waiting(const struct runclient *rc)
 
 static char *id_text(const struct runclient *rc, char buf[24])
 {
-    snprintf(buf, 24, "%" PRIu64, rc->id);
+    snprintf(buf, 24, "%" PRIu64, rc->s.id);
     return buf;
 }
 
@@ -236,7 +201,7 @@ static void send_and_forget(flux_future_t *f)
 
 static void forward(struct runclient *rc, int signum)
 {
-    struct wrexec_signal s = {rc->id, signum};
+    struct wrexec_signal s = {rc->s.id, signum};
     char id[24];
 
     if (is_waiting(rc) && signum != SIGUSR1 && signum != SIGUSR2) {
@@ -252,8 +217,9 @@ static void forward(struct runclient *rc, int signum)
     }
 }
 
-static void on_signal(struct runclient *rc, int signum)
+static void on_signal(int signum, void *arg)
 {
+    struct runclient *rc = arg;
     double now = flux_now(rc->h);
 
     if (signum == SIGINT && rc->interrupted > 0 && now - rc->interrupted < SECOND_INTERRUPT)
@@ -268,26 +234,7 @@ static void on_signal(struct runclient *rc, int signum)
     forward(rc, signum);
 }
 
-#define ON_SIGNAL(SIG)                                                                 \
-    static void on_##SIG(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg) \
-    {                                                                                  \
-        on_signal(arg, SIG);                                                           \
-    }
-ON_SIGNAL(SIGINT)
-ON_SIGNAL(SIGTERM)
-ON_SIGNAL(SIGHUP)
-ON_SIGNAL(SIGQUIT)
-ON_SIGNAL(SIGUSR1)
-ON_SIGNAL(SIGUSR2)
-
-static const struct {
-    int signum;
-    flux_watcher_f cb;
-} signals[] = {
-    {SIGINT, on_SIGINT},   {SIGTERM, on_SIGTERM}, {SIGHUP, on_SIGHUP},
-    {SIGQUIT, on_SIGQUIT}, {SIGUSR1, on_SIGUSR1}, {SIGUSR2, on_SIGUSR2},
-};
-#define NSIGNALS (sizeof(signals) / sizeof(*signals))
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 /* --- responses --- */
 
@@ -323,7 +270,7 @@ static void conclude(struct runclient *rc, const struct job_ended *e)
     else if (rc->cancelled_by)
         code = 128 + rc->cancelled_by;
     else if (text && rc->job)
-        cmd_error(rc->c, "job %" PRIu64 ": %s", rc->id, text);
+        cmd_error(rc->c, "job %" PRIu64 ": %s", rc->s.id, text);
     else if (text)
         cmd_error(rc->c, "%s", text);
     else if (code && rc->res)
@@ -348,7 +295,7 @@ static void wait_cb(flux_future_t *f, void *arg)
 
 static void stream_over(struct runclient *rc)
 {
-    rc->result = true;
+    rc->result = rc->s.over = true;
     taskout_finish(rc->out);
     if (!rc->job)
         conclude(rc, NULL);
@@ -393,7 +340,7 @@ static void on_notice(struct runclient *rc, const char *json, size_t len)
     }
     if (!rc->started) {
         rc->started = true;
-        rc->id = n.id;
+        rc->s.id = n.id;
         jobtell_stop(rc->tell);
         rc->tell = NULL;
         if (n.ranks && rc->label_rank && (rc->ranks = idset_parse(n.ranks, NULL)))
@@ -459,21 +406,17 @@ static flux_future_t *send_request(struct runclient *rc, const struct runclient_
 
 static int run_attached(struct runclient *rc, flux_future_t *f)
 {
-    flux_reactor_t *r = flux_get_reactor(rc->h);
-    flux_watcher_t *w[NSIGNALS] = {NULL};
+    sigwatch_t *w = sigwatch_create(flux_get_reactor(rc->h), signals,
+                                    sizeof(signals) / sizeof(signals[0]), on_signal, rc);
 
     signal(SIGPIPE, SIG_IGN);
-    for (size_t i = 0; i < NSIGNALS; i++)
-        if ((w[i] = flux_signal_watcher_create(r, signals[i].signum, signals[i].cb, rc)))
-            flux_watcher_start(w[i]);
     rc->code = CMD_FAIL;
-    if (flux_future_then(f, -1., response_cb, rc) < 0 ||
+    if (!w || flux_future_then(f, -1., response_cb, rc) < 0 ||
         (rc->wait && flux_future_then(rc->wait, -1., wait_cb, rc) < 0))
         cmd_error(rc->c, "out of memory");
     else if (flux_run(rc->h) < 0 && !rc->finished)
         cmd_error(rc->c, "the connection to the broker was lost");
-    for (size_t i = 0; i < NSIGNALS; i++)
-        flux_watcher_destroy(w[i]);
+    sigwatch_destroy(w);
     return rc->code;
 }
 
@@ -483,8 +426,7 @@ static void clear(struct runclient *rc)
     flux_watcher_destroy(rc->in);
     jobtell_stop(rc->tell);
     taskout_destroy(rc->out);
-    for (int i = 0; i < 2; i++)
-        outsink_destroy(rc->sink[i]);
+    jobstream_close(&rc->s);
     idset_destroy(rc->ranks);
     json_decref(rc->res_owner);
     free(rc->res);
@@ -493,7 +435,7 @@ static void clear(struct runclient *rc)
 
 int runclient_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads)
 {
-    struct runclient rc = {.c = c, .h = h, .id = id, .job = true, .reads = reads};
+    struct runclient rc = {.c = c, .h = h, .s.id = id, .job = true, .reads = reads};
     struct wrexec_listen listen = {.id = id, .window = WREXEC_CLIENT_WINDOW, .input = reads};
     flux_future_t *f = NULL;
     int code = CMD_FAIL;
