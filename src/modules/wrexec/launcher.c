@@ -49,6 +49,7 @@ extern char **environ;
 
 #define EVENTS 64
 #define READ_SIZE 65536
+#define NOTES_MAX 100 /* of a job here: they are kept, each in its event log */
 
 /* --- sources --- */
 
@@ -158,9 +159,14 @@ void send_note(struct job *j, const char *fmt, ...)
     va_list ap;
     int n;
 
+    if (j->notes > NOTES_MAX)
+        return;
     va_start(ap, fmt);
     n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    if (++j->notes > NOTES_MAX)
+        n = snprintf(text, sizeof(text), "what else there is to note is left out (%s)",
+                     job_node_name(j));
     if (n >= (int)sizeof(text))
         n = sizeof(text) - 1;
     if (n > 0)

@@ -94,6 +94,8 @@ struct job {
     bool paused;       /* some stream waits for credit */
     bool doomed;       /* killed before its tasks were started */
     bool failed;       /* FAIL was sent */
+    unsigned notes;    /* NOTE was sent */
+    uint64_t early;    /* signals that came before the tasks were there: bit of signal - 1 */
     unsigned tries;    /* to tell who a process without environment belongs to */
     struct hook *hook; /* prolog, later epilog; may be NULL */
     struct pmi_server *pmi;

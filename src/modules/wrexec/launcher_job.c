@@ -114,6 +114,9 @@ void job_start(struct job *j)
         j->times.started = j->times.exited = clock_us();
     if (code)
         not_started(j, started, code, err.text);
+    for (int sig = 1; j->early && sig < _NSIG; sig++)
+        if (j->early & (1ull << (sig - 1)))
+            job_signal(j, sig);
     if (j->running == 0)
         job_ending(j);
 }
@@ -262,6 +265,9 @@ void job_destroy(void *arg)
 
 void job_signal(struct job *j, int signum)
 {
+    /* Who is told to end while the prolog runs is told so when it begins. */
+    if (j->state < JOB_RUNNING && signum > 0 && signum < _NSIG)
+        j->early |= 1ull << (signum - 1);
     for (uint32_t i = 0; i < j->ntasks; i++)
         if (j->tasks[i].pid > 0)
             kill(-j->tasks[i].pid, signum);

@@ -5,7 +5,9 @@
  *
  * Failure: while the plugins cannot be read no job runs here, and each is told why; the next one
  * tries again.  A hook before the tasks that fails refuses the job, one at a task's start the task
- * and so the job; one afterwards is told as a note.
+ * and so the job; one afterwards is told as a note.  A hook that takes longer than SECONDS, or than
+ * the prolog may where that is less, fails; all that runs here waits that long, so a job that has
+ * one afterwards is done with its hooks.
  */
 #include "config.h"
 #include "launcher.h"
@@ -23,6 +25,7 @@
 #include "lua_hooks.h"
 
 #define OBJECT "launcher-lua.so"
+#define SECONDS 5.
 
 struct lua {
     void *dl;
@@ -78,7 +81,12 @@ static void *open_object(errmsg_t *err)
     return dl;
 }
 
-static struct lua *load(const char *path, errmsg_t *err)
+static double time_limit(const struct launcher *l)
+{
+    return l->hook_timeout > 0 && l->hook_timeout < SECONDS ? l->hook_timeout : SECONDS;
+}
+
+static struct lua *load(const struct launcher *l, errmsg_t *err)
 {
     struct lua *lua = calloc(1, sizeof(*lua));
 
@@ -93,7 +101,8 @@ static struct lua *load(const char *path, errmsg_t *err)
     lua->ops = dlsym(lua->dl, LUA_HOOKS_SYMBOL);
     if (!lua->ops || lua->ops->abi != LUA_HOOKS_ABI)
         errmsg_set(err, "plugins cannot be used: " OBJECT " is of another version");
-    else if ((lua->hooks = lua->ops->create(path, err->text, sizeof(err->text))))
+    else if ((lua->hooks =
+                  lua->ops->create(l->luapath, time_limit(l), err->text, sizeof(err->text))))
         return lua;
     lua_unload(lua);
     return NULL;
@@ -189,25 +198,29 @@ int lua_init(struct job *j, errmsg_t *err)
     if (!l->lua) {
         if (!has_plugins(l->luapath))
             return 0;
-        if (!(l->lua = load(l->luapath, err)))
+        if (!(l->lua = load(l, err)))
             return -1;
     }
     j->plugins = true;
-    return call(j, LUA_INIT, NULL, j->env, &j->changes, err);
+    return call(j, LUA_INIT, NULL, j->env, &j->changes, err) < 0 ? -1 : 0;
 }
 
 int lua_task_start(struct job *j, const struct task *t, char *const *env, struct changes *changes,
                    errmsg_t *err)
 {
-    return j->plugins ? call(j, LUA_TASK_START, t, env, changes, err) : 0;
+    return j->plugins && call(j, LUA_TASK_START, t, env, changes, err) < 0 ? -1 : 0;
 }
 
 void lua_task_exit(struct job *j, const struct task *t)
 {
     errmsg_t err;
+    int rc;
 
-    if (j->plugins && call(j, LUA_TASK_EXIT, t, j->env, NULL, &err) < 0)
-        send_note(j, "%s", err.text);
+    if (!j->plugins || (rc = call(j, LUA_TASK_EXIT, t, j->env, NULL, &err)) == 0)
+        return;
+    send_note(j, "%s", err.text);
+    if (rc == LUA_HOOKS_LATE)
+        j->plugins = false;
 }
 
 void lua_finish(struct job *j)

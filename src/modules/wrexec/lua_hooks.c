@@ -3,31 +3,48 @@
  * Each file runs once, and returns a table with functions named after hooks (flux-lua.d(5)).  All
  * share one interpreter, but a file has globals of its own: what it assigns stays with it.
  *
- *  1. A file, and each call of a hook, may execute INSTRUCTIONS instructions of the interpreter,
- *     and all together may hold MEMORY bytes; beyond that the call fails.  So a plugin in an
- *     endless loop costs a job, not the launcher.
+ *  1. A file, and each call of a hook, may execute INSTRUCTIONS instructions of the interpreter and
+ *     take so many seconds as the launcher says, and all together may hold MEMORY bytes; beyond
+ *     that the call fails.  So a plugin in an endless loop costs a job, not the launcher.  Once it
+ *     has gone too far each further instruction fails, so that it cannot go on by catching errors.
  *  2. Whatever goes wrong in Lua is caught: lua_pcall() stands around everything that can fail.
  *  3. `job` is a table made anew for each call; its methods reach the call's struct by a light user
  *     datum that is taken out of the registry afterwards, so that one kept for later does nothing.
  *  4. os.exit, os.execute, io.popen and what loads machine code are not there: the launcher must
  *     neither end nor wait.
+ *  5. When the time is over a signal comes, and TICKS more in as much time again: system calls
+ *     that wait (for a fifo that nobody writes to) fail with EINTR, and the interpreter then finds
+ *     that it is late.  When the last one is over, what is called neither waits in a call that can
+ *     be interrupted nor comes back to the interpreter (a pattern that takes for ever, a dead file
+ *     server, a finalizer that loops): the launcher ends itself, saying who did it, and its jobs
+ *     fail, which beats standing still.
  */
 #include "config.h"
 #include "lua_hooks.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
+#include <math.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
 
 #define INSTRUCTIONS 10000000
 #define MEMORY (64u << 20)
 #define FILES_MAX 1000
+#define TICKS 10 /* signals to one that is late, in as much time again */
 
 struct hooks {
     lua_State *L;
@@ -35,6 +52,10 @@ struct hooks {
     size_t n;
     char **names; /* of files */
     int *refs;    /* the table that each returned */
+    double seconds;
+    volatile sig_atomic_t ticks; /* signals to the call under way */
+    volatile sig_atomic_t closing;
+    char farewell[256]; /* what is said when it does not come back */
 };
 
 static const char *const hook_names[LUA_NHOOKS] = {"init", "task_start", "task_exit", "finish"};
@@ -58,19 +79,97 @@ static void *alloc(void *arg, void *p, size_t old, size_t size)
     return q;
 }
 
+/* --- limits --- */
+
+#define EACH (LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT)
+
 static void too_long(lua_State *L, lua_Debug *ar)
 {
+    lua_sethook(L, too_long, EACH, 1);
     luaL_error(L, "it executes more than %d instructions", INSTRUCTIONS);
+}
+
+static void too_late(lua_State *L, lua_Debug *ar)
+{
+    struct hooks *h;
+
+    lua_getallocf(L, (void **)&h);
+    luaL_error(L, "it takes longer than %f s", h->seconds);
+}
+
+/* In a signal handler: lua_sethook() is the one function that may be called there. */
+static void late(int signum, siginfo_t *si, void *context)
+{
+    struct hooks *h = si->si_code == SI_TIMER ? si->si_value.sival_ptr : NULL;
+    int errnum = errno;
+
+    if (!h)
+        return;
+    if (!h->closing)
+        lua_sethook(h->L, too_late, EACH, 1);
+    if (++h->ticks > TICKS) {
+        if (write(STDERR_FILENO, h->farewell, strlen(h->farewell)) < 0)
+            h->ticks = 0;
+        _exit(1);
+    }
+    errno = errnum;
+}
+
+/* A call under way: its timer, and what SIGALRM meant before (which has no handler, since tasks are
+ * started from here). */
+struct watch {
+    struct hooks *h;
+    bool armed;
+    timer_t timer;
+    struct sigaction before;
+};
+
+static struct timespec interval(double seconds)
+{
+    double whole = floor(seconds);
+
+    return (struct timespec){.tv_sec = (time_t)whole, .tv_nsec = (long)((seconds - whole) * 1e9)};
+}
+
+/* Without a timer to be had only instructions are counted. */
+static void watch_begin(struct watch *w, struct hooks *h, const char *name, const char *what)
+{
+    struct sigaction sa = {.sa_sigaction = late, .sa_flags = SA_SIGINFO};
+    struct sigevent ev = {
+        .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM, .sigev_value = {.sival_ptr = h}};
+    struct itimerspec its = {.it_value = interval(h->seconds),
+                             .it_interval = interval(h->seconds / TICKS)};
+
+    w->h = h;
+    ev.sigev_notify_thread_id = gettid();
+    h->ticks = 0;
+    snprintf(h->farewell, sizeof(h->farewell),
+             "flux-launcher: plugin %s does not come back from %s: leaving\n", name, what);
+    sigemptyset(&sa.sa_mask);
+    w->armed = timer_create(CLOCK_MONOTONIC, &ev, &w->timer) == 0;
+    if (!w->armed)
+        return;
+    sigaction(SIGALRM, &sa, &w->before);
+    timer_settime(w->timer, 0, &its, NULL);
+}
+
+/* Was it late? */
+static bool watch_end(struct watch *w)
+{
+    if (w->armed) {
+        /* One that has just been sent is handled before this returns. */
+        timer_delete(w->timer);
+        sigaction(SIGALRM, &w->before, NULL);
+    }
+    if (!w->h->closing)
+        lua_sethook(w->h->L, NULL, 0, 0);
+    return w->h->ticks > 0;
 }
 
 static int bounded_call(lua_State *L, int nargs, int nresults)
 {
-    int rc;
-
     lua_sethook(L, too_long, LUA_MASKCOUNT, INSTRUCTIONS);
-    rc = lua_pcall(L, nargs, nresults, 0);
-    lua_sethook(L, NULL, 0, 0);
-    return rc;
+    return lua_pcall(L, nargs, nresults, 0);
 }
 
 /* --- what a hook may do --- */
@@ -231,11 +330,13 @@ static int hooks_call(void *arg, enum lua_hook which, const struct lua_job *job,
 
     for (size_t i = 0; rc == 0 && i < h->n; i++) {
         struct args a = {job, which, h->refs[i]};
+        struct watch w;
 
         lua_pushlightuserdata(h->L, (void *)job);
         lua_rawsetp(h->L, LUA_REGISTRYINDEX, &current_key);
         lua_pushcfunction(h->L, call_one);
         lua_pushlightuserdata(h->L, &a);
+        watch_begin(&w, h, h->names[i], hook_names[which]);
         if (bounded_call(h->L, 1, 0) != LUA_OK) {
             const char *why = lua_tostring(h->L, -1);
 
@@ -243,6 +344,8 @@ static int hooks_call(void *arg, enum lua_hook which, const struct lua_job *job,
                      why ? why : "it failed without a word");
             rc = -1;
         }
+        if (watch_end(&w) && rc < 0)
+            rc = LUA_HOOKS_LATE;
         lua_settop(h->L, 0);
         lua_pushnil(h->L);
         lua_rawsetp(h->L, LUA_REGISTRYINDEX, &current_key);
@@ -284,21 +387,33 @@ static void own_globals(lua_State *L)
     lua_setupvalue(L, -2, 1);
 }
 
+/* Run a file: what it returned is on top, or why it failed. */
+static int run_file(struct hooks *h, const char *path, const char *name)
+{
+    struct watch w;
+    int rc;
+
+    watch_begin(&w, h, name, "being read");
+    if ((rc = luaL_loadfilex(h->L, path, "t")) == LUA_OK) {
+        own_globals(h->L);
+        rc = bounded_call(h->L, 0, 1);
+    }
+    watch_end(&w);
+    return rc;
+}
+
 static int load_file(struct hooks *h, const char *path, const char *name, char *err, size_t size)
 {
     lua_State *L = h->L;
     const char *why;
 
-    if (luaL_loadfilex(L, path, "t") == LUA_OK) {
-        own_globals(L);
-        if (bounded_call(L, 0, 1) == LUA_OK && lua_istable(L, -1)) {
-            h->names[h->n] = strdup(name);
-            h->refs[h->n] = luaL_ref(L, LUA_REGISTRYINDEX);
-            if (h->names[h->n++])
-                return 0;
-            snprintf(err, size, "no memory for plugins");
-            return -1;
-        }
+    if (run_file(h, path, name) == LUA_OK && lua_istable(L, -1)) {
+        h->names[h->n] = strdup(name);
+        h->refs[h->n] = luaL_ref(L, LUA_REGISTRYINDEX);
+        if (h->names[h->n++])
+            return 0;
+        snprintf(err, size, "no memory for plugins");
+        return -1;
     }
     why = lua_tostring(L, -1);
     snprintf(err, size, "plugin %s: %s", path, why ? why : "it has to return a table of hooks");
@@ -340,11 +455,17 @@ static int load_dir(struct hooks *h, const char *dir, size_t len, char *err, siz
 static void hooks_destroy(void *arg)
 {
     struct hooks *h = arg;
+    struct watch w;
 
     if (!h)
         return;
-    if (h->L)
+    if (h->L) {
+        /* Finalizers of plugins run now. */
+        h->closing = 1;
+        watch_begin(&w, h, "(some)", "being unloaded");
         lua_close(h->L);
+        watch_end(&w);
+    }
     for (size_t i = 0; h->names && i < h->n; i++)
         free(h->names[i]);
     free(h->names);
@@ -352,13 +473,14 @@ static void hooks_destroy(void *arg)
     free(h);
 }
 
-static void *hooks_create(const char *path, char *err, size_t size)
+static void *hooks_create(const char *path, double seconds, char *err, size_t size)
 {
     struct hooks *h = calloc(1, sizeof(*h));
 
     snprintf(err, size, "no memory for plugins");
     if (!h)
         return NULL;
+    h->seconds = seconds;
     h->names = calloc(FILES_MAX, sizeof(*h->names));
     h->refs = calloc(FILES_MAX, sizeof(*h->refs));
     h->L = lua_newstate(alloc, h);

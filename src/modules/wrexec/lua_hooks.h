@@ -1,7 +1,8 @@
 /* Between the launcher and its shared object for Lua plugins (lua_hooks.c): what a hook is
  * shown, and what it may do.  The launcher maps the object only when there are plugins.
  *
- * Everything is called by the launcher's one working thread.
+ * Everything is called by one thread at a time.  While a function runs SIGALRM is used, which the
+ * caller has neither blocked nor a handler for.
  */
 #ifndef WREXEC_LUA_HOOKS_H
 #define WREXEC_LUA_HOOKS_H
@@ -9,8 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LUA_HOOKS_ABI 1
+#define LUA_HOOKS_ABI 2
 #define LUA_HOOKS_SYMBOL "flux_launcher_lua_hooks"
+
+#define LUA_HOOKS_LATE (-2)
 
 enum lua_hook { LUA_INIT, LUA_TASK_START, LUA_TASK_EXIT, LUA_FINISH, LUA_NHOOKS };
 
@@ -36,12 +39,12 @@ struct lua_job {
 
 struct lua_hooks {
     int abi;
-    /* Read all plugins: files *.lua of the directories in `path`, by name.  NULL with a
-     * sentence. */
-    void *(*create)(const char *path, char *err, size_t size);
+    /* Read all plugins: files *.lua of the directories in `path`, by name.  Each file, and later
+     * each hook, may take `seconds` (above 0).  NULL with a sentence. */
+    void *(*create)(const char *path, double seconds, char *err, size_t size);
     void (*destroy)(void *hooks);
-    /* Call a hook of all plugins, in order.  -1 with a sentence: one refused or failed; those after
-     * it are not called. */
+    /* Call a hook of all plugins, in order.  -1, or LUA_HOOKS_LATE when it took too long, with a
+     * sentence: one refused or failed; those after it are not called. */
     int (*call)(void *hooks, enum lua_hook which, const struct lua_job *job, char *err,
                 size_t size);
 };
