@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../kvs/kvs_sender.h"
 #include "heap.h"
+#include "libclaim/claim.h"
 #include "libflux/module.h"
 #include "libjob/jobspec.h"
 #include "libjob/jobstate.h"

@@ -27,7 +27,6 @@
  *    kvs_restore.c   bringing back what is in it
  *    kvs_keep.c      journal of a namespace
  *    kvs_checkpoint.c   its checkpoints, and what is deleted after them
- *    kvs_sender.c    who has what here
  *    kvs_stats.c     kvs.stats, kvs.dropcache
  *    kvs_cache.c     how much is cached, and for how long
  *    kvs_gc.c        kvs.gc
@@ -36,7 +35,7 @@
  *
  * Invariants:
  *  1. The primary namespace is always in the table.
- *  2. Whatever waits here for a client or an instance below has a claim (kvs_sender.h), so the end
+ *  2. Whatever waits here for a client or an instance below has a claim (libclaim/claim.h), so the end
  *     of one touches nobody else's things.
  *  3. A store that is not kept on disk (kvs_disk.c) is in memory.  Its master refuses to be unloaded
  *     or reloaded once there is something in it, and any instance does while a fence is open, unless

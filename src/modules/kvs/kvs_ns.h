@@ -5,7 +5,7 @@
 #ifndef KVS_NS_H
 #define KVS_NS_H
 
-#include "kvs_sender.h"
+#include "libclaim/claim.h"
 #include "libcontent/content.h"
 #include "libflux/module.h"
 #include "libkvs/kvs_json.h"

@@ -4,7 +4,7 @@
 #define KVS_MODULE_PRIVATE_H
 
 #include "kvs_ns.h"
-#include "kvs_sender.h"
+#include "libclaim/claim.h"
 #include "libflux/module.h"
 #include "libidset/idset.h"
 #include "libtopology/topology.h"

@@ -9,7 +9,7 @@
  *
  * Invariants:
  *  1. At the master each snapshot holds its root in the store exactly once, from the answer on.
- *  2. A snapshot has a claim (kvs_sender.h): none outlives who asked for it.
+ *  2. A snapshot has a claim (libclaim/claim.h): none outlives who asked for it.
  *
  * Failure: ENOENT for a root that is not kept any more.
  */

@@ -1,4 +1,4 @@
-/* kvs_sender.c - who has what here.
+/* claim.c - who has what at a service.
  *
  * A sender (flux_msg_sender()) gets an entry with its first claim and loses it with its last.  Each
  * has a number; (number, match tag) finds the claim that a cancel is for.
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvs_sender.h"
+#include "claim.h"
 #include "libflux/route.h"
 #include "libutil/hmap.h"
 #include "libutil/strvec.h"

@@ -3,8 +3,8 @@
  *
  * Thread rules: those of the handle.
  */
-#ifndef KVS_SENDER_H
-#define KVS_SENDER_H
+#ifndef CLAIM_H
+#define CLAIM_H
 
 #include "libflux/dispatch.h"
 #include "libidset/idset.h"
