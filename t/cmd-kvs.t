@@ -193,6 +193,15 @@ for cmd in ls dir "dir --json" "ls --json" "ls -R" "dir -R"; do
     like "$err" 'not a directory' "says so"
 done
 
+# --- without standard descriptors ---
+
+# shellcheck disable=SC2016 # for the inner shell
+exits 1 "get with standard output closed" sh -c '"$0" kvs get d.v >&-' "$FLUX"
+is "$err" "flux kvs get: cannot write to standard output: Bad file descriptor" "nothing goes elsewhere"
+# shellcheck disable=SC2016
+exits 1 "put with standard input closed" sh -c '"$0" kvs put closed=- <&-' "$FLUX"
+like "$err" "cannot read the value of closed from standard input: Bad file descriptor" "reads nothing else"
+
 # --- links, copies, moves ---
 
 is "$(kvs readlink d.l)" b.c "readlink"

@@ -20,6 +20,7 @@
 #include "boot_nursery.h"
 #include "broker.h"
 #include "libutil/duration.h"
+#include "libutil/fdutil.h"
 #include "libutil/strutil.h"
 
 static const char usage[] =
@@ -95,6 +96,7 @@ int main(int argc, char **argv)
     int rc = -1;
     int opt;
 
+    fd_reserve_standard();
     if (!attrs) {
         fprintf(stderr, "flux-broker: out of memory\n");
         return 1;

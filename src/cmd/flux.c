@@ -21,6 +21,7 @@
 
 #include "cmd_private.h"
 #include "libflux/paths.h"
+#include "libutil/fdutil.h"
 
 struct command {
     const char *name;
@@ -185,6 +186,7 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : NULL;
     const struct command *cmd;
 
+    fd_reserve_standard();
     if (!name || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         cmd_print_list();
         return name ? CMD_OK : CMD_USAGE;

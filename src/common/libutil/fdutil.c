@@ -146,6 +146,16 @@ int fd_set_nonblock(int fd, int on)
     return change_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on);
 }
 
+void fd_reserve_standard(void)
+{
+    for (int fd = 0; fd <= 2; fd++) {
+        /* A free one that is the lowest is what open() gives. */
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+            open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
+            return;
+    }
+}
+
 int file_read_all(const char *path, size_t max, char **data, size_t *len)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);

@@ -19,6 +19,11 @@ int fd_write_all(int fd, const void *data, size_t len);
 int fd_set_cloexec(int fd, int on);
 int fd_set_nonblock(int fd, int on);
 
+/* Call first in main(): when descriptor 0, 1 or 2 is closed, put something in its place that can
+ * neither be read nor written (EBADF, as before).  Else the first socket would get its number, and
+ * what is meant for standard output would go there. */
+void fd_reserve_standard(void);
+
 /* fd_read_all() of a regular file or fifo by path. */
 int file_read_all(const char *path, size_t max, char **data, size_t *len);
 

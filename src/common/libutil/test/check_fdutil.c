@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "libutil/fdutil.h"
@@ -124,6 +126,29 @@ START_TEST(flags)
 }
 END_TEST
 
+START_TEST(standard)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        /* 1 is there, the others are not. */
+        char byte;
+        close(0);
+        close(2);
+        fd_reserve_standard();
+        bool ok = read(0, &byte, 1) < 0 && errno == EBADF && fcntl(1, F_GETFD) >= 0 &&
+                  write(2, "x", 1) < 0 && errno == EBADF && dup(1) > 2;
+        close(1);
+        fd_reserve_standard();
+        ok = ok && write(1, "x", 1) < 0 && errno == EBADF && dup(1) > 2;
+        _exit(ok ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 START_TEST(runtime_dir)
 {
     struct stat st;
@@ -236,6 +261,7 @@ int main(void)
     tcase_add_test(tc, pipe_through);
     tcase_add_test(tc, files);
     tcase_add_test(tc, flags);
+    tcase_add_test(tc, standard);
     tcase_add_test(tc, runtime_dir);
     tcase_add_test(tc, parents);
     tcase_add_test(tc, remove_tree);
