@@ -66,6 +66,7 @@ struct jobs {
     sim_t *s;
     bool faults;      /* brokers stop and die */
     bool reloads;     /* modules are unloaded and loaded again */
+    bool bad_store;   /* the store fails now and then for the job module */
     unsigned longest; /* jobs run for up to 2^(longest-1) milliseconds */
     unsigned batch;   /* jobs that are submitted together at most */
     struct jobs_client clients[JOBS_CLIENTS_MAX];
@@ -74,8 +75,8 @@ struct jobs {
     uint64_t ids[JOBS_IDS_MAX];
     size_t nids;
     uint64_t max_id;
-    idset_t *ended, *killed; /* ids: somebody has asked for it */
-    struct jobs_node *nodes; /* by rank */
+    idset_t *ended, *killed, *purged; /* ids: somebody has asked for it */
+    struct jobs_node *nodes;          /* by rank */
     struct jobs_window *windows;
     uint64_t differs; /* this job is on record with another jobspec; 0: none */
     struct jobs_stream *streams;

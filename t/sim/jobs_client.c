@@ -25,6 +25,8 @@ bool jobs_excused(const struct jobs *j, int errnum)
         return true;
     if (j->faults && (errnum == EHOSTUNREACH || errnum == ECONNABORTED))
         return true;
+    if (j->bad_store && errnum == ENOSPC)
+        return true;
     return j->reloads && (errnum == ENOSYS || errnum == ECONNABORTED);
 }
 
@@ -312,6 +314,31 @@ static void do_urgency(struct jobs_client *c)
                     acted_cb, c);
 }
 
+static void do_purge(struct jobs_client *c)
+{
+    struct job_purge what = {.keep = -1};
+    char ids[64];
+
+    what.ids = some_ids(c->jobs, ids);
+    note(c->jobs->purged, ids);
+    jobs_client_ask(c, flux_job_purge(c->ep->h, &what), "job.purge", acted_cb, c);
+}
+
+static void memo_cb(flux_future_t *f, void *arg)
+{
+    jobs_client_done(arg, f, ENOENT);
+}
+
+static void do_memo(struct jobs_client *c)
+{
+    struct jobs *j = c->jobs;
+
+    jobs_client_ask(c,
+                    flux_job_memo(c->ep->h, j->ids[rng_below(&j->s->rng, (uint32_t)j->nids)],
+                                  "local:///nowhere"),
+                    "job.memo", memo_cb, c);
+}
+
 static void do_queue(struct jobs_client *c)
 {
     static const char *const ops[] = {"status",  "stop",   "start", "start",
@@ -371,9 +398,9 @@ static const struct {
     void (*run)(struct jobs_client *c);
     bool needs_ids;
 } actions[] = {
-    {40, do_submit, false},     {8, do_cancel, true},  {4, do_raise, true},
-    {5, do_kill, true},         {8, do_urgency, true}, {4, do_queue, false},
-    {8, jobs_nodes_act, false}, {6, do_list, false},   {15, do_stream, true},
+    {40, do_submit, false}, {8, do_cancel, true}, {4, do_raise, true},        {5, do_kill, true},
+    {8, do_urgency, true},  {4, do_queue, false}, {8, jobs_nodes_act, false}, {6, do_list, false},
+    {15, do_stream, true},  {1, do_purge, true},  {1, do_memo, true},
 };
 #define NACTIONS (sizeof(actions) / sizeof(actions[0]))
 
@@ -404,7 +431,7 @@ static void act(void *arg, void *data)
     struct jobs_client *c = arg;
     struct jobs *j = c->jobs;
     struct rng *r = &j->s->rng;
-    uint32_t pick = rng_below(r, 98);
+    uint32_t pick = rng_below(r, 100);
     size_t i = 0;
 
     /* What it was to do may have been planned for one that is gone. */

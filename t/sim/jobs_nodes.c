@@ -2,7 +2,7 @@
  *
  * From the answer to resrc.drain until somebody asks for the contrary a node is given no more work,
  * but for what had been decided before: that is a few milliseconds of virtual time, or longer when the
- * root is paused meanwhile.
+ * root is paused meanwhile, or a module loaded again.
  */
 #include "config.h"
 #include <errno.h>
@@ -15,6 +15,7 @@
 
 #define DECIDED 0.005 /* seconds */
 #define PAUSED 0.5
+#define LOADED 2.5 /* the scheduler asks a resrc that was not there again, up to so much later */
 
 struct change {
     struct jobs_client *c;
@@ -109,7 +110,7 @@ void jobs_nodes_over(struct jobs *j)
 
 bool jobs_nodes_allowed(const struct jobs *j, uint32_t rank, double t)
 {
-    double late = DECIDED + (j->faults ? PAUSED : 0);
+    double late = DECIDED + (j->faults ? PAUSED : 0) + (j->reloads ? LOADED : 0);
 
     for (const struct jobs_window *w = j->windows; w; w = w->next) {
         if (w->rank == rank && t > w->from + late && t < w->to)

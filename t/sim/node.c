@@ -71,6 +71,34 @@ static void check_response(struct sim_ep *e, const flux_msg_t *msg)
         hmap_del_u64(e->waiting, tag);
 }
 
+/* --- a store that fails --- */
+
+/* Is this commit of the job module to be refused, or what it was answered to be hidden? */
+static bool store_fails(struct sim_ep *e, const flux_msg_t *msg)
+{
+    sim_t *s = e->broker->sim;
+
+    return s->store_fails > 0. && e->kind == ENDPOINT_MODULE && strcmp(e->name, "job") == 0 &&
+           strcmp(flux_msg_topic(msg), "kvs.commit") == 0 && rng_chance(&s->rng, s->store_fails);
+}
+
+/* The message is taken over. */
+static flux_msg_t *refused(sim_t *s, flux_msg_t *msg)
+{
+    flux_msg_t *r = flux_msg_type(msg) == FLUX_MSG_REQUEST ? flux_msg_response_create(msg, ENOSPC)
+                                                           : flux_msg_copy(msg);
+
+    if (!r) {
+        sim_fail(s, "out of memory");
+        return msg;
+    }
+    flux_msg_set_errnum(r, ENOSPC);
+    flux_msg_set_raw(r, NULL, 0);
+    flux_msg_destroy(msg);
+    s->faults++;
+    return r;
+}
+
 /* --- handles --- */
 
 static void to_core(void *arg, void *data)
@@ -96,6 +124,8 @@ static void to_handle(void *arg, void *data)
     s->messages++;
     if (s->cfg.plant != PLANT_NONE)
         msg = plant_message(e, msg);
+    if (flux_msg_type(msg) == FLUX_MSG_RESPONSE && store_fails(e, msg))
+        msg = refused(s, msg);
     sim_trace_add(s, (uint64_t)flux_msg_type(msg) << 32 | e->broker->rank,
                   (uint64_t)flux_msg_matchtag(msg) << 32 ^ (uint64_t)flux_msg_errnum(msg) << 16 ^
                       flux_msg_seq(msg));
@@ -123,6 +153,7 @@ static int put_off(struct sim_ep *e, int64_t *last, vevent_f cb, flux_msg_t *msg
 static int handle_send(void *impl, flux_msg_t *msg)
 {
     struct sim_ep *e = impl;
+    int rc;
 
     if (e->gone || e->broker->state != NODE_ON) {
         flux_msg_destroy(msg);
@@ -134,11 +165,15 @@ static int handle_send(void *impl, flux_msg_t *msg)
         if (hmap_put_u64(e->waiting, flux_msg_matchtag(msg), ref) < 0)
             flux_msg_destroy(ref);
     }
-    if (put_off(e, &e->last_in, to_core, msg) < 0) {
-        flux_msg_destroy(msg);
-        return -1;
+    if (flux_msg_type(msg) == FLUX_MSG_REQUEST && store_fails(e, msg)) {
+        msg = refused(e->broker->sim, msg);
+        rc = put_off(e, &e->last_out, to_handle, msg);
+    } else {
+        rc = put_off(e, &e->last_in, to_core, msg);
     }
-    return 0;
+    if (rc < 0)
+        flux_msg_destroy(msg);
+    return rc;
 }
 
 static void endpoint_send(void *arg, flux_msg_t *msg)

@@ -2,7 +2,7 @@
  * nodes (probe.c), and clients that do all that can be done to jobs (jobs_client.c).
  *
  * By its seed a run has a scheduling policy, a session with or without a statedir, faults of brokers and
- * links or not, modules that are loaded again or not.  At the end every job that was accepted has
+ * links or not, modules that are loaded again or not, a store that fails for the job module or not.  At the end every job that was accepted has
  * come to its end, and the record proves that it was treated as it should be (jobs_proof.c).
  */
 #include "config.h"
@@ -45,6 +45,24 @@ static void unload(void *arg, void *data)
     sim_at(s, sim_now(s) + rng_range(&s->rng, 0, 100) * SIM_MS, load_again, j, (void *)name);
 }
 
+/* --- a store that fails --- */
+
+static void store_good(void *arg, void *data)
+{
+    struct jobs *j = arg;
+
+    j->s->store_fails = 0.;
+}
+
+static void store_bad(void *arg, void *data)
+{
+    struct jobs *j = arg;
+    sim_t *s = j->s;
+
+    s->store_fails = rng_chance(&s->rng, 0.3) ? 1. : 0.3;
+    sim_at(s, sim_now(s) + rng_range(&s->rng, 10, 1500) * SIM_MS, store_good, j, NULL);
+}
+
 /* --- the run --- */
 
 static void jobs_run(sim_t *s)
@@ -60,16 +78,20 @@ static void jobs_run(sim_t *s)
     j->nodes = sim_alloc(s, s->cfg.size * sizeof(*j->nodes));
     j->faults = rng_chance(&s->rng, 0.5);
     j->reloads = rng_chance(&s->rng, 0.3);
+    j->bad_store = rng_chance(&s->rng, 0.2);
     j->longest = rng_range(&s->rng, 6, 12);
     j->batch = rng_range(&s->rng, 2, JOBS_BATCH_MAX);
     if (!(j->recs = hmap_create_u64(NULL)) || !(j->ended = idset_create()) ||
-        !(j->killed = idset_create()) || !(j->control = sim_client_add(s, 0, "control")))
+        !(j->killed = idset_create()) || !(j->purged = idset_create()) ||
+        !(j->control = sim_client_add(s, 0, "control")))
         sim_fail(s, "out of memory");
     jobs_clients_add(j, clients, actions);
     if (j->faults)
         sim_faults(s, FAULT_ALL, rng_range(&s->rng, 1, 8), time);
     for (unsigned i = j->reloads ? rng_range(&s->rng, 1, 3) : 0; i > 0; i--)
         sim_at(s, sim_now(s) + (int64_t)(rng_real(&s->rng) * (double)time), unload, j, NULL);
+    for (unsigned i = j->bad_store ? rng_range(&s->rng, 1, 3) : 0; i > 0; i--)
+        sim_at(s, sim_now(s) + (int64_t)(rng_real(&s->rng) * (double)time), store_bad, j, NULL);
     if (!sim_run_until(s, jobs_clients_done, j, 120 * SIM_S))
         sim_fail(s, "clients are not at their end");
     /* Brokers without a parent go after half a minute. */
@@ -86,6 +108,7 @@ static void jobs_run(sim_t *s)
     hmap_destroy(j->recs);
     idset_destroy(j->ended);
     idset_destroy(j->killed);
+    idset_destroy(j->purged);
 }
 
 static void jobs_tune(struct sim_config *cfg, struct rng *rng)

@@ -147,9 +147,10 @@ struct sim {
     double event_loss;
     size_t event_buffer; /* 0: default */
     enum sim_break broken;
-    uint64_t broke;  /* how often the link was broken on purpose, or a fault planted */
-    json_t *planted; /* R of the last allocation (plant.c) */
-    hmap_t *events;  /* sequence -> hash of the event, as first seen */
+    uint64_t broke;     /* how often the link was broken on purpose, or a fault planted */
+    double store_fails; /* chance that a commit of the job module is refused, or seems to be */
+    json_t *planted;    /* R of the last allocation (plant.c) */
+    hmap_t *events;     /* sequence -> hash of the event, as first seen */
     uint64_t faults;
     struct sim_block *blocks; /* of sim_alloc() */
     bool failed;
