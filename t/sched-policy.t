@@ -71,6 +71,19 @@ fails "a file that is wrong is refused" "$PEER" ask sched.policy '{"queue":"wron
 like "$err" "policy.backfill must be a string" "... with a sentence"
 ask sched.status '{}'
 like "$out" '"queue":"broken"' "... and the policy stays"
+ask sched.expiration '{"expiration":1000.5}'
+is "$out" '{"expiration":1000.5}' "the resources are had until a certain time"
+ask sched.status '{}'
+like "$out" '"expiration":1000.5' "... which is shown"
+limited='{"id":31,"urgency":16,"t_submit":1,"uid":7,"req":{"nslots":1,"duration":60}}'
+feed "{\"free\":[21,22],\"add\":[$limited,$(add 32 7 1)]}"
+ok "... a job without a limit starts, and is told" seen '"id":32,"R":.*"expiration":1000.5'
+ask sched.why '{"ids":[31]}'
+like "$out" '31,null,"can never run: its time limit would end at .*, and the resources go at 1970-01-01 00:16:40"' \
+    "... one with a limit does not"
+fails "what is no time is refused" "$PEER" ask sched.expiration '{"expiration":-1}'
+ask sched.expiration '{"expiration":0}'
+ok "... it starts when they stay" seen '"id":31,"R":'
 peer_end
 
 "$FLUX" module unload sched
@@ -85,6 +98,8 @@ release
 is "$status" 0 "the session ends well"
 fails "a policy that is not there ends the start" session 1 --set=sched.queue-policy=none -- true
 like "$err" "attribute sched.queue-policy: .*no policy none" "... with a sentence"
+fails "as does a time that is none" session 1 --set=sched.expiration=soon -- true
+like "$err" "attribute sched.expiration: 'soon' is no time" "... likewise"
 fails "as does one of nodes" session 1 --set=sched.node-policy=spraed -- true
 like "$err" "attribute sched.node-policy: .*no policy spraed" "... likewise"
 finish

@@ -57,6 +57,24 @@ void sched_enable(sched_t *s, bool on)
     s->enabled = on;
 }
 
+int sched_set_expiration(sched_t *s, double t)
+{
+    if (!(t >= 0.) || isinf(t)) {
+        errno = EINVAL;
+        return -1;
+    }
+    pass_end(s);
+    s->expiration = t > 0. ? t : SCHED_NEVER;
+    s->moved++;
+    sched_touch(s);
+    return 0;
+}
+
+double sched_expiration(const sched_t *s)
+{
+    return s->expiration < SCHED_NEVER ? s->expiration : 0.;
+}
+
 /* --- jobs of the queue --- */
 
 void job_view(const struct job *j, struct sched_plugin_job *v)
@@ -104,9 +122,10 @@ void job_enqueue(sched_t *s, struct job *j, double now)
     }
     j->order.a = j->among.a = -job_priority(s, j, now);
     j->order.b = j->among.b = j->id;
-    j->order.weight = j->among.weight = j->duration;
+    j->order.weight = j->no_limit ? -SCHED_NEVER : j->duration;
+    j->among.weight = j->duration;
     tree_insert(&s->order, &j->order);
-    tree_insert(&j->shape->jobs, &j->among);
+    tree_insert(j->no_limit ? &j->shape->endless : &j->shape->jobs, &j->among);
 }
 
 void job_dequeue(sched_t *s, struct job *j)
@@ -116,7 +135,7 @@ void job_dequeue(sched_t *s, struct job *j)
         return;
     }
     tree_remove(&s->order, &j->order);
-    tree_remove(&j->shape->jobs, &j->among);
+    tree_remove(j->no_limit ? &j->shape->endless : &j->shape->jobs, &j->among);
 }
 
 void job_destroy(sched_t *s, struct job *j)
@@ -435,6 +454,7 @@ sched_t *sched_create(void)
     list_init(&s->all_jobs);
     s->epoch = s->grown = s->change = 1;
     s->enabled = true;
+    s->expiration = s->lapse = SCHED_NEVER;
     if (!(s->jobs = hmap_create_u64(NULL)) || !(s->held = hmap_create_u64(NULL)) ||
         !(s->shapes = hmap_create_u64(NULL)) ||
         sched_set_queue_policy(s, sched_builtin("easy"), NULL, NULL) < 0 ||

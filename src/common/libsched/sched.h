@@ -16,7 +16,9 @@
  * Node policies: first-fit, best-fit, spread.  Both kinds may also be plugins: sched_plugin.h.
  *
  * A job without a time limit counts as one of SCHED_HORIZON.  A job for which the nodes that are up
- * do not suffice is passed over: it holds nobody up.
+ * do not suffice is passed over: it holds nobody up.  So is one that would run longer than the
+ * resources are had (sched_set_expiration), and one that could not start early enough for that, as
+ * far as is known now, has no reservation.
  *
  * Thread rules: one thread per object.
  */
@@ -100,11 +102,17 @@ int sched_free(sched_t *s, uint64_t id, double now);
 void sched_clear(sched_t *s);
 /* May jobs be started? */
 void sched_enable(sched_t *s, bool on);
+/* The resources are had until then only (seconds since 1970; 0: for good): a job whose time limit
+ * ends later does not start.  Jobs without a limit do: who takes the resources back ends them. -1
+ * with EINVAL: no such time; then nothing has changed. */
+int sched_set_expiration(sched_t *s, double t);
+double sched_expiration(const sched_t *s);
 
 /* --- deciding --- */
 
 struct sched_ops {
-    /* The job has got R (which the callee has to destroy) from `now` to `end` (0: no limit). */
+    /* The job has got R (which the callee has to destroy) from `now` to `end` (0: no limit; then
+     * R's expiration is that of the resources). */
     void (*alloc)(uint64_t id, rset_t *R, double now, double end, void *arg);
     /* The job can never run with this inventory, and was forgotten. */
     void (*deny)(uint64_t id, const char *note, void *arg);

@@ -17,6 +17,9 @@
  * time, so nobody behind can delay it.  Exceptions: nodes go down, jobs of higher priority come
  * in, and jobs that run longer than they may: then those behind give theirs up for it.
  *
+ * Who would end after the resources go is passed over at once, whatever else; a reservation that
+ * has come to begin too late for its job is given up.
+ *
  * Failure: a job for which there is no memory, or for whose answer there is none, is left for the
  * next pass.
  */
@@ -61,7 +64,17 @@ static void pass_begin(sched_t *s, double now)
     s->pass++;
     s->cursor_set = false;
     s->pass_reserved = 0;
+    s->lapse = SCHED_NEVER;
+    s->stopped = 0;
     s->stats.passes++;
+    for (size_t i = s->nreserved; i-- > 0 && s->expiration < SCHED_NEVER;) {
+        struct claim *c = s->reserved[i];
+
+        if (job_late(s, c->job, c->start > now ? c->start : now)) {
+            plan_cancel(s, c->job);
+            s->moved++;
+        }
+    }
 }
 
 /* --- one job --- */
@@ -101,7 +114,8 @@ static enum tried start(sched_t *s, struct job *j, struct claim *c, const struct
         claim_destroy(c);
         return LATER;
     }
-    rset_set_times(R, s->now, end);
+    /* Who runs without a limit is ended with the resources. */
+    rset_set_times(R, s->now, end > 0. ? end : sched_expiration(s));
     job_destroy(s, j);
     s->stats.started++;
     s->change++;
@@ -180,6 +194,13 @@ static enum sched_blocked ask_blocked(sched_t *s, const struct job *j)
     return builtin_blocked(s->pass_reserved);
 }
 
+/* One that was found to come too late has lost its place to those behind it: it takes what they
+ * have left. */
+static bool lost_place(const sched_t *s, const struct job *j)
+{
+    return !j->reserved && job_bounded(s, j) && j->too_late_for == s->expiration;
+}
+
 /* Give the job a reservation, keep it, or find an earlier one. */
 static void reserve(sched_t *s, struct job *j)
 {
@@ -194,7 +215,7 @@ static void reserve(sched_t *s, struct job *j)
             return;
         }
         limit = c->start - SCHED_EPSILON;
-    } else
+    } else if (!lost_place(s, j))
         plan_cancel_behind(s, j);
     if ((n = plan_find(s, j, c, limit, &when)) > 0 && plan_reserve(s, j, n, when) == 0)
         s->change++;
@@ -203,7 +224,8 @@ static void reserve(sched_t *s, struct job *j)
     if (j->reserved) {
         j->reserved->pass = s->pass;
         j->reserved->moved = s->moved;
-    }
+    } else if (job_bounded(s, j))
+        j->too_late_for = s->expiration;
 }
 
 static bool reserved_behind(const sched_t *s, const struct job *j)
@@ -221,7 +243,7 @@ static enum tried try_again(sched_t *s, struct job *j, const struct sched_ops *o
 {
     struct span sp = {.from = s->now, .to = s->now + j->duration, .now = s->now, .alone = true};
 
-    if (j->reserved && j->reserved->start > s->now + SCHED_EPSILON)
+    if (lost_place(s, j) || (j->reserved && j->reserved->start > s->now + SCHED_EPSILON))
         return NO_ROOM;
     if (!reserved_behind(s, j) || select_now(s, j->shape, NULL, &sp) == 0)
         return NO_ROOM;
@@ -256,7 +278,9 @@ static enum sched_blocked look(sched_t *s, struct job *j, const struct sched_ops
     if (b != SCHED_BLOCKED_RESERVE)
         return b;
     reserve(s, j);
-    s->pass_reserved++;
+    /* One that will not start in time, as it looks, takes nobody's reservation. */
+    if (j->reserved || !job_bounded(s, j))
+        s->pass_reserved++;
     return 0;
 }
 
@@ -285,9 +309,14 @@ static void sift_down(struct candidate *heap, size_t n, size_t i)
     heap[i] = c;
 }
 
-static struct job *next_of(const struct shape *sh)
+static struct job *next_of(const sched_t *s, const struct shape *sh)
 {
-    return job_among(tree_after_light(&sh->jobs, sh->looked, sh->limit));
+    double left = s->expiration - s->now + SCHED_EPSILON;
+    struct tree_node *a =
+        tree_after_light(&sh->jobs, sh->looked, sh->limit < left ? sh->limit : left);
+    struct tree_node *b = sh->limit >= SCHED_HORIZON ? tree_after(&sh->endless, sh->looked) : NULL;
+
+    return job_among(!a || (b && tree_before(tree_key(b), tree_key(a))) ? b : a);
 }
 
 /* Those shapes that could have room. */
@@ -315,7 +344,7 @@ static int begin_backfill(sched_t *s)
             continue;
         sh->looked = s->cursor;
         sh->limit = SCHED_NEVER;
-        if (!(j = next_of(sh)))
+        if (!(j = next_of(s, sh)))
             continue;
         s->heap[s->nheap].shape = sh;
         s->heap[s->nheap++].key = tree_key(&j->among);
@@ -360,7 +389,7 @@ static void backfill_one(sched_t *s, const struct sched_ops *ops)
 {
     struct candidate *top = &s->heap[0];
     struct shape *sh = top->shape;
-    struct job *j = next_of(sh);
+    struct job *j = next_of(s, sh);
     enum tried t = LATER;
 
     if (j && memcmp(&top->key, &(struct tree_key){j->among.a, j->among.b}, sizeof(top->key)) == 0) {
@@ -369,7 +398,7 @@ static void backfill_one(sched_t *s, const struct sched_ops *ops)
             deny(s, j, ops);
         else if ((t = try_start(s, j, ops)) == NO_ROOM)
             sh->limit = longest(s, j);
-        j = next_of(sh);
+        j = next_of(s, sh);
     }
     if (j)
         top->key = tree_key(&j->among);
@@ -381,11 +410,19 @@ static void backfill_one(sched_t *s, const struct sched_ops *ops)
 
 /* --- the pass --- */
 
+/* The next job that may still start in time. */
+static struct tree_node *next_in_order(const sched_t *s)
+{
+    double left = s->expiration - s->now + SCHED_EPSILON;
+
+    return s->cursor_set ? tree_after_light(&s->order, s->cursor, left)
+                         : tree_first_light(&s->order, left);
+}
+
 static void go_on(sched_t *s, const struct sched_ops *ops)
 {
     while (s->phase == PHASE_ORDER && s->work < s->budget) {
-        struct tree_node *n =
-            s->cursor_set ? tree_after(&s->order, s->cursor) : tree_first(&s->order);
+        struct tree_node *n = next_in_order(s);
         enum sched_blocked b;
 
         if (!n) {
@@ -399,6 +436,13 @@ static void go_on(sched_t *s, const struct sched_ops *ops)
         if ((b = look(s, job_of_order(n), ops)) == 0)
             continue;
         cancel_unconfirmed(s);
+        if (b == SCHED_BLOCKED_STOP) {
+            struct job *j = job_of_order(n);
+
+            s->stopped = j->id;
+            if (job_bounded(s, j))
+                s->lapse = job_latest(s, j) + 2. * SCHED_EPSILON;
+        }
         if (b == SCHED_BLOCKED_STOP || begin_backfill(s) < 0) {
             pass_end(s);
             return;
@@ -435,7 +479,7 @@ bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *o
     if (s->phase == PHASE_IDLE) {
         double start = next_start(s);
 
-        if (start > 0. && start <= now + SCHED_EPSILON)
+        if ((start > 0. && start <= now + SCHED_EPSILON) || s->lapse <= now)
             s->dirty = true;
         s->now = now;
         if (reorder > 0. && !s->sweep && !s->no_priority && now >= s->next_sweep) {
@@ -457,6 +501,8 @@ double sched_next_time(const sched_t *s)
 {
     double next = next_start(s);
 
+    if (s->lapse < SCHED_NEVER && (next < 0. || s->lapse < next))
+        next = s->lapse;
     if (s->queue->queue->reorder > 0. && !s->no_priority && hmap_count(s->jobs) > 0 &&
         (next < 0. || s->next_sweep < next))
         next = s->next_sweep;

@@ -456,7 +456,8 @@ static size_t find_slots(struct plan *p, double *when)
 size_t plan_find(sched_t *s, const struct job *j, const struct claim *own, double limit,
                  double *when)
 {
-    struct plan p = {s, j, j->shape, own, limit, 0, NULL};
+    double latest = job_latest(s, j) + SCHED_EPSILON;
+    struct plan p = {s, j, j->shape, own, limit < latest ? limit : latest, 0, NULL};
 
     s->stats.planned++;
     return j->shape->req.nnodes > 0 ? find_nodes(&p, when) : find_slots(&p, when);

@@ -125,7 +125,8 @@ struct shape {
     uint64_t hash;
     struct shape *next; /* of the same hash */
     struct list_node link;
-    struct tree jobs;     /* those not held, by order; weight: duration */
+    struct tree jobs;     /* those not held that have a limit, by order; weight: duration */
+    struct tree endless;  /* and those that have none */
     size_t njobs;         /* held ones too */
     uint32_t nslots;      /* at least 1 */
     uint32_t cores, gpus; /* needed: on each node when req.nnodes > 0, else for a slot */
@@ -150,13 +151,14 @@ struct job {
     double duration; /* SCHED_HORIZON: no limit */
     bool no_limit;
     struct shape *shape;
-    struct tree_node order; /* in sched->order, unless held */
-    struct tree_node among; /* in shape->jobs, unless held */
+    struct tree_node order; /* in sched->order, unless held; weight: limit, or -SCHED_NEVER */
+    struct tree_node among; /* in one of the shape's trees, unless held */
     struct list_node link;
     struct claim *reserved;
     double estimate; /* expected start, of sched->estimated */
     uint64_t estimated;
-    char *refused; /* what admit said, or NULL */
+    double too_late_for; /* no start was found from which it ends by this expiration */
+    char *refused;       /* what admit said, or NULL */
 };
 
 struct choice {
@@ -188,6 +190,9 @@ struct sched {
     size_t nreserved, reserved_room;
     size_t nheld_back; /* jobs with urgency 0 */
     bool enabled;
+    double expiration; /* SCHED_NEVER: none */
+    double lapse;      /* when the job at which the last pass stopped can no longer start */
+    uint64_t stopped;  /* its id, or 0 */
     bool ready;        /* the inventory is known */
     bool empty_shapes; /* some shape may have lost its last job during the pass */
 
@@ -224,6 +229,22 @@ struct sched {
 static inline struct job *job_of_order(struct tree_node *n)
 {
     return n ? list_entry(n, struct job, order) : NULL;
+}
+
+/* Does the job have to end by a certain time? */
+static inline bool job_bounded(const sched_t *s, const struct job *j)
+{
+    return !j->no_limit && s->expiration < SCHED_NEVER;
+}
+/* The last moment at which it may start. */
+static inline double job_latest(const sched_t *s, const struct job *j)
+{
+    return job_bounded(s, j) ? s->expiration - j->duration : SCHED_NEVER;
+}
+/* Is it too late for the job? */
+static inline bool job_late(const sched_t *s, const struct job *j, double now)
+{
+    return now > job_latest(s, j) + SCHED_EPSILON;
 }
 
 static inline struct job *job_among(struct tree_node *n)

@@ -52,18 +52,22 @@ static void estimate_one(sched_t *s, struct job *j, double *floor)
 
     j->estimated = s->change;
     j->estimate = -1.;
-    if (shape_renew(s, j->shape) < 0 || !j->shape->available)
+    if (shape_renew(s, j->shape) < 0 || !j->shape->available || job_late(s, j, s->now))
         return;
     if (j->reserved && j->reserved->start > s->now)
         when = j->reserved->start;
-    else if ((n = plan_find(s, j, j->reserved, SCHED_NEVER, &when)) == 0)
+    else if ((n = plan_find(s, j, j->reserved, SCHED_NEVER, &when)) == 0) {
+        /* It holds others up until it is too late for it. */
+        if (job_bounded(s, j) && job_latest(s, j) > *floor)
+            *floor = job_latest(s, j);
         return;
-    else if (!j->reserved)
+    } else if (!j->reserved)
         plan_reserve(s, j, n, when);
     if (builtin_strict(s->queue) && when < *floor)
         when = *floor;
     *floor = when;
-    j->estimate = when;
+    if (!job_late(s, j, when))
+        j->estimate = when;
 }
 
 static void estimates(sched_t *s, double now)
@@ -196,12 +200,20 @@ static void put_holder(struct text *t, const sched_t *s, double when, double now
         put(t, "; job %ju should have ended", (uintmax_t)c->id);
 }
 
+/* The job that let nobody past it, or else the first one. */
+static const struct job *stopped_at(const sched_t *s)
+{
+    const struct job *j = s->stopped ? hmap_get_u64(s->jobs, s->stopped) : NULL;
+
+    return j && tree_has(&j->order) ? j : job_of_order(tree_first(&s->order));
+}
+
 static void put_reason(struct text *t, sched_t *s, struct job *j, double when, double now, int tz)
 {
     struct shape *sh = j->shape;
     uint64_t want = sh->req.nnodes > 0 ? sh->req.nnodes : sh->nslots;
     size_t place = tree_place(&s->order, tree_key(&j->order));
-    struct job *first = job_of_order(tree_first(&s->order));
+    const struct job *first = stopped_at(s);
     uint64_t have = count_free(s, sh);
 
     if (!sh->req.nnodes && sh->gpus == 0 && sh->memory == 0 && !sh->req.exclusive) {
@@ -215,7 +227,7 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
         put_holder(t, s, when, now, tz);
     } else if (put_pool(t, s, sh))
         put_holder(t, s, when, now, tz);
-    else if (place > 0 && builtin_strict(s->queue))
+    else if (builtin_strict(s->queue) && tree_before(tree_key(&first->order), tree_key(&j->order)))
         put(t, "waits behind job %ju: nobody passes it (fcfs)", (uintmax_t)first->id);
     else if (s->nreserved > 0 && s->reserved[0]->job != j) {
         put(t, "would delay job %ju, which is to start at ", (uintmax_t)s->reserved[0]->job->id);
@@ -224,12 +236,17 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
         put(t, "is about to be looked at");
         return;
     }
+    if (when < 0. && job_bounded(s, j) && j->estimated != 0 && j->estimated == s->estimated) {
+        put(t, "; as it looks, its time limit would end after ");
+        put_time(t, s->expiration, now, tz);
+        put(t, ", when the resources go");
+    }
     if (place > 0)
         put(t, "; %zu job%s before it", place, place == 1 ? " is" : "s are");
 }
 
 /* What keeps it from being looked at at all. */
-static bool put_obstacle(struct text *t, sched_t *s, const struct job *j)
+static bool put_obstacle(struct text *t, sched_t *s, const struct job *j, double now, int tz)
 {
     const struct shape *sh = j->shape;
     errmsg_t err = {"it asks for more than there is"};
@@ -243,6 +260,11 @@ static bool put_obstacle(struct text *t, sched_t *s, const struct job *j)
     else if (!sh->possible) {
         resgraph_satisfiable(s->map->graph, &sh->req, &err);
         put(t, "can never run: %s", err.text);
+    } else if (job_late(s, j, now)) {
+        put(t, "can never run: its time limit would end at ");
+        put_time(t, now + j->duration, now, tz);
+        put(t, " at the earliest, and the resources go at ");
+        put_time(t, s->expiration, now, tz);
     } else if (!sh->available) {
         size_t up = shape_suited(s, sh);
 
@@ -272,7 +294,7 @@ int sched_estimate(sched_t *s, uint64_t id, double now, int tz, double *t,
     why[0] = '\0';
     if (s->ready && shape_renew(s, j->shape) < 0)
         return -1;
-    if (put_obstacle(&text, s, j))
+    if (put_obstacle(&text, s, j, now, tz))
         return 0;
     estimates(s, now);
     if (j->reserved)

@@ -103,6 +103,7 @@ static const struct flux_field status_fields[] = {
     FLUX_FIELD_DOUBLE(struct sched_status, rate, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct sched_status, reserved, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct sched_status, fallbacks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct sched_status, expiration, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema sched_status_schema = FLUX_SCHEMA(struct sched_status, status_fields);
@@ -114,6 +115,13 @@ static const struct flux_field resources_fields[] = {
 };
 const struct flux_schema sched_resources_schema =
     FLUX_SCHEMA(struct sched_resources, resources_fields);
+
+static const struct flux_field expiration_fields[] = {
+    FLUX_FIELD_DOUBLE(struct sched_expiration, expiration, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema sched_expiration_schema =
+    FLUX_SCHEMA(struct sched_expiration, expiration_fields);
 
 static const struct flux_field policy_fields[] = {
     FLUX_FIELD_STR(struct sched_policy_names, queue, FLUX_FIELD_OPTIONAL),

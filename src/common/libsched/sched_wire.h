@@ -37,6 +37,8 @@
  *  sched.resources  {} -> {"allocated":R,"free":R}   free: of nodes that are up and not drained
  *  sched.policy     {"queue"?:name,"node"?:name} -> {"queue","node"}: switch at run time (session
  *                   owner only); a name may carry a path and, after ':', an argument
+ *  sched.expiration {"expiration":t} -> the same: the resources are had until then, 0: for good
+ *                   (session owner only).  EINVAL: no such time
  *
  * Thread rules: constant descriptions, any thread.
  */
@@ -136,6 +138,7 @@ struct sched_status {
     double rate;        /* decisions per second of that */
     uint64_t reserved;  /* jobs that have a reservation now */
     uint64_t fallbacks; /* times a policy failed and the built-in one decided */
+    double expiration;  /* when the resources go, seconds since 1970; 0: never */
 };
 extern const struct flux_schema sched_status_schema;
 
@@ -144,6 +147,11 @@ struct sched_resources {
     json_t *free;
 };
 extern const struct flux_schema sched_resources_schema;
+
+struct sched_expiration {
+    double expiration;
+};
+extern const struct flux_schema sched_expiration_schema;
 
 struct sched_policy_names {
     const char *queue; /* optional */

@@ -150,6 +150,7 @@ static void status_cb(flux_t *h, const flux_msg_t *req, void *arg)
         .rate = ctx->busy > 0. ? (double)st.decisions / ctx->busy : 0.,
         .reserved = st.reserved,
         .fallbacks = st.fallbacks,
+        .expiration = sched_expiration(ctx->s),
     };
     flux_respond_struct(h, req, &sched_status_schema, &out);
 }
@@ -213,6 +214,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "sched.status", status_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "sched.resources", resources_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "sched.policy", policies_cb, 0},
+    {FLUX_MSG_REQUEST, "sched.expiration", policies_expiration_cb, 0},
     {FLUX_MSG_REQUEST, "sched.stats", stats_cb, ANYBODY},
     FLUX_HANDLER_END,
 };

@@ -83,5 +83,6 @@ int policies_set_node(struct ctx *ctx, const char *spec, errmsg_t *err);
 int policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err);
 void policies_fini(struct ctx *ctx);
 void policies_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void policies_expiration_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
 #endif

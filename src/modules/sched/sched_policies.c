@@ -1,9 +1,11 @@
-/* sched_policies.c - which policies are used: arguments, attributes, and sched.policy.
+/* sched_policies.c - what is set from outside: arguments, attributes, sched.policy and
+ * sched.expiration.
  *
  *    attribute           argument       default    what
  *    sched.queue-policy  queue-policy=  easy       fcfs, easy, conservative[:N], plugin, Lua file
  *    sched.node-policy   node-policy=   first-fit  first-fit, best-fit, spread, likewise
  *    sched.plugin-path   plugin-path=              directories where plugins are looked for
+ *    sched.expiration    expiration=    0          when the resources go, seconds since 1970; 0: never
  *
  * Arguments count more than attributes.  A policy that is replaced is unloaded after the new one is
  * in use.
@@ -63,6 +65,18 @@ static int set_path(struct ctx *ctx, const char *value, errmsg_t *err)
     return 0;
 }
 
+static int set_expiration(struct ctx *ctx, const char *value, errmsg_t *err)
+{
+    char *end;
+    double t = value[0] >= '0' && value[0] <= '9' ? strtod(value, &end) : -1.;
+
+    if (t < 0. || *end || sched_set_expiration(ctx->s, t) < 0)
+        return errmsg_fail(err, EINVAL, "'%s' is no time in seconds since 1970, or 0 for never",
+                           value);
+    module_kick(ctx);
+    return 0;
+}
+
 /* The path first: the others are looked for in it. */
 static const struct setting {
     const char *attr;
@@ -72,6 +86,7 @@ static const struct setting {
     {"sched.plugin-path", "plugin-path=", set_path},
     {"sched.queue-policy", "queue-policy=", policies_set_queue},
     {"sched.node-policy", "node-policy=", policies_set_node},
+    {"sched.expiration", "expiration=", set_expiration},
 };
 #define NSETTINGS (sizeof(settings) / sizeof(settings[0]))
 
@@ -108,7 +123,12 @@ static void node_cb(flux_future_t *f, void *arg)
     setting_cb(arg, f, &settings[2]);
 }
 
-static const flux_future_f setting_cbs[NSETTINGS] = {path_cb, queue_cb, node_cb};
+static void expiration_cb(flux_future_t *f, void *arg)
+{
+    setting_cb(arg, f, &settings[3]);
+}
+
+static const flux_future_f setting_cbs[NSETTINGS] = {path_cb, queue_cb, node_cb, expiration_cb};
 
 int policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err)
 {
@@ -169,6 +189,24 @@ void policies_cb(flux_t *h, const flux_msg_t *req, void *arg)
         out.queue = sched_queue_policy_name(ctx->s);
         out.node = sched_node_policy_name(ctx->s);
         flux_respond_struct(h, req, &sched_policy_schema, &out);
+    }
+    json_decref(owner);
+}
+
+void policies_expiration_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct sched_expiration in = {0};
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &sched_expiration_schema, &in, &owner) < 0)
+        return;
+    if (sched_set_expiration(ctx->s, in.expiration) < 0)
+        flux_respond_error(h, req, EINVAL,
+                           "sched.expiration: a time in seconds since 1970, or 0 for never");
+    else {
+        module_kick(ctx);
+        flux_respond_struct(h, req, &sched_expiration_schema, &in);
     }
     json_decref(owner);
 }

@@ -195,6 +195,78 @@ START_TEST(fcfs)
 }
 END_TEST
 
+/* The resources go at 2000. */
+START_TEST(expiration)
+{
+    sched_t *s = make("fcfs", NULL, "first-fit", FOUR);
+    struct out o = {0};
+
+    ck_assert_int_eq(sched_set_expiration(s, -1.), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_int_eq(sched_set_expiration(s, (double)INFINITY), -1);
+    ck_assert_int_eq(sched_set_expiration(s, (double)NAN), -1);
+    ck_assert(sched_expiration(s) == 0.);
+    ck_assert_int_eq(sched_set_expiration(s, 2000.), 0);
+    ck_assert(sched_expiration(s) == 2000.);
+    add(s, 1, 16, "{\"nnodes\":4,\"exclusive\":true,\"duration\":1001}");
+    add(s, 2, 16, "{\"nnodes\":2,\"exclusive\":true,\"duration\":1000}");
+    add(s, 3, 16, "{\"nnodes\":3,\"exclusive\":true,\"duration\":700}");
+    add(s, 4, 16, "{\"nnodes\":1,\"exclusive\":true}");
+    pass(s, 1000., &o);
+    ck_assert_uint_eq(o.n, 1);
+    has(&o, 2, "0-1", "0-3");
+    why(s, 1, 1000., -1.,
+        "can never run: its time limit would end at 00:33:21 at the earliest, and the resources go "
+        "at 00:33:20");
+    why(s, 3, 1000., -1.,
+        "waits for 3 whole nodes: 2 are free; as it looks, its time limit would end after "
+        "00:33:20, "
+        "when the resources go; 1 job is before it");
+    why(s, 4, 1000., 1300., "waits behind job 3: nobody passes it (fcfs); 2 jobs are before it");
+    /* Until it is too late for it. */
+    ck_assert(fabs(sched_next_time(s) - 1300.) < 1e-3);
+    pass(s, sched_next_time(s), &o);
+    ck_assert_uint_eq(o.n, 2);
+    has(&o, 4, "2", "0-3");
+    /* They stay longer. */
+    ck_assert_int_eq(sched_set_expiration(s, 5000.), 0);
+    why(s, 3, 1400., 3999., "waits for 3 whole nodes: 1 is free; 1 job is before it");
+    ck_assert_int_eq(sched_free(s, 4, 1400.), 0);
+    pass(s, 1400., &o);
+    why(s, 1, 1402., 2000.,
+        "waits for 4 whole nodes: 2 are free; job 2 holds the rest until 00:33:20");
+    ck_assert_int_eq(sched_free(s, 2, 1500.), 0);
+    pass(s, 1500., &o);
+    has(&o, 1, "0-3", "0-3");
+    ck_assert_int_eq(sched_free(s, 1, 1600.), 0);
+    /* They are gone already: who has no limit starts. */
+    ck_assert_int_eq(sched_set_expiration(s, 1590.), 0);
+    add(s, 5, 16, "{\"nslots\":1,\"cores\":1}");
+    pass(s, 1600., &o);
+    has(&o, 5, "0", "0");
+    ck_assert_ptr_null(o.R[3]);
+    /* Behind one that seems to come too late the next gets the reservation. */
+    ck_assert_int_eq(sched_set_queue_policy(s, sched_builtin("easy"), NULL, NULL), 0);
+    ck_assert_int_eq(sched_set_expiration(s, 2000.), 0);
+    ck_assert_int_eq(sched_free(s, 5, 1600.), 0);
+    ck_assert_int_eq(sched_remove(s, 3), 0);
+    add(s, 6, 16, "{\"nnodes\":3,\"exclusive\":true,\"duration\":100}");
+    add(s, 7, 16, "{\"nnodes\":2,\"exclusive\":true,\"duration\":350}");
+    add(s, 8, 16, "{\"nnodes\":4,\"exclusive\":true,\"duration\":200}");
+    add(s, 9, 16, "{\"nnodes\":1,\"exclusive\":true,\"duration\":201}");
+    add(s, 10, 16, "{\"nnodes\":1,\"exclusive\":true,\"duration\":100}");
+    pass(s, 1600., &o);
+    has(&o, 6, "0-2", "0-3");
+    has(&o, 10, "3", "0-3");
+    ck_assert_ptr_null(o.R[9]);
+    why(s, 8, 1600., 1700.,
+        "waits for 4 whole nodes: 0 are free; job 6 holds the rest until 00:28:20; 1 job is before "
+        "it");
+    out_clear(&o);
+    sched_destroy(s);
+}
+END_TEST
+
 START_TEST(easy)
 {
     sched_t *s = make("easy", NULL, "first-fit", FOUR);
@@ -447,6 +519,7 @@ int main(void)
     tcase_add_test(tc, node_policies);
     tcase_add_test(tc, best_fit_holes);
     tcase_add_test(tc, fcfs);
+    tcase_add_test(tc, expiration);
     tcase_add_test(tc, easy);
     tcase_add_test(tc, conservative);
     tcase_add_test(tc, never);

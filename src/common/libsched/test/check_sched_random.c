@@ -10,10 +10,13 @@
  *                  that run) never becomes later; nobody waits who fits and would end before that
  *    conservative  nobody's expected start ever becomes later, and everybody starts by then
  *
+ * In some runs the resources are had until a certain time only: nobody starts who could run longer,
+ * who cannot start in time holds nobody up, and estimates say so.
+ *
  * To see that it would notice, faults are planted: a policy that is not what it is taken for, a job
  * that is said to have ended while it runs, one that runs longer than it may, a scheduler that does
- * not know that nodes are drained, or believes in more of a pool than there is.  Each has to be
- * found.
+ * not know that nodes are drained, or when the resources go, or believes in more of a pool than
+ * there is.  Each has to be found.
  */
 #include "config.h"
 #include <check.h>
@@ -30,6 +33,7 @@
 #define GPUS 2
 #define JOBS 160
 #define EPS 1e-3
+#define TOO_LATE 1.5e-5
 
 enum expect { ANY, FCFS, EASY, CONSERVATIVE };
 enum plant {
@@ -38,6 +42,7 @@ enum plant {
     OVERDUE,    /* jobs run longer than they may */
     DEAF,       /* it does not hear of drained nodes */
     RICH,       /* it believes in twice the pool */
+    FOREVER,    /* it does not hear when the resources go */
 };
 
 struct mjob {
@@ -46,7 +51,8 @@ struct mjob {
     uint32_t urgency;
     double submit, start, limit_end, end;
     enum { TO_COME, QUEUED, RUNNING, DONE, DENIED } state;
-    bool early; /* planted: its end was told already */
+    bool early;    /* planted: its end was told already */
+    bool hopeless; /* was not expected to start in time: lost its place, and has no promise */
     double promised;
     uint32_t share[NODES]; /* memory on each node */
     unsigned slots[NODES];
@@ -62,7 +68,7 @@ struct model {
     unsigned holders[NODES];
     struct mjob jobs[JOBS + 1];
     unsigned njobs;
-    double now;
+    double now, expiration; /* expiration: HUGE_VAL: none */
     enum expect expect;
     enum plant plant;
     bool sliced;
@@ -220,13 +226,19 @@ static double earliest(const struct model *m, const struct mjob *j)
     }
 }
 
+static double latest(const struct model *m, const struct mjob *j)
+{
+    return j->req.duration > 0. ? m->expiration - j->req.duration : HUGE_VAL;
+}
+
 /* Is a before b in the queue? */
 static bool before(const struct mjob *a, const struct mjob *b)
 {
     return a->urgency != b->urgency ? a->urgency > b->urgency : a->id < b->id;
 }
 
-static struct mjob *first_waiting(struct model *m)
+/* The first that can start in time; `planned`: as far as is known now. */
+static struct mjob *first_waiting(struct model *m, bool planned)
 {
     struct mjob *first = NULL;
 
@@ -234,7 +246,8 @@ static struct mjob *first_waiting(struct model *m)
         struct mjob *j = &m->jobs[i];
 
         if (j->state == QUEUED && j->urgency > 0 && fits_when_empty(m, j) &&
-            (!first || before(j, first)))
+            m->now <= latest(m, j) + TOO_LATE && (!first || before(j, first)) &&
+            (!planned || earliest(m, j) <= latest(m, j) + EPS))
             first = j;
     }
     return first;
@@ -311,8 +324,11 @@ static void alloc_cb(uint64_t id, rset_t *R, double now, double end, void *arg)
     }
     if (m->head && before(j, &m->jobs[m->head]))
         m->head = 0; /* more urgent, come in later */
-    if (m->expect == FCFS && !m->sliced && first_waiting(m) != j)
+    if (m->expect == FCFS && !m->sliced && first_waiting(m, false) != j)
         violate(m, "job %ju starts before its turn", (uintmax_t)id);
+    if (m->now > latest(m, j) + EPS)
+        violate(m, "job %ju starts at %.3f, and would end after the resources go", (uintmax_t)id,
+                m->now);
     if (m->expect == CONSERVATIVE && j->promised > 0. && m->now > j->promised + EPS)
         violate(m, "job %ju starts at %.3f, %.3f was promised", (uintmax_t)id, m->now, j->promised);
     for (size_t i = 0; rset_node(R, i, &rn); i++)
@@ -391,25 +407,41 @@ static void check_easy(struct model *m, const struct mjob *head)
         const struct mjob *j = &m->jobs[i];
 
         if (j->state == QUEUED && j != head && j->urgency > 0 && j->req.duration > 0. &&
-            m->now + j->req.duration <= shadow && fits(m, &w, j))
+            m->now + j->req.duration <= shadow && m->now <= latest(m, j) - EPS && fits(m, &w, j))
             violate(m, "job %ju waits, but fits and would end by %.3f", (uintmax_t)j->id, shadow);
     }
+}
+
+/* Expected start, or -1. */
+static double expected(struct model *m, const struct mjob *j)
+{
+    bool late = m->now > latest(m, j);
+    char why[SCHED_REASON_MAX];
+    double t;
+
+    if (sched_estimate(m->s, j->id, m->now, 0, &t, why) < 0) {
+        violate(m, "job %ju is not known", (uintmax_t)j->id);
+        return -1.;
+    }
+    if (fabs(m->now - latest(m, j)) > EPS && m->plant != FOREVER &&
+        late != (strstr(why, "can never run: its time limit") != NULL))
+        violate(m, "job %ju may start until %.3f, but %s", (uintmax_t)j->id, latest(m, j), why);
+    if (t > latest(m, j) + EPS)
+        violate(m, "job %ju is expected at %.3f, too late to end", (uintmax_t)j->id, t);
+    return t;
 }
 
 static void check_promises(struct model *m)
 {
     for (unsigned i = 1; i <= m->njobs; i++) {
         struct mjob *j = &m->jobs[i];
-        char why[SCHED_REASON_MAX];
         double t;
 
         if (j->state != QUEUED || j->urgency == 0 || !fits_when_empty(m, j))
             continue;
-        if (sched_estimate(m->s, j->id, m->now, 0, &t, why) < 0) {
-            violate(m, "job %ju is not known", (uintmax_t)j->id);
-            return;
-        }
-        if (t < 0.)
+        t = expected(m, j);
+        j->hopeless |= t < 0. && m->expiration < HUGE_VAL;
+        if (t < 0. || j->hopeless)
             continue;
         if (j->promised > 0. && t > j->promised + EPS)
             violate(m, "job %ju was promised %.3f, and now %.3f", (uintmax_t)j->id, j->promised, t);
@@ -419,13 +451,18 @@ static void check_promises(struct model *m)
 
 static void check_after(struct model *m)
 {
-    struct mjob *head = first_waiting(m);
+    struct mjob *head = first_waiting(m, false);
     struct world w = world_now(m);
 
-    if (head && (m->expect == FCFS || m->expect == EASY) && fits(m, &w, head))
+    if (head && (m->expect == FCFS || m->expect == EASY) && !head->hopeless && fits(m, &w, head))
         violate(m, "job %ju is the first, and fits, but waits", (uintmax_t)head->id);
-    if (head && m->expect == EASY)
-        check_easy(m, head);
+    if (m->expect == EASY && (head = first_waiting(m, true))) {
+        /* Those before it have lost their place. */
+        for (unsigned i = 1; i <= m->njobs; i++)
+            m->jobs[i].hopeless |= m->jobs[i].state == QUEUED && before(&m->jobs[i], head);
+        if (!head->hopeless)
+            check_easy(m, head);
+    }
     if (m->expect == CONSERVATIVE)
         check_promises(m);
 }
@@ -498,11 +535,17 @@ static void change_nodes(struct model *m)
             idset_set(drained, n);
     }
     ck_assert_int_eq(sched_nodes(m->s, up, drained, NULL), 0);
+    if (m->expiration < HUGE_VAL) {
+        m->expiration = m->now + upto(m, 300);
+        ck_assert_int_eq(sched_set_expiration(m->s, m->expiration), 0);
+    }
     idset_destroy(up);
     idset_destroy(drained);
     m->head = 0;
-    for (unsigned i = 1; i <= m->njobs; i++)
+    for (unsigned i = 1; i <= m->njobs; i++) {
         m->jobs[i].promised = 0.;
+        m->jobs[i].hopeless = false;
+    }
 }
 
 static void submit(struct model *m, struct mjob *j)
@@ -569,7 +612,7 @@ struct setup {
     const struct sched_policy *policy; /* instead of `queue` */
     enum expect expect;
     enum plant plant;
-    bool sliced, nodes_change, equal;
+    bool sliced, nodes_change, equal, expires;
 };
 
 static void model_init(struct model *m, const struct setup *setup, uint64_t seed)
@@ -591,6 +634,7 @@ static void model_init(struct model *m, const struct setup *setup, uint64_t seed
     m->pool = 1 + upto(m, 20);
     m->njobs = 20 + upto(m, JOBS - 19);
     m->now = 1000.;
+    m->expiration = setup->expires ? 1100. + upto(m, 1500) : HUGE_VAL;
     for (unsigned n = 0; n < m->nnodes; n++) {
         m->usable[n] = true;
         m->big[n] = upto(m, 2);
@@ -610,6 +654,8 @@ static void model_init(struct model *m, const struct setup *setup, uint64_t seed
     g = make_graph(m, setup->plant == RICH ? 2 * m->pool : m->pool);
     up = resgraph_ranks(g);
     ck_assert_int_eq(sched_inventory(m->s, g, up, NULL, NULL), 0);
+    if (setup->expires && setup->plant != FOREVER)
+        ck_assert_int_eq(sched_set_expiration(m->s, m->expiration), 0);
     idset_destroy(up);
     resgraph_destroy(g);
 }
@@ -644,7 +690,9 @@ static void model_run(struct model *m, const struct setup *setup)
 
         memset(m->usable, true, sizeof(m->usable));
         sched_nodes(m->s, up, NULL, NULL);
+        ck_assert_int_eq(sched_set_expiration(m->s, 0.), 0);
         idset_destroy(up);
+        m->expiration = HUGE_VAL;
         m->expect = ANY;
         decide(m);
         while ((t = next_event(m)) < 1e7) {
@@ -653,7 +701,9 @@ static void model_run(struct model *m, const struct setup *setup)
         }
     }
     for (unsigned i = 1; i <= m->njobs && !m->violation[0] && m->plant == NONE; i++) {
-        if (m->jobs[i].state == QUEUED && m->jobs[i].urgency > 0)
+        const struct mjob *j = &m->jobs[i];
+
+        if (j->state == QUEUED && j->urgency > 0 && m->now <= latest(m, j) + TOO_LATE)
             violate(m, "job %u never started", i);
     }
 }
@@ -690,17 +740,18 @@ static const char *const nodes[] = {"first-fit", "best-fit", "spread"};
 
 static void holds(const char *queue, const char *arg, enum expect expect)
 {
-    for (unsigned i = 0; i < 12; i++) {
+    for (unsigned i = 0; i < 24; i++) {
         struct setup setup = {.queue = queue,
                               .arg = arg,
                               .node = nodes[i % 3],
                               .expect = expect,
-                              .sliced = i >= 6,
+                              .sliced = (i / 6) % 2,
+                              .expires = i >= 12,
                               .nodes_change = (i / 3) % 2,
                               .equal = expect == CONSERVATIVE};
         char found[300] = "";
 
-        ck_assert_msg(runs(&setup, 25, found, sizeof(found)) == 0, "%s, %s, variant %u: %s", queue,
+        ck_assert_msg(runs(&setup, 12, found, sizeof(found)) == 0, "%s, %s, variant %u: %s", queue,
                       setup.node, i, found);
     }
 }
@@ -766,6 +817,7 @@ START_TEST(planted)
          "promised"},
         {{.queue = "easy", .expect = ANY, .plant = DEAF, .nodes_change = true}, "may not have"},
         {{.queue = "easy", .expect = ANY, .plant = RICH}, "pool"},
+        {{.queue = "easy", .expect = ANY, .plant = FOREVER, .expires = true}, "resources go"},
     };
 
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
@@ -814,6 +866,7 @@ int main(void)
     tcase_add_test(tc, shallow_holds);
     tcase_add_test(tc, planted);
     tcase_add_test(tc, deterministic);
+    tcase_set_timeout(tc, 60.);
     suite_add_tcase(suite, tc);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
