@@ -142,7 +142,9 @@ const char *km_late_refuse(struct km_ns *ns, const char *name, uint32_t nprocs, 
     if (after != 0 && (int32_t)(after - g->generation) >= 0)
         return NULL;
     *generation = g->generation;
-    snprintf(lt->reason, sizeof(lt->reason), "%s", g->why.text);
+    snprintf(lt->reason, sizeof(lt->reason),
+             "%.160s (%.0f s before this call; call again if it is for another one)", g->why.text,
+             flux_now(ns->h) - (g->until - GRAVE_SECONDS));
     if (g->left <= count)
         grave_free(lt, g);
     else
