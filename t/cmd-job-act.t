@@ -163,7 +163,15 @@ ok "the job is over" state_is "$id" completed
 ok "disable" flux queue disable back at noon
 fails "nothing is accepted" flux submit true
 like "$err" "back at noon" "for a reason"
+ok "stop, too" flux queue stop
+ok "a reason for both" flux queue disable "closed for ü days, which is a sentence of some length"
+ok "start" flux queue start
+like "$(flux queue list)" "closed for ü days, which is a sentence of some length" "the reason stays"
+ok "stop again" flux queue stop "the reason for both is a new one, which is a sentence of some length, too"
 ok "enable" flux queue enable
+like "$(flux queue list)" "some length, too" "... here, too"
+ok "start again" flux queue start
+is "$(flux queue list | grep -c reason)" 0 "no reason is left"
 id=$(flux submit sleep 0.3)
 ok "drain" flux queue drain
 ok "waits for all" state_is "$id" completed

@@ -164,10 +164,18 @@ void jm_queue_fini(struct jm *jm)
 
 /* --- operations --- */
 
+/* The reason may be the one there is. */
+static void set_reason(struct jm *jm, const char *reason)
+{
+    char *text = reason && reason[0] ? strdup(reason) : NULL;
+
+    free(jm->queue.reason);
+    jm->queue.reason = text;
+}
+
 static void changed(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
-    free(jm->queue.reason);
-    jm->queue.reason = reason && reason[0] ? strdup(reason) : NULL;
+    set_reason(jm, reason);
     jm->store.put_queue = true;
     jm_sched_enable(jm);
     jm_store_answer(jm, req, status_text(jm));
@@ -204,8 +212,7 @@ static void op_enable(struct jm *jm, const flux_msg_t *req, const char *reason)
 
 static void op_drain(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
-    free(jm->queue.reason);
-    jm->queue.reason = strdup(reason && reason[0] ? reason : "the queue is being drained");
+    set_reason(jm, reason && reason[0] ? reason : "the queue is being drained");
     jm->queue.disabled = true;
     jm->store.put_queue = true;
     wait_empty(jm, req, JOB_STATES_ACTIVE);
