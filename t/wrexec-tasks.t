@@ -98,5 +98,16 @@ if [ "$(nproc --all)" -ge 2 ] && [ "$(nproc)" -ge 2 ]; then
 else
     skip 3 "one processor"
 fi
+exits 0 "a task leads a session" "$FLUX" wreckrun -n1 sh -c 'test "$(cut -d " " -f 6 /proc/$$/stat)" = $$'
+release
+
+# Two brokers have the same cores here: to be bound to the first of each would be to share one.
+hold 2
+is "$("$FLUX" wreckrun -N2 -n2 -c1 nproc)" "$(nproc; nproc)" "brokers that share a machine bind nothing"
+if [ "$(nproc --all)" -ge 2 ] && [ "$(nproc)" -ge 2 ]; then
+    is "$("$FLUX" wreckrun -N2 -n2 -c1 --cpu-affinity=per-task nproc)" $'1\n1' "... unless it is asked for"
+else
+    skip 1 "one processor"
+fi
 release
 finish

@@ -251,6 +251,7 @@ struct jm {
     flux_watcher_t *resrc_again;
     resgraph_t *inventory;
     uint64_t inventory_version;
+    idset_t *shared; /* ranks of nodes that share cores with others; NULL: none */
     bool resrc_absent;
     unsigned resrc_tries;
     /* wait.c */

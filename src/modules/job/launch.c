@@ -298,13 +298,24 @@ static json_t *rlimits_of(const struct joboptions *o)
 
 /* --- all of it --- */
 
-static void options_into(struct wrexec_launch *l, const struct jm_job *j,
-                         const struct joboptions *o, bool emulated)
+/* Are its cores those of other nodes, too? */
+static bool on_shared(const struct jm_job *j, const struct plan *p)
 {
+    for (size_t i = 0; j->jm->shared && i < p->n; i++)
+        if (idset_test(j->jm->shared, p->places[i].rank))
+            return true;
+    return false;
+}
+
+static void options_into(struct wrexec_launch *l, const struct jm_job *j,
+                         const struct joboptions *o, bool emulated, bool shared)
+{
+    bool unbound = emulated || (shared && o->cpu_affinity == JOB_AFFINITY_ON);
+
     l->layout = job_layout_name(o->layout);
     l->input = job_stdin_name(o->stdin_mode);
     l->output = (j->st.flags & JOB_FLAG_CLIENT) ? "client" : "kvs";
-    l->affinity = emulated ? "off" : job_affinity_name(o->cpu_affinity);
+    l->affinity = unbound ? "off" : job_affinity_name(o->cpu_affinity);
     l->gpuaffinity = job_affinity_name(o->gpu_affinity);
     l->mpi = job_mpi_name(o->mpi);
     l->label = o->label;
@@ -344,7 +355,7 @@ int jm_launch_add(struct jm_job *j, struct launchbuf *buf, errmsg_t *err)
         goto out;
     }
     l.names = names = names_of(j, &p);
-    options_into(&l, j, o, emulated);
+    options_into(&l, j, o, emulated, on_shared(j, &p));
     req.fixed[WIRE_S_CWD] = jobspec_cwd(j->spec->js);
     req.fixed[WIRE_S_IN] = o->input;
     req.fixed[WIRE_S_OUT] = o->output;

@@ -4,6 +4,10 @@
  * in memory and inventory; of a thousand equal jobs the first pays.  Up, down and drained do not
  * matter here: nodes come back.
  *
+ * Where several brokers run on one host (a session for a test, mostly) each of them has all its cores,
+ * core 0 of all these nodes is the same, and tasks that were bound to it would crowd there.  Such
+ * nodes are found in each inventory, and tasks on them are not bound unless each has its own share.
+ *
  * Invariant: spec->checked is the number of the inventory that the spec was found satisfiable by.
  *
  * Failure: submissions wait until the first inventory is there.  In a session without resrc nothing
@@ -13,7 +17,10 @@
 #include "job.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "libutil/hmap.h"
 
 #define AGAIN 0.25
 
@@ -50,6 +57,67 @@ static void lost(struct jm *jm, int errnum)
     jm_kick(jm);
 }
 
+/* Nodes of one host. */
+struct host {
+    idset_t *ranks;
+    idset_t *cores;
+    bool shared; /* two of them have the same core */
+};
+
+static void host_free(void *arg)
+{
+    struct host *host = arg;
+
+    if (host) {
+        idset_destroy(host->ranks);
+        idset_destroy(host->cores);
+        free(host);
+    }
+}
+
+static struct host *host_of(hmap_t *hosts, const char *name)
+{
+    struct host *host = hmap_get(hosts, name);
+
+    if (host)
+        return host;
+    if (!(host = calloc(1, sizeof(*host))) || !(host->ranks = idset_create()) ||
+        !(host->cores = idset_create()) || hmap_put(hosts, name, host) < 0) {
+        host_free(host);
+        return NULL;
+    }
+    return host;
+}
+
+/* Ranks of nodes that have cores of others; NULL: none, or no memory to find out. */
+static idset_t *shared_ranks(const resgraph_t *g)
+{
+    hmap_t *hosts = hmap_create_str(host_free);
+    idset_t *ranks = idset_create();
+    struct resgraph_node node;
+    struct host *host;
+    int rc = hosts && ranks ? 0 : -1;
+
+    for (size_t i = 0; rc == 0 && resgraph_node(g, i, &node); i++) {
+        if (!(host = host_of(hosts, node.host))) {
+            rc = -1;
+            break;
+        }
+        host->shared = host->shared || idset_intersects(host->cores, node.cores);
+        rc = idset_set(host->ranks, node.rank);
+        if (rc == 0)
+            rc = idset_add(host->cores, node.cores);
+        if (rc == 0 && host->shared)
+            rc = idset_add(ranks, host->ranks);
+    }
+    hmap_destroy(hosts);
+    if (rc < 0 || idset_empty(ranks)) {
+        idset_destroy(ranks);
+        ranks = NULL;
+    }
+    return ranks;
+}
+
 static void watch_cb(flux_future_t *f, void *arg)
 {
     struct jm *jm = arg;
@@ -70,6 +138,8 @@ static void watch_cb(flux_future_t *f, void *arg)
             resgraph_destroy(jm->inventory);
             jm->inventory = g;
             jm->inventory_version++;
+            idset_destroy(jm->shared);
+            jm->shared = resgraph_emulated(g) ? NULL : shared_ranks(g);
         } else {
             flux_log(jm->h, LOG_ERR, "the inventory cannot be read: %s", err.text);
         }
@@ -98,6 +168,7 @@ void jm_resources_fini(struct jm *jm)
     flux_future_destroy(jm->resrc_f);
     flux_watcher_destroy(jm->resrc_again);
     resgraph_destroy(jm->inventory);
+    idset_destroy(jm->shared);
 }
 
 bool jm_resources_known(const struct jm *jm)

@@ -2,7 +2,7 @@
  *
  * All tasks of a job here are started from one request: the program is looked up once, the
  * environment is built once, and each task costs two pipes, a socket pair and one clone.  A task
- * leads a process group of its own.
+ * leads a session, and so a process group, of its own.
  *
  * Output files are opened here and written to by the tasks themselves; only labelled ones go
  * through the launcher (launcher_file.c).  A file that no other node can have (its name has
@@ -301,7 +301,9 @@ static int task_start(struct start *st, struct task *t, errmsg_t *err)
         .cwd = j->fixed[WIRE_S_CWD][0] ? j->fixed[WIRE_S_CWD] : NULL,
         .fds = fds,
         .nfds = nfds,
-        .flags = SPAWN_PGRP | SPAWN_PLAIN_SIGNALS,
+        /* A session, not just a process group: where the kernel divides time between sessions
+         * (autogroup), all tasks of a node would have the part of one. */
+        .flags = SPAWN_SESSION | SPAWN_PLAIN_SIGNALS,
         .pdeathsig = SIGKILL,
         .limits = st->spawn_limits,
         .nlimits = st->nlimits,
