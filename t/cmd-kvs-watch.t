@@ -124,6 +124,10 @@ kvs namespace remove gone
 wait "${pid[ns]}"
 is $? 1 "a namespace that is removed ends it"
 like "$(cat ns.err)" "^flux kvs watch: " "with a sentence"
+# shellcheck disable=SC2016 # for the inner shell
+run run_with_timeout 20 sh -c '"$0" kvs watch log >/dev/full' "$FLUX"
+is "$status" 1 "what cannot be written ends it"
+like "$err" "^flux kvs watch: cannot write to standard output: " "with a sentence"
 
 release
 is "$status" 0 "the session ends well"

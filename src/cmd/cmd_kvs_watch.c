@@ -228,7 +228,8 @@ static int watch(struct cmd *c, struct watch *w)
             rc = cmd_error(c, "%s: %s", w->key, err.text);
         else
             rc = w->a.json ? print_json(c, w, f) : print_text(c, w, f);
-        fflush(stdout);
+        if (fflush(stdout) != 0) /* nobody hears it; that is said at the end of the program */
+            break;
     } while (rc == CMD_OK && ++w->results != w->a.count && flux_future_next(f) == 0);
     flux_future_destroy(f);
     return rc;
