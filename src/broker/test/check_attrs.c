@@ -1,9 +1,9 @@
 /* check_attrs.c - attributes of a broker and their service. */
 #include "config.h"
 
+#include "libutil/test/suite.h"
 #include "cluster.h"
 #include "src/broker/attrs.h"
-#include "libflux/test/suite.h"
 
 START_TEST(values)
 {

@@ -23,6 +23,7 @@
 #include "libflux/dispatch.h"
 #include "libflux/event.h"
 #include "libflux/future.h"
+#include "libutil/test/suite.h"
 
 /* --- a broker in a thread --- */
 
@@ -940,17 +941,9 @@ int main(void)
         test_inflight,
         test_events,
     };
-    Suite *s = suite_create("connector");
     TCase *tc = tcase_create("connector");
-    SRunner *sr;
-    int failed;
 
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(tc, tests[i]);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("connector", tc);
 }

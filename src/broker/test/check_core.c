@@ -1,8 +1,8 @@
 /* check_core.c - requests, responses and who waits for whom, in sessions of a few cores. */
 #include "config.h"
 
+#include "libutil/test/suite.h"
 #include "cluster.h"
-#include "libflux/test/suite.h"
 
 START_TEST(create)
 {

@@ -1,8 +1,8 @@
 /* check_core_event.c - one order of events at every rank, whatever is lost on the way. */
 #include "config.h"
 
+#include "libutil/test/suite.h"
 #include "cluster.h"
-#include "libflux/test/suite.h"
 
 /* A handle of a client, to publish with what clients use. */
 static flux_msg_t *publish_request(uint32_t rank, const char *topic, const char *json)

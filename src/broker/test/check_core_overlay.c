@@ -3,7 +3,7 @@
 
 #include "cluster.h"
 #include "libidset/idset.h"
-#include "libflux/test/suite.h"
+#include "libutil/test/suite.h"
 
 static void expect_ranks(const idset_t *ids, const char *want)
 {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libutil/test/suite.h"
 #include "src/broker/eventlog.h"
-#include "libflux/test/suite.h"
 
 static flux_msg_t *event(uint64_t seq, size_t len)
 {

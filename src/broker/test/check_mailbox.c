@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "libutil/test/suite.h"
 #include "src/broker/mailbox.h"
-#include "libflux/test/suite.h"
 
 #define THREADS 4
 #define EACH 20000

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libutil/test/suite.h"
 #include "src/cmd/cmd_private.h"
 #include "src/cmd/jobopts.h"
 #include "src/cmd/jobs_table.h"
@@ -509,10 +510,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("cmdjobs");
     TCase *tc = tcase_create("all");
-    SRunner *sr;
-    int failed;
 
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, shapes);
@@ -527,10 +525,5 @@ int main(void)
     tcase_add_test(tc, records);
     tcase_add_test(tc, labels);
     tcase_add_test(tc, no_room);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed > 0;
+    return run_case("cmdjobs", tc);
 }

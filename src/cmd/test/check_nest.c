@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libutil/test/suite.h"
 #include "src/cmd/batchscript.h"
 #include "src/cmd/nesturi.h"
 #include "src/cmd/ptyframe.h"
@@ -253,10 +254,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("nest");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, shell);
     tcase_add_test(tc, languages);
@@ -266,10 +264,5 @@ int main(void)
     tcase_add_test(tc, frames);
     tcase_add_test(tc, times);
     tcase_add_test(tc, screen);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_case("nest", tc);
 }

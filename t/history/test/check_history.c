@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libutil/test/suite.h"
 #include "history/histmodel.h"
 #include "sim/rng.h"
 
@@ -908,7 +909,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("history");
     TCase *tc = tcase_create("core");
 
     tcase_add_test(tc, valid);
@@ -918,10 +918,5 @@ int main(void)
     tcase_add_loop_test(tc, small_log, 0, sizeof(small) / sizeof(small[0]));
     tcase_add_test(tc, large);
     tcase_set_timeout(tc, 120);
-    suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("history", tc);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libutil/test/suite.h"
 #include "jobs/audit.h"
 
 static const char inventory[] =
@@ -279,18 +280,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("audit");
     TCase *tc = tcase_create("all");
-    SRunner *sr;
-    int failed;
 
     tcase_add_loop_test(tc, planted, 0, sizeof(cases) / sizeof(cases[0]));
     tcase_add_test(tc, expected);
     tcase_add_test(tc, twice);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("audit", tc);
 }

@@ -21,6 +21,7 @@
 #include "libflux/flux.h"
 #include "libflux/framer.h"
 #include "libflux/local_proto.h"
+#include "libutil/test/suite.h"
 
 int luaopen_flux(lua_State *L);
 
@@ -223,16 +224,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("lua_memory");
     TCase *tc = tcase_create("all");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_test(tc, out_of_memory);
     tcase_set_timeout(tc, 200);
-    suite_add_tcase(s, tc);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_case("lua_memory", tc);
 }

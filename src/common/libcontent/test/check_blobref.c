@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "libcontent/blobref.h"
+#include "libutil/test/suite.h"
 
 static const struct {
     const char *alg;
@@ -54,14 +55,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("blobref");
     TCase *tc = tcase_create("core");
+
     tcase_add_loop_test(tc, vectors, 0, 3);
     tcase_add_test(tc, unknown);
-    suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("blobref", tc);
 }

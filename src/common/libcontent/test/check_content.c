@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "libcontent/content.h"
+#include "libutil/test/suite.h"
 
 static blobref_t *blobref;
 static content_t *content;
@@ -238,18 +239,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("content");
     TCase *tc = tcase_create("core");
+
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, bound);
     tcase_add_test(tc, waiting);
     tcase_add_test(tc, kept);
     tcase_add_test(tc, expiry);
     tcase_add_test(tc, many);
-    suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("content", tc);
 }

@@ -5,8 +5,8 @@
 
 #include "libflux/dispatch.h"
 #include "libflux/route.h"
+#include "libutil/test/suite.h"
 #include "fake.h"
-#include "suite.h"
 
 struct seen {
     char text[256];

@@ -7,8 +7,8 @@
 #include "libflux/event.h"
 #include "libflux/log.h"
 #include "libflux/module.h"
+#include "libutil/test/suite.h"
 #include "fake.h"
-#include "suite.h"
 
 static flux_msg_t *inner(const flux_msg_t *req)
 {

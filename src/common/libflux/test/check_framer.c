@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "libflux/framer.h"
+#include "libutil/test/suite.h"
 
 static flux_msg_t *make(int i, size_t payload, bool raw)
 {
@@ -220,20 +221,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("framer");
     TCase *tc = tcase_create("framer");
-    SRunner *sr;
-    int failed;
 
     tcase_add_loop_test(tc, test_both_ways, 0, 2);
     tcase_add_test(tc, test_bytewise);
     tcase_add_test(tc, test_bad_bytes);
     tcase_add_test(tc, test_oversize);
     tcase_add_test(tc, test_closed);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("framer", tc);
 }

@@ -8,6 +8,7 @@
 #include "libflux/attr.h"
 #include "libflux/handle.h"
 #include "libflux/log.h"
+#include "libutil/test/suite.h"
 
 struct fake {
     flux_t *h;
@@ -159,19 +160,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("log");
     TCase *tc = tcase_create("log");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, test_line);
     tcase_add_test(tc, test_long);
     tcase_add_test(tc, test_levels);
     tcase_add_test(tc, test_attr);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("log", tc);
 }

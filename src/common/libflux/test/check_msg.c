@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "libflux/msg.h"
-#include "suite.h"
+#include "libutil/test/suite.h"
 
 /* xorshift: the same messages at every run */
 static uint64_t rng = 88172645463325252u;

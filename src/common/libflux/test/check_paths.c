@@ -15,6 +15,7 @@
 
 #include "libflux/paths.h"
 #include "libutil/fdutil.h"
+#include "libutil/test/suite.h"
 
 static char root[64];
 
@@ -197,24 +198,15 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    Suite *s;
     TCase *tc;
-    SRunner *sr;
-    int failed;
 
     if (argc == 4 && strcmp(argv[1], "--find") == 0)
         return find(argv[2], argv[3]);
-    s = suite_create("paths");
     tc = tcase_create("paths");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_moved);
     tcase_add_test(tc, test_build_tree);
     tcase_add_test(tc, test_environment);
     tcase_add_test(tc, test_elsewhere);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("paths", tc);
 }

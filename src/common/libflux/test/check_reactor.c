@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "libflux/reactor.h"
-#include "suite.h"
+#include "libutil/test/suite.h"
 
 #define TRACE_MAX 64
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libflux/schema.h"
+#include "libutil/test/suite.h"
 
 struct all {
     const char *s;
@@ -234,10 +235,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("schema");
     TCase *tc = tcase_create("schema");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, test_all);
     tcase_add_loop_test(tc, test_refused, 0, sizeof(bad) / sizeof(bad[0]));
@@ -245,10 +243,5 @@ int main(void)
     tcase_add_test(tc, test_optional);
     tcase_add_test(tc, test_encode_strings);
     tcase_add_test(tc, test_encode_refused);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("schema", tc);
 }

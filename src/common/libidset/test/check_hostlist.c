@@ -8,6 +8,7 @@
 
 #include "libidset/hostlist.h"
 #include "libutil/strvec.h"
+#include "libutil/test/suite.h"
 
 /* Every host in order, separated by blanks. */
 static char *expand(const hostlist_t *hl)
@@ -363,10 +364,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("hostlist");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, parse_good);
@@ -377,10 +375,5 @@ int main(void)
     tcase_add_test(tc, sort_and_unique);
     tcase_add_loop_test(tc, random_model, 0, 4);
     tcase_add_test(tc, remove_in_the_middle);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("hostlist", tc);
 }

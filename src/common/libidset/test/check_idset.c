@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libidset/idset.h"
+#include "libutil/test/suite.h"
 
 /* Text of the set, compared and freed. */
 static void expect(const idset_t *ids, const char *text)
@@ -325,10 +326,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("idset");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, parse_good);
@@ -338,10 +336,5 @@ int main(void)
     tcase_add_test(tc, null_is_empty);
     tcase_add_test(tc, hostile_order);
     tcase_add_loop_test(tc, algebra, 0, 4);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("idset", tc);
 }

@@ -11,6 +11,7 @@
 #include "libjob/job_wire.h"
 #include "libjob/jobstate.h"
 #include "libutil/strbuf.h"
+#include "libutil/test/suite.h"
 
 static struct job_event event(enum job_event_type type)
 {
@@ -376,10 +377,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("jobevents");
     TCase *tc = tcase_create("all");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, round_trip);
     tcase_add_test(tc, other_events);
@@ -390,10 +388,5 @@ int main(void)
     tcase_add_test(tc, times);
     tcase_add_test(tc, names);
     tcase_add_test(tc, error_lists);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("jobevents", tc);
 }

@@ -13,6 +13,7 @@
 
 #include "libjob/jobspec.h"
 #include "libresource/rreq.h"
+#include "libutil/test/suite.h"
 
 /* Has every field there is. */
 static const char whole[] =
@@ -630,10 +631,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("jobspec");
-    TCase *tc = tcase_create("read");
-    SRunner *sr;
-    int failed;
+    TCase *tc = tcase_create("all");
 
     tcase_add_loop_test(tc, every_shape, 0, NFIELDS);
     tcase_add_loop_test(tc, missing, 0, NFIELDS);
@@ -644,17 +642,10 @@ int main(void)
     tcase_add_test(tc, deep);
     tcase_add_test(tc, all_of_it);
     tcase_add_test(tc, smallest);
-    suite_add_tcase(s, tc);
-    tc = tcase_create("make");
     tcase_add_test(tc, build_and_read);
     tcase_add_test(tc, build_plain);
     tcase_add_test(tc, build_wrong);
     tcase_add_test(tc, set_paths);
     tcase_add_test(tc, names);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("jobspec", tc);
 }

@@ -8,6 +8,7 @@
 
 #include "libjob/submit.h"
 #include "libutil/le.h"
+#include "libutil/test/suite.h"
 
 static const char *const env0[] = {"A=1", "noname", "=x", "B=\xff\xfe", NULL};
 static const char *const env1[] = {NULL};
@@ -160,20 +161,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("submit");
     TCase *tc = tcase_create("all");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, round_trip);
     tcase_add_test(tc, cut_or_padded);
     tcase_add_test(tc, wrong_numbers);
     tcase_add_test(tc, environments);
     tcase_add_test(tc, writer_refuses);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("submit", tc);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libkvs/kvs_key.h"
+#include "libutil/test/suite.h"
 
 static const struct {
     const char *key;
@@ -68,15 +69,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("kvs_key");
     TCase *tc = tcase_create("core");
+
     tcase_add_loop_test(tc, good_and_bad, 0, sizeof(cases) / sizeof(cases[0]));
     tcase_add_test(tc, limits);
     tcase_add_test(tc, names);
-    suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("kvs_key", tc);
 }

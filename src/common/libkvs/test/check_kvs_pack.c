@@ -9,6 +9,7 @@
 #include "libkvs/kvs_pack.h"
 #include "libkvs/kvs_set.h"
 #include "libkvs/kvsstore.h"
+#include "libutil/test/suite.h"
 
 struct pack {
     uint8_t *data;
@@ -579,8 +580,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("kvs_pack");
     TCase *tc = tcase_create("core");
+
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, round_trip);
     tcase_add_test(tc, sizes);
@@ -592,10 +593,5 @@ int main(void)
     tcase_add_test(tc, stream);
     tcase_add_test(tc, overwritten);
     tcase_add_test(tc, full);
-    suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("kvs_pack", tc);
 }

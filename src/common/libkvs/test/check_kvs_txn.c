@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libkvs/kvs_txn.h"
+#include "libutil/test/suite.h"
 
 static int add(struct kvs_txn_buf *b, enum kvs_op_type type, unsigned flags, const char *key,
                const char *val)
@@ -239,17 +240,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("kvs_txn");
     TCase *tc = tcase_create("core");
+
     tcase_add_test(tc, round_trip);
     tcase_add_test(tc, refused);
     tcase_add_test(tc, more_operations);
     tcase_add_test(tc, more_refused);
     tcase_add_test(tc, tag_text);
-    suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("kvs_txn", tc);
 }

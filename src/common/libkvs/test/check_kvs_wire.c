@@ -10,6 +10,7 @@
 #include "libkvs/kvs_key.h"
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvs_wire.h"
+#include "libutil/test/suite.h"
 
 START_TEST(root)
 {
@@ -337,8 +338,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("kvs_wire");
     TCase *tc = tcase_create("core");
+
     tcase_add_test(tc, root);
     tcase_add_test(tc, ns_request);
     tcase_add_test(tc, store_answer);
@@ -348,10 +349,5 @@ int main(void)
     tcase_add_test(tc, fence);
     tcase_add_test(tc, client_transactions);
     tcase_add_test(tc, client_requests);
-    suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("kvs_wire", tc);
 }

@@ -10,6 +10,7 @@
 #include "libkvs/kvsstore.h"
 #include "libkvs/kvswalk.h"
 #include "libutil/hmap.h"
+#include "libutil/test/suite.h"
 
 #include "store_fixture.h"
 
@@ -470,8 +471,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("kvsstore");
     TCase *tc = tcase_create("core");
+
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, model, 0, 6);
     tcase_add_test(tc, semantics);
@@ -480,10 +481,5 @@ int main(void)
     tcase_add_test(tc, keeps_up);
     tcase_add_test(tc, revival);
     tcase_add_test(tc, missing);
-    suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("kvsstore", tc);
 }

@@ -11,6 +11,7 @@
 #include "libkvs/kvsstore.h"
 #include "libkvs/kvsvalue.h"
 #include "libutil/hmap.h"
+#include "libutil/test/suite.h"
 
 static blobref_t *blobref;
 static struct kvsmiss miss;
@@ -443,17 +444,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("kvsstore_disk");
     TCase *tc = tcase_create("core");
+
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, checkpoints, 0, 8);
     tcase_add_test(tc, damage);
     tcase_add_test(tc, leaving_memory);
-    suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("kvsstore_disk", tc);
 }

@@ -10,6 +10,7 @@
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvsstore.h"
 #include "libkvs/kvsvalue.h"
+#include "libutil/test/suite.h"
 
 #include "store_fixture.h"
 
@@ -745,8 +746,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("kvsstore_ops");
     TCase *tc = tcase_create("core");
+
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, model, 0, 20);
@@ -755,10 +756,5 @@ int main(void)
     tcase_add_test(tc, chunks);
     tcase_add_test(tc, snapshots);
     tcase_add_test(tc, readers);
-    suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("kvsstore_ops", tc);
 }

@@ -9,6 +9,7 @@
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvsstore.h"
 #include "libkvs/kvsvalue.h"
+#include "libutil/test/suite.h"
 
 #define CHUNK TREEOBJ_CHUNK
 #define MOST (130u * 128 * 1024) /* more than an index of level 1 has */
@@ -358,8 +359,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("kvsvalue");
     TCase *tc = tcase_create("core");
+
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, one_form, 0, NSIZES);
@@ -368,10 +369,5 @@ int main(void)
     tcase_add_test(tc, missing);
     tcase_add_test(tc, forged);
     tcase_add_test(tc, tags);
-    suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("kvsvalue", tc);
 }

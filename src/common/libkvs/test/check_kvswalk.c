@@ -9,6 +9,7 @@
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvsdiff.h"
 #include "libkvs/kvsstore.h"
+#include "libutil/test/suite.h"
 
 static blobref_t *blobref;
 static content_t *content;
@@ -418,8 +419,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("kvswalk");
     TCase *tc = tcase_create("core");
+
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, pages);
@@ -428,10 +429,5 @@ int main(void)
     tcase_add_loop_test(tc, differences, 0, 8);
     tcase_add_test(tc, diff_cost);
     tcase_add_test(tc, deep);
-    suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("kvswalk", tc);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libkvs/treeobj.h"
+#include "libutil/test/suite.h"
 
 #define DSIZE 32
 
@@ -228,8 +229,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("treeobj");
     TCase *tc = tcase_create("core");
+
     tcase_add_test(tc, leaf);
     tcase_add_test(tc, hostile_leaf);
     tcase_add_test(tc, order);
@@ -237,10 +238,5 @@ int main(void)
     tcase_add_test(tc, sizes);
     tcase_add_test(tc, blob);
     tcase_add_test(tc, index_object);
-    suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("treeobj", tc);
 }

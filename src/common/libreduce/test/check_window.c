@@ -2,6 +2,7 @@
 #include <check.h>
 
 #include "libreduce/window.h"
+#include "libutil/test/suite.h"
 
 START_TEST(by_count)
 {
@@ -66,19 +67,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("window");
     TCase *tc = tcase_create("window");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, by_count);
     tcase_add_test(tc, by_bytes);
     tcase_add_test(tc, by_age);
     tcase_add_test(tc, without_limits);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("window", tc);
 }

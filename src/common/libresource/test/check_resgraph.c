@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "libresource/resgraph.h"
+#include "libutil/test/suite.h"
 
 static resgraph_t *parse(const char *text)
 {
@@ -293,10 +294,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("resgraph");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, there_and_back);
@@ -307,10 +305,5 @@ int main(void)
     tcase_add_test(tc, walk);
     tcase_add_test(tc, satisfiable);
     tcase_add_test(tc, satisfiable_agrees_with_slots);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("resgraph", tc);
 }

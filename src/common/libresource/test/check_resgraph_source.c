@@ -8,6 +8,7 @@
 
 #include "libresource/resgraph_hwloc.h"
 #include "libresource/resgraph_lua.h"
+#include "libutil/test/suite.h"
 
 static resgraph_t *load(const char *text, errmsg_t *err)
 {
@@ -230,10 +231,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("resgraph_source");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, lua_emulation);
@@ -241,10 +239,5 @@ int main(void)
     tcase_add_test(tc, lua_refused);
     tcase_add_test(tc, hwloc_xml);
     tcase_add_test(tc, hwloc_live);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("resgraph_source", tc);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libresource/rreq.h"
+#include "libutil/test/suite.h"
 
 static int from_text(const char *text, struct rreq *out, errmsg_t *err)
 {
@@ -124,18 +125,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("rreq");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, there_and_back);
     tcase_add_test(tc, refused);
     tcase_add_test(tc, sorted_and_added);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("rreq", tc);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "libresource/rset.h"
+#include "libutil/test/suite.h"
 
 static rset_t *parse(const char *text)
 {
@@ -283,10 +284,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("rset");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, there_and_back);
@@ -294,10 +292,5 @@ int main(void)
     tcase_add_test(tc, nodes);
     tcase_add_loop_test(tc, algebra, 0, 3);
     tcase_add_test(tc, take_and_give_back);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("rset", tc);
 }

@@ -10,6 +10,7 @@
 
 #include "libsched/sched.h"
 #include "libsched/sched_load.h"
+#include "libutil/test/suite.h"
 
 #define NJOBS 32
 
@@ -329,9 +330,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sched_load");
     TCase *tc = tcase_create("policies");
-    SRunner *runner;
     char cmd[160];
     int failed;
 
@@ -343,11 +342,7 @@ int main(void)
     tcase_add_test(tc, lua_fails);
     tcase_add_test(tc, lua_reorders);
     tcase_add_test(tc, versions);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    failed = run_case("sched_load", tc);
     snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
     return system(cmd) != 0 || failed ? 1 : 0;
 }

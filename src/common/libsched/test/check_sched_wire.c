@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libsched/sched_wire.h"
+#include "libutil/test/suite.h"
 
 START_TEST(estimates)
 {
@@ -88,18 +89,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sched_wire");
     TCase *tc = tcase_create("messages");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tc, estimates);
     tcase_add_test(tc, urgencies);
     tcase_add_test(tc, answers);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_case("sched_wire", tc);
 }

@@ -15,6 +15,7 @@
 #include "libsubprocess/process.h"
 #include "libsubprocess/proctree.h"
 #include "libutil/fdutil.h"
+#include "libutil/test/suite.h"
 
 static char *const env_min[] = {(char *)"PATH=/usr/bin:/bin", (char *)"COLOUR=blue", NULL};
 
@@ -276,10 +277,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("spawn");
     TCase *tc = tcase_create("spawn");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, environment_and_directory);
     tcase_add_test(tc, exit_codes);
@@ -290,10 +288,5 @@ int main(void)
     tcase_add_test(tc, failures_have_reasons);
     tcase_add_test(tc, find_program);
     tcase_add_test(tc, family);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("spawn", tc);
 }

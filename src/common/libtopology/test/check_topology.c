@@ -9,6 +9,7 @@
 
 #include "libtopology/topology.h"
 #include "libutil/fdutil.h"
+#include "libutil/test/suite.h"
 
 static topology_t *from_text(const char *text, uint32_t size, errmsg_t *err)
 {
@@ -434,10 +435,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("topology");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, regular);
@@ -452,10 +450,5 @@ int main(void)
     tcase_add_test(tc, drawings);
     tcase_add_test(tc, deep_drawing);
     tcase_add_test(tc, large_file);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("topology", tc);
 }

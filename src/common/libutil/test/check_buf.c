@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libutil/buf.h"
+#include "libutil/test/suite.h"
 
 START_TEST(basics)
 {
@@ -122,20 +123,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("buf");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, basics);
     tcase_add_test(tc, bound);
     tcase_add_loop_test(tc, random_stream, 0, 4);
     tcase_add_test(tc, gives_back);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("buf", tc);
 }

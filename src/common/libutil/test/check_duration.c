@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libutil/duration.h"
+#include "libutil/test/suite.h"
 
 START_TEST(good)
 {
@@ -133,10 +134,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("duration");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, good);
@@ -144,10 +142,5 @@ int main(void)
     tcase_add_test(tc, out_of_range);
     tcase_add_test(tc, format);
     tcase_add_test(tc, round_trip);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("duration", tc);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "libutil/errmsg.h"
+#include "libutil/test/suite.h"
 
 START_TEST(sentences)
 {
@@ -30,16 +31,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("errmsg");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, sentences);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("errmsg", tc);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "libutil/fdutil.h"
+#include "libutil/test/suite.h"
 
 static char *base;
 static char path[4096];
@@ -251,10 +252,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("fdutil");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
@@ -266,10 +264,5 @@ int main(void)
     tcase_add_test(tc, parents);
     tcase_add_test(tc, remove_tree);
     tcase_add_test(tc, remove_too_deep);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("fdutil", tc);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "libutil/hmap.h"
+#include "libutil/test/suite.h"
 
 static int freed;
 
@@ -262,10 +263,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("hmap");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, strings);
@@ -277,10 +275,5 @@ int main(void)
     tcase_add_test(tc, binary_lengths);
     tcase_add_test(tc, churn);
     tcase_add_test(tc, shrinks);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("hmap", tc);
 }

@@ -3,6 +3,7 @@
 #include <check.h>
 
 #include "libutil/list.h"
+#include "libutil/test/suite.h"
 
 struct item {
     int n;
@@ -58,16 +59,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("list");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, order);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("list", tc);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libutil/size.h"
+#include "libutil/test/suite.h"
 
 START_TEST(good)
 {
@@ -126,20 +127,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("size");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, good);
     tcase_add_test(tc, bad);
     tcase_add_test(tc, format);
     tcase_add_test(tc, round_trip);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("size", tc);
 }

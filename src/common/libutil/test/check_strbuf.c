@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libutil/strbuf.h"
+#include "libutil/test/suite.h"
 
 START_TEST(basics)
 {
@@ -78,20 +79,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("strbuf");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, basics);
     tcase_add_test(tc, long_format);
     tcase_add_test(tc, bound_sticks);
     tcase_add_test(tc, null_is_no_memory);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("strbuf", tc);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "libutil/strutil.h"
+#include "libutil/test/suite.h"
 
 START_TEST(numbers)
 {
@@ -119,10 +120,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("strutil");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, numbers);
@@ -130,10 +128,5 @@ int main(void)
     tcase_add_test(tc, booleans);
     tcase_add_test(tc, ends);
     tcase_add_test(tc, utf8);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("strutil", tc);
 }

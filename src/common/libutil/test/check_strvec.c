@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libutil/strvec.h"
+#include "libutil/test/suite.h"
 
 START_TEST(basics)
 {
@@ -89,19 +90,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("strvec");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, basics);
     tcase_add_test(tc, split);
     tcase_add_test(tc, environment);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("strvec", tc);
 }

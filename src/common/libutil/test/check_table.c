@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libutil/table.h"
+#include "libutil/test/suite.h"
 
 /* What table_print() writes, to be freed. */
 static char *print(const table_t *t, int flags)
@@ -191,10 +192,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("table");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, text);
@@ -203,10 +201,5 @@ int main(void)
     tcase_add_test(tc, hostile_text);
     tcase_add_test(tc, wrong_use);
     tcase_add_test(tc, full_disk);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("table", tc);
 }

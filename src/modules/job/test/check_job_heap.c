@@ -3,6 +3,7 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "libutil/test/suite.h"
 #include "../heap.h"
 
 #define N 500
@@ -87,18 +88,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job heap");
     TCase *tc = tcase_create("all");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, against_search);
     tcase_add_test(tc, in_order);
     tcase_add_test(tc, cleared);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("job heap", tc);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "libutil/fdutil.h"
+#include "libutil/test/suite.h"
 #include "../content_sqlite_file.h"
 
 #define D (&kvs_storage_driver)
@@ -589,7 +590,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("content_sqlite");
     TCase *tc = tcase_create("content_sqlite");
 
     tcase_set_timeout(tc, 60);
@@ -604,10 +604,5 @@ int main(void)
     tcase_add_test(tc, damaged);
     tcase_add_test(tc, no_room_left);
     tcase_add_test(tc, space);
-    suite_add_tcase(suite, tc);
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_case("content_sqlite", tc);
 }

@@ -13,6 +13,7 @@
 #include "libkvs/kvsdisk.h"
 #include "libkvs/treeobj.h"
 #include "libutil/fdutil.h"
+#include "libutil/test/suite.h"
 
 static char dir[64];
 static char path[128];
@@ -312,7 +313,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("kvs_fsck");
     TCase *tc = tcase_create("kvs_fsck");
 
     tcase_add_checked_fixture(tc, setup, teardown);
@@ -323,10 +323,5 @@ int main(void)
     tcase_add_loop_test(tc, broken_journal, 0, 3);
     tcase_add_loop_test(tc, does_not_fit, 0, 2);
     tcase_add_test(tc, not_to_be_looked_at);
-    suite_add_tcase(suite, tc);
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_case("kvs_fsck", tc);
 }

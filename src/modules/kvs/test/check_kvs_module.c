@@ -5,9 +5,9 @@
 
 #include "libflux/module.h"
 #include "libflux/test/fake.h"
-#include "libflux/test/suite.h"
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvs_wire.h"
+#include "libutil/test/suite.h"
 #include "modules/kvs/kvs_private.h"
 
 extern const struct flux_module flux_module_kvs;

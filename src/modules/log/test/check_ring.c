@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libutil/test/suite.h"
 #include "modules/log/ring.h"
 
 static uint64_t add(ring_t *r, const char *text)
@@ -95,18 +96,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("log ring");
     TCase *tc = tcase_create("ring");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, order);
     tcase_add_test(tc, bytes);
     tcase_add_test(tc, resize);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("log ring", tc);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libutil/test/suite.h"
 #include "../pmixd_wire.h"
 
 START_TEST(names)
@@ -72,18 +73,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("pmixd_wire");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, names);
     tcase_add_test(tc, published);
     tcase_add_test(tc, groups);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("pmixd_wire", tc);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libutil/test/suite.h"
 #include "src/modules/wrexec/layout.h"
 #include "src/modules/wrexec/proto.h"
 #include "src/modules/wrexec/result.h"
@@ -443,10 +444,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("wrexec");
     TCase *tc = tcase_create("wrexec");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, layouts);
     tcase_add_test(tc, frames);
@@ -457,10 +455,5 @@ int main(void)
     tcase_add_test(tc, launches);
     tcase_add_test(tc, specs);
     tcase_add_test(tc, results_merge);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_case("wrexec", tc);
 }

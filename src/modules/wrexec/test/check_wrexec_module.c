@@ -7,8 +7,8 @@
 
 #include "libflux/module.h"
 #include "libflux/test/fake.h"
-#include "libflux/test/suite.h"
 #include "libutil/le.h"
+#include "libutil/test/suite.h"
 #include "modules/wrexec/proto.h"
 
 extern const struct flux_module flux_module_wrexec;

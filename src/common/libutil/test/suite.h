@@ -1,0 +1,40 @@
+/* Run Check cases and give main's exit code; for the unit tests of all directories. */
+#ifndef UTIL_TEST_SUITE_H
+#define UTIL_TEST_SUITE_H
+
+#include <check.h>
+#include <stddef.h>
+
+/* Of a suite `name` of the one case `tc`, which is freed. */
+static inline int run_case(const char *name, TCase *tc)
+{
+    Suite *s = suite_create(name);
+    SRunner *sr;
+    int failed;
+
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}
+
+/* Of one in which these tests run, each once and without anything around it. */
+static inline int run_suite(const char *name, const TTest *const *tests, size_t n)
+{
+    TCase *tc = tcase_create(name);
+
+    tcase_set_timeout(tc, 60);
+    for (size_t i = 0; i < n; i++)
+        tcase_add_test(tc, tests[i]);
+    return run_case(name, tc);
+}
+
+#define RUN_SUITE(name, ...)                                             \
+    do {                                                                 \
+        const TTest *const list_[] = {__VA_ARGS__};                      \
+        return run_suite(name, list_, sizeof(list_) / sizeof(list_[0])); \
+    } while (0)
+
+#endif
