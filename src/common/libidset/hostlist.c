@@ -1,12 +1,4 @@
-/* hostlist.c - ordered list of host names, numbers folded into ranges.
- *
- * Text format owned here:
- *     list = "" | name *("," name)
- *     name = *(letter | digit | "." | "-" | "_" | bracket), not empty, at most 8 brackets
- *     bracket = "[" item *("," item) "]"
- *     item = digits | digits "-" digits
- * In a range a first number with a leading zero sets the width of all: "01-16" is 01, 02, ... 16.
- * The last number must be written as it comes out: "1-016" and "01-5" are refused.
+/* hostlist.c - ordered list of host names, numbers folded into ranges (text: hostlist_parse.c).
  *
  * In memory a list is a vector of groups of consecutive hosts: text before and after the *last* run
  * of digits of the name, width, and first..last number.  A name always splits in the same way,
@@ -15,8 +7,7 @@
  * Invariants:
  *  1. Expanding the groups in order gives the list; width 0 means "as many digits as needed".
  *  2. start of group i is the number of hosts before it.
- *  3. At most HOSTLIST_MAX hosts and MAX_TEXT bytes of group text: text of a few bytes that
- *     multiplies out to gigabytes is refused with E2BIG while it is being expanded.
+ *  3. At most HOSTLIST_MAX hosts and HOSTLIST_TEXT_MAX bytes of group text.
  *  4. A number has at most 9 digits here; digits before those belong to the text before it.
  *
  * Failure: an operation that fails leaves the list as it was.
@@ -31,11 +22,7 @@
 
 #include "libutil/hmap.h"
 #include "libutil/strbuf.h"
-#include "hostlist.h"
-
-#define MAX_TEXT ((size_t)64 << 20)
-#define MAX_BRACKETS 8
-#define MAX_DIGITS 9
+#include "hostlist_private.h"
 
 struct group {
     char *prefix; /* one block: prefix NUL suffix NUL */
@@ -73,7 +60,7 @@ static uint32_t group_size(const struct group *g)
     return g->hi - g->lo + 1;
 }
 
-static unsigned digits_of(uint32_t n)
+unsigned hostlist_digits(uint32_t n)
 {
     unsigned d = 1;
 
@@ -122,7 +109,8 @@ static struct split split_name(const char *name, size_t len)
     if (end == 0)
         return sp;
     begin = end;
-    while (begin > 0 && end - begin < MAX_DIGITS && isdigit((unsigned char)name[begin - 1]))
+    while (begin > 0 && end - begin < HOSTLIST_DIGITS_MAX &&
+           isdigit((unsigned char)name[begin - 1]))
         begin--;
     for (size_t i = begin; i < end; i++)
         sp.num = sp.num * 10 + (uint32_t)(name[i] - '0');
@@ -144,14 +132,14 @@ static bool same_text(const struct group *g, const struct split *sp)
 /* Would the group write this number with just these digits? */
 static bool same_width(const struct group *g, const struct split *sp)
 {
-    unsigned need = digits_of(sp->num);
+    unsigned need = hostlist_digits(sp->num);
 
     return sp->ndigits == (need > g->width ? need : g->width);
 }
 
 static uint8_t natural_width(const struct split *sp)
 {
-    return sp->ndigits > digits_of(sp->num) ? sp->ndigits : 0;
+    return sp->ndigits > hostlist_digits(sp->num) ? sp->ndigits : 0;
 }
 
 static int room_for_group(hostlist_t *hl)
@@ -202,7 +190,7 @@ static int add_group(hostlist_t *hl, const struct split *sp, uint8_t width, uint
         hl->count += n;
         return 0;
     }
-    if (text > MAX_TEXT - hl->text) {
+    if (text > HOSTLIST_TEXT_MAX - hl->text) {
         errno = E2BIG;
         return -1;
     }
@@ -227,35 +215,29 @@ static int add_group(hostlist_t *hl, const struct split *sp, uint8_t width, uint
 
 static struct split split_group(const struct group *g)
 {
-    return (struct split){.prefix = g->prefix,
-                          .suffix = g->suffix,
-                          .plen = g->plen,
-                          .slen = g->slen,
-                          .num = g->lo,
-                          .ndigits =
-                              (uint8_t)(g->width > digits_of(g->lo) ? g->width : digits_of(g->lo)),
-                          .hasnum = g->hasnum};
+    return (struct split){
+        .prefix = g->prefix,
+        .suffix = g->suffix,
+        .plen = g->plen,
+        .slen = g->slen,
+        .num = g->lo,
+        .ndigits = (uint8_t)(g->width > hostlist_digits(g->lo) ? g->width : hostlist_digits(g->lo)),
+        .hasnum = g->hasnum};
 }
 
-static int add_name(hostlist_t *hl, const char *name, size_t len)
+int hostlist_add_name(hostlist_t *hl, const char *name, size_t len)
 {
     struct split sp = split_name(name, len);
 
     return add_group(hl, &sp, natural_width(&sp), sp.num);
 }
 
-/* The state before an append, to go back to when it fails half-way. */
-struct mark {
-    size_t n;
-    uint32_t hi; /* of the last group, which an append may extend */
-};
-
-static struct mark set_mark(const hostlist_t *hl)
+struct hostlist_mark hostlist_set_mark(const hostlist_t *hl)
 {
-    return (struct mark){hl->n, hl->n > 0 ? hl->g[hl->n - 1].hi : 0};
+    return (struct hostlist_mark){hl->n, hl->n > 0 ? hl->g[hl->n - 1].hi : 0};
 }
 
-static void go_back(hostlist_t *hl, struct mark m)
+void hostlist_go_back(hostlist_t *hl, struct hostlist_mark m)
 {
     drop_groups(hl, m.n);
     if (m.n > 0) {
@@ -264,189 +246,9 @@ static void go_back(hostlist_t *hl, struct mark m)
     }
 }
 
-struct parser {
-    hostlist_t *hl;
-    const char *text;
-    const char *end;     /* of the name being expanded */
-    const char *problem; /* what is wrong, for EINVAL */
-    const char *where;
-    char name[HOSTLIST_NAME_MAX + 1];
-};
-
-static int bad(struct parser *p, const char *where, const char *problem)
-{
-    p->problem = problem;
-    p->where = where;
-    errno = EINVAL;
-    return -1;
-}
-
-/* Digits at *s, at most 9 of them. */
-static int parse_number(struct parser *p, const char **s, uint32_t *num, unsigned *ndigits)
-{
-    const char *begin = *s;
-
-    *num = 0;
-    while (**s >= '0' && **s <= '9') {
-        if (*s - begin == MAX_DIGITS)
-            return bad(p, *s, "a number has more than 9 digits");
-        *num = *num * 10 + (uint32_t)(**s - '0');
-        (*s)++;
-    }
-    *ndigits = (unsigned)(*s - begin);
-    return *ndigits > 0 ? 0 : bad(p, begin, "a number is expected");
-}
-
-/* One item of a bracket at *s. */
-static int parse_item(struct parser *p, const char **s, uint32_t *lo, uint32_t *hi, unsigned *width)
-{
-    const char *begin = *s;
-    unsigned nlo;
-    unsigned nhi;
-
-    if (parse_number(p, s, lo, &nlo) < 0)
-        return -1;
-    *hi = *lo;
-    *width = nlo > digits_of(*lo) ? nlo : 0;
-    if (**s == '-') {
-        (*s)++;
-        if (parse_number(p, s, hi, &nhi) < 0)
-            return -1;
-        if (*hi < *lo)
-            return bad(p, begin, "a range falls");
-        if (nhi != (digits_of(*hi) > *width ? digits_of(*hi) : *width))
-            return bad(p, begin, "the ends of a range are padded differently");
-        if (*hi - *lo >= HOSTLIST_MAX) {
-            errno = E2BIG;
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static bool name_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == '_';
-}
-
-/* Expand the rest of a name from `s`, `len` bytes of p->name being done.  Syntax is checked here,
- * as the first expansion passes over every byte. */
-static int expand(struct parser *p, const char *s, size_t len, int nbrackets)
-{
-    uint32_t lo;
-    uint32_t hi;
-    unsigned width;
-
-    for (; s < p->end && *s != '['; s++) {
-        if (!name_char(*s))
-            return bad(p, s, "a character is not allowed in a host name");
-        if (len == HOSTLIST_NAME_MAX)
-            return bad(p, s, "a host name has more than 255 characters");
-        p->name[len++] = *s;
-    }
-    if (s == p->end)
-        return add_name(p->hl, p->name, len);
-    if (nbrackets == MAX_BRACKETS)
-        return bad(p, s, "a name has more than 8 brackets");
-    s++;
-    for (const char *close = memchr(s, ']', (size_t)(p->end - s));; s++) {
-        if (!close)
-            return bad(p, s, "']' is missing");
-        if (parse_item(p, &s, &lo, &hi, &width) < 0)
-            return -1;
-        if (s != close && *s != ',')
-            return bad(p, s, "',' or ']' is expected");
-        for (uint64_t num = lo; num <= hi; num++) {
-            int n =
-                snprintf(p->name + len, sizeof(p->name) - len, "%0*u", (int)width, (unsigned)num);
-
-            if (n < 0 || len + (size_t)n > HOSTLIST_NAME_MAX)
-                return bad(p, s, "a host name has more than 255 characters");
-            if (expand(p, close + 1, len + (size_t)n, nbrackets + 1) < 0)
-                return -1;
-        }
-        if (s == close)
-            return 0;
-    }
-}
-
-/* End of the name that begins at `s`: the next ',' outside brackets. */
-static const char *name_end(const char *s)
-{
-    bool inside = false;
-
-    for (; *s && (inside || *s != ','); s++) {
-        if (*s == '[')
-            inside = true;
-        else if (*s == ']')
-            inside = false;
-    }
-    return s;
-}
-
-static int parse_list(struct parser *p, const char *s)
-{
-    if (*s == '\0')
-        return 0;
-    for (;; s++) {
-        p->end = name_end(s);
-        if (p->end == s)
-            return bad(p, s, "a host name is empty");
-        if (*s == '-' || *s == '.')
-            return bad(p, s, "a host name begins with '-' or '.'");
-        if (expand(p, s, 0, 0) < 0)
-            return -1;
-        s = p->end;
-        if (*s == '\0')
-            return 0;
-    }
-}
-
-int hostlist_append(hostlist_t *hl, const char *hosts, errmsg_t *err)
-{
-    struct parser p;
-    struct mark m;
-    int saved;
-
-    if (!hl || !hosts)
-        return errmsg_fail(err, EINVAL, "hostlist: no text was given");
-    m = set_mark(hl);
-    p.hl = hl;
-    p.text = hosts;
-    if (parse_list(&p, hosts) == 0)
-        return 0;
-    saved = errno;
-    go_back(hl, m);
-    if (saved == EINVAL)
-        return errmsg_fail(err, saved,
-                           "hostlist \"%.60s\": %s at character %zu; write it like \"node[0-15]\"",
-                           hosts, p.problem, (size_t)(p.where - p.text) + 1);
-    if (saved == E2BIG)
-        return errmsg_fail(err, saved,
-                           "hostlist \"%.60s\": more than %u hosts, or %zu MiB of names", hosts,
-                           HOSTLIST_MAX, MAX_TEXT >> 20);
-    return errmsg_fail(err, saved, "hostlist: out of memory");
-}
-
-hostlist_t *hostlist_parse(const char *s, errmsg_t *err)
-{
-    hostlist_t *hl = hostlist_create();
-
-    if (!hl) {
-        errmsg_fail(err, ENOMEM, "hostlist: out of memory");
-        return NULL;
-    }
-    if (hostlist_append(hl, s, err) < 0) {
-        hostlist_destroy(hl);
-        return NULL;
-    }
-    return hl;
-}
-
 int hostlist_append_list(hostlist_t *hl, const hostlist_t *other)
 {
-    struct mark m = set_mark(hl);
+    struct hostlist_mark m = hostlist_set_mark(hl);
     size_t n = other ? other->n : 0;
     uint32_t last = n > 0 ? other->g[n - 1].hi : 0; /* would move if it is the same list */
 
@@ -456,7 +258,7 @@ int hostlist_append_list(hostlist_t *hl, const hostlist_t *other)
         if (add_group(hl, &sp, other->g[i].width, i + 1 == n ? last : other->g[i].hi) < 0) {
             int saved = errno;
 
-            go_back(hl, m);
+            hostlist_go_back(hl, m);
             errno = saved;
             return -1;
         }
@@ -632,7 +434,7 @@ struct ref {
 
 static unsigned ref_digits(const struct ref *r)
 {
-    unsigned need = digits_of(r->num);
+    unsigned need = hostlist_digits(r->num);
 
     return need > r->g->width ? need : r->g->width;
 }
@@ -721,7 +523,7 @@ int hostlist_unique(hostlist_t *hl)
             continue;
         rc = hmap_put(seen, name, hl);
         if (rc == 0)
-            rc = add_name(once, name, strlen(name));
+            rc = hostlist_add_name(once, name, strlen(name));
     }
     hmap_destroy(seen);
     if (rc < 0) {

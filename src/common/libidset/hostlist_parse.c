@@ -1,0 +1,203 @@
+/* hostlist_parse.c - text to host list.
+ *
+ *     list = "" | name *("," name)
+ *     name = *(letter | digit | "." | "-" | "_" | bracket), not empty, at most 8 brackets
+ *     bracket = "[" item *("," item) "]"
+ *     item = digits | digits "-" digits
+ * In a range a first number with a leading zero sets the width of all: "01-16" is 01, 02, ... 16.
+ * The last number must be written as it comes out: "1-016" and "01-5" are refused.
+ *
+ * Text of a few bytes that multiplies out to gigabytes is refused with E2BIG while it is being
+ * expanded.
+ *
+ * Failure: the sentence names what is wrong and where; the list is left as it was.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hostlist_private.h"
+
+#define MAX_BRACKETS 8
+
+struct parser {
+    hostlist_t *hl;
+    const char *text;
+    const char *end;     /* of the name being expanded */
+    const char *problem; /* what is wrong, for EINVAL */
+    const char *where;
+    char name[HOSTLIST_NAME_MAX + 1];
+};
+
+static int bad(struct parser *p, const char *where, const char *problem)
+{
+    p->problem = problem;
+    p->where = where;
+    errno = EINVAL;
+    return -1;
+}
+
+/* Digits at *s, at most 9 of them. */
+static int parse_number(struct parser *p, const char **s, uint32_t *num, unsigned *ndigits)
+{
+    const char *begin = *s;
+
+    *num = 0;
+    while (**s >= '0' && **s <= '9') {
+        if (*s - begin == HOSTLIST_DIGITS_MAX)
+            return bad(p, *s, "a number has more than 9 digits");
+        *num = *num * 10 + (uint32_t)(**s - '0');
+        (*s)++;
+    }
+    *ndigits = (unsigned)(*s - begin);
+    return *ndigits > 0 ? 0 : bad(p, begin, "a number is expected");
+}
+
+/* One item of a bracket at *s. */
+static int parse_item(struct parser *p, const char **s, uint32_t *lo, uint32_t *hi, unsigned *width)
+{
+    const char *begin = *s;
+    unsigned nlo;
+    unsigned nhi;
+
+    if (parse_number(p, s, lo, &nlo) < 0)
+        return -1;
+    *hi = *lo;
+    *width = nlo > hostlist_digits(*lo) ? nlo : 0;
+    if (**s == '-') {
+        (*s)++;
+        if (parse_number(p, s, hi, &nhi) < 0)
+            return -1;
+        if (*hi < *lo)
+            return bad(p, begin, "a range falls");
+        if (nhi != (hostlist_digits(*hi) > *width ? hostlist_digits(*hi) : *width))
+            return bad(p, begin, "the ends of a range are padded differently");
+        if (*hi - *lo >= HOSTLIST_MAX) {
+            errno = E2BIG;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static bool name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
+}
+
+/* Expand the rest of a name from `s`, `len` bytes of p->name being done.  Syntax is checked here,
+ * as the first expansion passes over every byte. */
+static int expand(struct parser *p, const char *s, size_t len, int nbrackets)
+{
+    uint32_t lo;
+    uint32_t hi;
+    unsigned width;
+
+    for (; s < p->end && *s != '['; s++) {
+        if (!name_char(*s))
+            return bad(p, s, "a character is not allowed in a host name");
+        if (len == HOSTLIST_NAME_MAX)
+            return bad(p, s, "a host name has more than 255 characters");
+        p->name[len++] = *s;
+    }
+    if (s == p->end)
+        return hostlist_add_name(p->hl, p->name, len);
+    if (nbrackets == MAX_BRACKETS)
+        return bad(p, s, "a name has more than 8 brackets");
+    s++;
+    for (const char *close = memchr(s, ']', (size_t)(p->end - s));; s++) {
+        if (!close)
+            return bad(p, s, "']' is missing");
+        if (parse_item(p, &s, &lo, &hi, &width) < 0)
+            return -1;
+        if (s != close && *s != ',')
+            return bad(p, s, "',' or ']' is expected");
+        for (uint64_t num = lo; num <= hi; num++) {
+            int n =
+                snprintf(p->name + len, sizeof(p->name) - len, "%0*u", (int)width, (unsigned)num);
+
+            if (n < 0 || len + (size_t)n > HOSTLIST_NAME_MAX)
+                return bad(p, s, "a host name has more than 255 characters");
+            if (expand(p, close + 1, len + (size_t)n, nbrackets + 1) < 0)
+                return -1;
+        }
+        if (s == close)
+            return 0;
+    }
+}
+
+/* End of the name that begins at `s`: the next ',' outside brackets. */
+static const char *name_end(const char *s)
+{
+    bool inside = false;
+
+    for (; *s && (inside || *s != ','); s++) {
+        if (*s == '[')
+            inside = true;
+        else if (*s == ']')
+            inside = false;
+    }
+    return s;
+}
+
+static int parse_list(struct parser *p, const char *s)
+{
+    if (*s == '\0')
+        return 0;
+    for (;; s++) {
+        p->end = name_end(s);
+        if (p->end == s)
+            return bad(p, s, "a host name is empty");
+        if (*s == '-' || *s == '.')
+            return bad(p, s, "a host name begins with '-' or '.'");
+        if (expand(p, s, 0, 0) < 0)
+            return -1;
+        s = p->end;
+        if (*s == '\0')
+            return 0;
+    }
+}
+
+int hostlist_append(hostlist_t *hl, const char *hosts, errmsg_t *err)
+{
+    struct parser p;
+    struct hostlist_mark m;
+    int saved;
+
+    if (!hl || !hosts)
+        return errmsg_fail(err, EINVAL, "hostlist: no text was given");
+    m = hostlist_set_mark(hl);
+    p.hl = hl;
+    p.text = hosts;
+    if (parse_list(&p, hosts) == 0)
+        return 0;
+    saved = errno;
+    hostlist_go_back(hl, m);
+    if (saved == EINVAL)
+        return errmsg_fail(err, saved,
+                           "hostlist \"%.60s\": %s at character %zu; write it like \"node[0-15]\"",
+                           hosts, p.problem, (size_t)(p.where - p.text) + 1);
+    if (saved == E2BIG)
+        return errmsg_fail(err, saved,
+                           "hostlist \"%.60s\": more than %u hosts, or %zu MiB of names", hosts,
+                           HOSTLIST_MAX, HOSTLIST_TEXT_MAX >> 20);
+    return errmsg_fail(err, saved, "hostlist: out of memory");
+}
+
+hostlist_t *hostlist_parse(const char *s, errmsg_t *err)
+{
+    hostlist_t *hl = hostlist_create();
+
+    if (!hl) {
+        errmsg_fail(err, ENOMEM, "hostlist: out of memory");
+        return NULL;
+    }
+    if (hostlist_append(hl, s, err) < 0) {
+        hostlist_destroy(hl);
+        return NULL;
+    }
+    return hl;
+}
