@@ -1,7 +1,8 @@
-/* What handle.c, dispatch.c and future.c share about a handle.  Not installed. */
+/* What handle.c, dispatch.c, future.c and rpc.c share about a handle.  Not installed. */
 #ifndef FLUX_HANDLE_PRIVATE_H
 #define FLUX_HANDLE_PRIVATE_H
 
+#include "future.h"
 #include "handle.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
@@ -18,6 +19,11 @@ struct pending_table *pending_table_create(void);
 void pending_table_destroy(struct pending_table *t);
 void pending_deliver(struct pending_table *t, flux_msg_t *response); /* takes over */
 void pending_fail_all(struct pending_table *t, int errnum);
+
+/* Keep what the result at hand was decoded to (taken over) as long as that result. */
+void future_keep_decoded(flux_future_t *f, json_t *obj);
+/* A request without payload.  NULL with ENOMEM or EINVAL. */
+flux_msg_t *rpc_make_request(const char *topic, uint32_t nodeid, unsigned flags);
 
 struct dispatch *flux_handle_dispatch(flux_t *h);
 struct pending_table *flux_handle_pending(flux_t *h);
