@@ -173,8 +173,7 @@ void core_set_link(core_t *c, const struct core_link_ops *ops, void *arg)
 
 void core_shutdown(core_t *c, int rc, const char *reason)
 {
-    flux_msg_t *msg;
-    flux_future_t *f;
+    struct shutdown_order s = {rc, reason};
 
     if (c->held)
         return;
@@ -192,21 +191,8 @@ void core_shutdown(core_t *c, int rc, const char *reason)
     /* The root takes the whole session down, and so this rank. */
     c->down_asked = true;
     c->exit_code = rc;
-    if (!(msg = flux_msg_create(FLUX_MSG_REQUEST, "broker.shutdown")))
-        return;
-    json_t *obj = json_object();
-    char *text = NULL;
-    if (obj && json_object_set_new(obj, "rc", json_integer(rc)) == 0 &&
-        json_object_set_new(obj, "reason", json_string(reason)) == 0)
-        text = json_dumps(obj, JSON_COMPACT);
-    json_decref(obj);
-    flux_msg_set_nodeid(msg, 0);
-    flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
-    if (!text || flux_msg_set_json(msg, text) < 0)
-        flux_msg_destroy(msg);
-    else if ((f = flux_rpc_msg(c->h, msg)))
-        flux_future_destroy(f);
-    free(text);
+    flux_future_destroy(flux_rpc_struct(c->h, "broker.shutdown", &shutdown_order_schema, &s, 0,
+                                        FLUX_MSGF_NORESPONSE));
 }
 
 void core_shutdown_now(core_t *c)

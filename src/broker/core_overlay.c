@@ -88,7 +88,6 @@ static const struct flux_schema last_schema = FLUX_SCHEMA(struct number, last_fi
 struct text {
     const char *ranks;
     const char *reason;
-    int rc;
 };
 static const struct flux_field ranks_fields[] = {
     FLUX_FIELD_STR(struct text, ranks, FLUX_FIELD_REQUIRED),
@@ -100,12 +99,6 @@ static const struct flux_field reason_fields[] = {
     FLUX_FIELD_END,
 };
 static const struct flux_schema reason_schema = FLUX_SCHEMA(struct text, reason_fields);
-static const struct flux_field shutdown_fields[] = {
-    FLUX_FIELD_STR(struct text, reason, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_INT(struct text, rc, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema shutdown_schema = FLUX_SCHEMA(struct text, shutdown_fields);
 
 static int send_control(core_t *c, struct peer *p, const char *topic,
                         const struct flux_schema *desc, const void *in)
@@ -386,7 +379,7 @@ static void down_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
 
 void overlay_shutdown(core_t *c, int rc, const char *reason)
 {
-    struct text t = {.reason = reason, .rc = rc};
+    struct shutdown_order s = {rc, reason};
 
     if (c->state >= CORE_DOWN)
         return;
@@ -397,7 +390,7 @@ void overlay_shutdown(core_t *c, int rc, const char *reason)
     for (uint32_t i = 0; i < c->nchildren; i++) {
         struct peer *p = &c->children[i];
         if (p->up && !p->lost && !p->gone)
-            send_control(c, p, "overlay.shutdown", &shutdown_schema, &t);
+            send_control(c, p, "overlay.shutdown", &shutdown_order_schema, &s);
     }
     flux_timer_start(c->down_timer, down_patience(c), 0.);
     children_gone(c);
@@ -517,11 +510,11 @@ static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t 
 
 static void shutdown_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    const struct text *t = in;
+    const struct shutdown_order *s = in;
 
     if (c->state < CORE_DOWN)
         c->down_told = true;
-    overlay_shutdown(c, t->rc, t->reason);
+    overlay_shutdown(c, s->rc, s->reason);
 }
 
 static void goodbye_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
@@ -576,7 +569,7 @@ static const struct control {
     {"event.replay", true, &from_schema, replay_cb},
     {"overlay.welcome", false, &welcome_schema, welcome_cb},
     {"overlay.refused", false, &reason_schema, refused_cb},
-    {"overlay.shutdown", false, &shutdown_schema, shutdown_cb},
+    {"overlay.shutdown", false, &shutdown_order_schema, shutdown_cb},
     {"event.skip", false, &to_schema, skip_cb},
     {"event.replayed", false, &last_schema, replayed_cb},
 };
@@ -590,6 +583,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         struct hello hello;
         struct number number;
         struct text text;
+        struct shutdown_order shutdown;
     } in;
     errmsg_t err = {"it is unknown"};
 

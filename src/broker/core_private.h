@@ -176,6 +176,12 @@ struct peer *overlay_tree_peer(core_t *c, uint32_t rank); /* NULL: no tree neigh
 void overlay_shutdown(core_t *c, int rc, const char *reason);
 
 /* core_service.c */
+/* What is asked of rank 0 as broker.shutdown, and told down the tree as overlay.shutdown. */
+struct shutdown_order {
+    int rc;
+    const char *reason; /* borrowed from what was decoded */
+};
+extern const struct flux_schema shutdown_order_schema;
 int service_init(core_t *c);
 void service_destroy(core_t *c);
 

@@ -21,16 +21,13 @@
 #include "libflux/proto_event.h"
 #include "libflux/proto_overlay.h"
 
-struct shutdown {
-    int rc;
-    const char *reason;
-};
 static const struct flux_field shutdown_fields[] = {
-    FLUX_FIELD_INT(struct shutdown, rc, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct shutdown, reason, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_INT(struct shutdown_order, rc, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct shutdown_order, reason, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
-static const struct flux_schema shutdown_schema = FLUX_SCHEMA(struct shutdown, shutdown_fields);
+const struct flux_schema shutdown_order_schema =
+    FLUX_SCHEMA(struct shutdown_order, shutdown_fields);
 
 static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct core_stats, tree_up, 0),
@@ -175,10 +172,10 @@ static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 static void shutdown_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     core_t *c = arg;
-    struct shutdown in;
+    struct shutdown_order in;
     json_t *owner;
 
-    if (flux_request_decode(h, req, &shutdown_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, req, &shutdown_order_schema, &in, &owner) < 0)
         return;
     flux_respond(h, req, "{}");
     core_shutdown(c, in.rc, in.reason);
