@@ -33,6 +33,7 @@
 #include "libflux/attr.h"
 #include "libflux/module.h"
 #include "libflux/proto_overlay.h"
+#include "libjob/job.h"
 #include "libutil/strutil.h"
 
 #define PARENT_TIMEOUT 30.
@@ -49,17 +50,6 @@ struct ctx {
     uint64_t id;
     char uri[400];
 };
-
-struct memo {
-    uint64_t id;
-    const char *uri;
-};
-static const struct flux_field memo_fields[] = {
-    FLUX_FIELD_U64(struct memo, id, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct memo, uri, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema memo_schema = FLUX_SCHEMA(struct memo, memo_fields);
 
 struct stats {
     const char *state;
@@ -102,7 +92,6 @@ static void memo_cb(flux_future_t *f, void *arg)
 
 static void tell(struct ctx *ctx, const char *own)
 {
-    struct memo m = {ctx->id, ctx->uri};
     char host[256] = "";
     errmsg_t err;
 
@@ -122,7 +111,7 @@ static void tell(struct ctx *ctx, const char *own)
         return;
     }
     ctx->state = "asked";
-    ctx->memo = flux_rpc_struct(ctx->parent, "job.memo", &memo_schema, &m, FLUX_NODEID_ANY, 0);
+    ctx->memo = flux_job_memo(ctx->parent, ctx->id, ctx->uri);
     if (!ctx->memo || flux_future_then(ctx->memo, PARENT_TIMEOUT, memo_cb, ctx) < 0)
         alone(ctx, "out of memory");
 }
