@@ -656,11 +656,6 @@ void connector_destroy(connector_t *cn)
     }
 }
 
-void connector_get_limits(const connector_t *cn, struct connector_limits *limits)
-{
-    *limits = cn->limits;
-}
-
 void connector_set_limits(connector_t *cn, const struct connector_limits *limits)
 {
     cn->limits = *limits;

@@ -30,7 +30,6 @@ struct connector_limits {
     size_t cut_bytes;        /* a client that reads so little is disconnected */
     unsigned pause_inflight; /* requests of a client without answer: no more is read from it */
 };
-void connector_get_limits(const connector_t *cn, struct connector_limits *limits);
 void connector_set_limits(connector_t *cn, const struct connector_limits *limits);
 
 struct connector_stats {

@@ -35,7 +35,6 @@ int zap_allow(zap_t *z, const char *key);
 void *zap_socket(zap_t *z);
 int zap_serve(zap_t *z, double now, int max);
 
-uint64_t zap_admitted(const zap_t *z);
 uint64_t zap_refused(const zap_t *z);
 
 #endif

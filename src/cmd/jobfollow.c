@@ -162,11 +162,6 @@ void jobfollow_destroy(jobfollow_t *jf)
     errno = saved;
 }
 
-size_t jobfollow_count(const jobfollow_t *jf)
-{
-    return hmap_count(jf->jobs);
-}
-
 /* --- output --- */
 
 static void put_output(void *arg, uint32_t task, uint32_t stream, const void *data, size_t len)

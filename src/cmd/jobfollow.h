@@ -35,7 +35,6 @@ jobfollow_t *jobfollow_create(struct cmd *c, flux_t *h, int flags, const struct 
 void jobfollow_destroy(jobfollow_t *jf); /* NULL-safe, keeps errno */
 /* Before run().  -1 after a sentence. */
 int jobfollow_add(jobfollow_t *jf, uint64_t id);
-size_t jobfollow_count(const jobfollow_t *jf); /* jobs that have not ended */
 /* Run the handle's reactor until all have ended, or until jobfollow_stop().  0; -1 after a
  * sentence, or, silently, with EPIPE when the reader of our output is gone. */
 int jobfollow_run(jobfollow_t *jf);

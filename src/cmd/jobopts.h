@@ -163,19 +163,16 @@ uint32_t jobopts_urgency(const jobopts_t *jo);
 bool jobopts_dry_run(const jobopts_t *jo);
 bool jobopts_label(const jobopts_t *jo);
 uint32_t jobopts_nnodes(const jobopts_t *jo);
-uint32_t jobopts_ntasks(const jobopts_t *jo);
 const char *jobopts_stdin(const jobopts_t *jo);  /* "first", "all", "none" or NULL */
 const char *jobopts_input(const jobopts_t *jo);  /* absolute */
 const char *jobopts_output(const jobopts_t *jo); /* absolute */
 const char *jobopts_error(const jobopts_t *jo);  /* absolute */
 const char *jobopts_name(const jobopts_t *jo);
-const char *jobopts_chdir(const jobopts_t *jo); /* absolute */
 /* Set them otherwise; NULL: not given.  For a command that has defaults of its own, or writes
  * output itself.  -1 after a sentence. */
 int jobopts_set_output(jobopts_t *jo, const char *path);
 int jobopts_set_error(jobopts_t *jo, const char *path);
 int jobopts_set_stdin(jobopts_t *jo, const char *who);
-void jobopts_set_label(jobopts_t *jo, bool label);
 
 /* --- submission --- */
 

@@ -116,11 +116,6 @@ int jobopts_set_stdin(jobopts_t *jo, const char *who)
     return 0;
 }
 
-void jobopts_set_label(jobopts_t *jo, bool label)
-{
-    jo->options.label = label;
-}
-
 char *const *jobopts_env(const jobopts_t *jo)
 {
     return strvec_argv(jo->env);
@@ -151,11 +146,6 @@ uint32_t jobopts_nnodes(const jobopts_t *jo)
     return jo->nnodes;
 }
 
-uint32_t jobopts_ntasks(const jobopts_t *jo)
-{
-    return jo->ntasks;
-}
-
 const char *jobopts_stdin(const jobopts_t *jo)
 {
     return jo->who;
@@ -179,9 +169,4 @@ const char *jobopts_error(const jobopts_t *jo)
 const char *jobopts_name(const jobopts_t *jo)
 {
     return jo->name;
-}
-
-const char *jobopts_chdir(const jobopts_t *jo)
-{
-    return jo->chdir;
 }

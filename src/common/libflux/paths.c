@@ -247,16 +247,6 @@ char *flux_path_bindir(void)
     return part_dirs(PART_BIN, NULL);
 }
 
-char *flux_path_execdirs(void)
-{
-    return part_dirs(PART_EXEC, "FLUX_EXEC_PATH");
-}
-
-char *flux_path_moduledirs(void)
-{
-    return part_dirs(PART_MODULES, "FLUX_MODULE_PATH");
-}
-
 char *flux_path_lua_env(void)
 {
     const char *name = getenv("LUA_CPATH_5_3") ? "LUA_CPATH_5_3" : "LUA_CPATH";

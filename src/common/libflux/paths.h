@@ -23,12 +23,8 @@ char *flux_path_libpmi(errmsg_t *err);
 /* The file of the manual page `name` of section 1 ("flux-kvs"); malloc'd, NULL as above. */
 char *flux_path_man(const char *name, errmsg_t *err);
 
-/* The directories themselves: where programs are installed for users, where flux-* programs and
- * modules are.  A build tree has several of the latter: with ':' between them.  malloc'd, NULL with
- * ENOMEM. */
+/* The directory where programs are installed for users, malloc'd.  NULL with ENOMEM. */
 char *flux_path_bindir(void);
-char *flux_path_execdirs(void);
-char *flux_path_moduledirs(void);
 
 /* What Lua 5.3 needs in its environment to find the module `flux`, as "NAME=VALUE", malloc'd: its
  * directory in front of what LUA_CPATH_5_3, if that is set, or LUA_CPATH has now.  NULL with

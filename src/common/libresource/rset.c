@@ -458,11 +458,6 @@ void rset_set_times(rset_t *rs, double starttime, double expiration)
     rs->expiration = expiration;
 }
 
-double rset_starttime(const rset_t *rs)
-{
-    return rs->starttime;
-}
-
 double rset_expiration(const rset_t *rs)
 {
     return rs->expiration;

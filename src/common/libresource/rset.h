@@ -67,7 +67,6 @@ int rset_add_pool(rset_t *rs, const char *name, uint64_t count);
 
 /* Seconds since 1970; 0: not said. */
 void rset_set_times(rset_t *rs, double starttime, double expiration);
-double rset_starttime(const rset_t *rs);
 double rset_expiration(const rset_t *rs);
 
 /* New sets; times are those of `a`.  NULL with ENOMEM. */

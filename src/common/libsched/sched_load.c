@@ -156,8 +156,3 @@ const char *sched_loaded_arg(const sched_loaded_t *l)
 {
     return l->arg;
 }
-
-const char *sched_loaded_spec(const sched_loaded_t *l)
-{
-    return l->spec;
-}

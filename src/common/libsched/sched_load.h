@@ -24,6 +24,5 @@ void sched_unload(sched_loaded_t *l); /* NULL-safe, keeps errno */
 
 const struct sched_policy *sched_loaded_policy(const sched_loaded_t *l);
 const char *sched_loaded_arg(const sched_loaded_t *l); /* NULL: none */
-const char *sched_loaded_spec(const sched_loaded_t *l);
 
 #endif
