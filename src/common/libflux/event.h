@@ -9,7 +9,8 @@
 #include "future.h"
 
 /* Publish.  `json` may be NULL.  The future is ready when the event has its sequence number, which
- * flux_event_get_seq() returns (-1 on error, with a sentence). */
+ * flux_event_get_seq() returns (-1 on error, with errno and a sentence).  NULL with ENOMEM, or
+ * EINVAL for a bad topic. */
 flux_future_t *flux_event_publish(flux_t *h, const char *topic, const char *json);
 flux_future_t *flux_event_publish_raw(flux_t *h, const char *topic, const void *data, size_t len);
 int flux_event_get_seq(flux_future_t *f, uint64_t *seq, errmsg_t *err);
@@ -20,7 +21,8 @@ int flux_event_send_raw(flux_t *h, const char *topic, const void *data, size_t l
 
 /* Subscribe this handle to topics that begin with `prefix` ("" for all).  Ready when confirmed:
  * every event that gets its number at the root after that reaches the handlers of this handle.
- * Subscriptions are counted; unsubscribe takes one back. */
+ * Subscriptions are counted; unsubscribe takes one back.  Results: flux_rpc_get().  NULL with
+ * ENOMEM. */
 flux_future_t *flux_event_subscribe(flux_t *h, const char *prefix);
 flux_future_t *flux_event_unsubscribe(flux_t *h, const char *prefix);
 

@@ -60,7 +60,7 @@ bool flux_future_ready(const flux_future_t *f);
 /* Forget the result at hand, so that the next one can come.  0; -1 with ENODATA when none will. */
 int flux_future_next(flux_future_t *f);
 
-flux_t *flux_future_handle(const flux_future_t *f);
+flux_t *flux_future_handle(const flux_future_t *f); /* that it was made with */
 /* Error of the result at hand: 0 for success, else errno; and its sentence (never NULL). */
 int flux_future_errnum(const flux_future_t *f);
 const char *flux_future_error(const flux_future_t *f);
@@ -75,7 +75,8 @@ int flux_rpc_get_raw(flux_future_t *f, const void **data, size_t *len, errmsg_t 
 int flux_rpc_get_struct(flux_future_t *f, const struct flux_schema *desc, void *out, errmsg_t *err);
 const flux_msg_t *flux_rpc_get_msg(flux_future_t *f); /* the response itself, or NULL */
 
-/* Wait, check, decode, in one go, for commands. */
+/* flux_future_wait() and flux_rpc_get_struct() in one go, with the errors of both; for commands.
+ * `desc` NULL: success or not, the payload is ignored. */
 int flux_rpc_wait_struct(flux_future_t *f, double timeout, const struct flux_schema *desc,
                          void *out, errmsg_t *err);
 

@@ -63,13 +63,15 @@ struct flux_handle_ops {
     int (*wait)(void *impl, double timeout);
     void (*destroy)(void *impl); /* may be NULL */
 };
+/* A handle over such a transport.  `ops` must outlive it, `r` is not taken over; `impl` is destroyed
+ * with the handle.  NULL with ENOMEM; then `impl` is still the caller's. */
 flux_t *flux_handle_create(const struct flux_handle_ops *ops, void *impl, flux_reactor_t *r,
                            uint32_t rank, uint32_t size, uint64_t seed);
 /* For transports: a message has come in (taken over): goes to the future or handler it is for.  A
  * request that no handler takes is answered with ENOSYS. */
 void flux_handle_deliver(flux_t *h, flux_msg_t *msg);
-/* For transports: the connection is gone. */
+/* For transports: the connection is gone; `why` is a sentence.  All futures end with EPIPE. */
 void flux_handle_lost(flux_t *h, const char *why);
-void *flux_handle_impl(flux_t *h);
+void *flux_handle_impl(flux_t *h); /* as given */
 
 #endif

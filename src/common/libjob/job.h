@@ -59,25 +59,39 @@ int flux_job_watch_get(flux_future_t *f, const json_t **transitions, errmsg_t *e
 int flux_job_watch_at(const json_t *transitions, size_t i, uint64_t *id, enum job_state *state,
                       double *t, errmsg_t *err);
 
-/* --- act on jobs; results: flux_job_acted_get() --- */
+/* --- act on jobs; results: flux_job_acted_get().  `ids` may not be NULL. --- */
 
+/* End jobs: those that wait leave the queue, those that run get SIGTERM and, after their grace
+ * period, SIGKILL.  `note` (may be NULL) goes on record. */
 flux_future_t *flux_job_cancel(flux_t *h, const char *ids, const char *note);
+/* Put an exception on record: `type` is a word, `note` a sentence or NULL.  Of severity 0 it ends
+ * the job; 1 to JOB_SEVERITY_MAX only tell. */
 flux_future_t *flux_job_raise(flux_t *h, const char *ids, const char *type, int severity,
                               const char *note);
+/* Send a signal to all tasks of jobs that run. */
 flux_future_t *flux_job_kill(flux_t *h, const char *ids, int signum);
+/* Let jobs that wait go sooner or later: JOB_URGENCY_HOLD to JOB_URGENCY_MAX. */
 flux_future_t *flux_job_urgency(flux_t *h, const char *ids, uint32_t urgency);
+/* To how many jobs it was done; out->errors (for job_error_at(); NULL: none) tells of each of the
+ * others why not, and lives as long as the future.  -1 with errno and a sentence when the request
+ * as a whole failed. */
 int flux_job_acted_get(flux_future_t *f, struct job_acted *out, errmsg_t *err);
 
 /* --- the queue, the history --- */
 
+/* Ask for the state of the queue, or change it: `op` is one of those of struct job_queue, of which
+ * "drain" and "idle" are answered when it has come so far; `reason` may be NULL. */
 flux_future_t *flux_job_queue(flux_t *h, const char *op, const char *reason);
+/* Its state after that; out->reason lives as long as the future. */
 int flux_job_queue_get(flux_future_t *f, struct job_queue_status *out, errmsg_t *err);
+/* Forget ended jobs, for the owner of the session; and how many it were. */
 flux_future_t *flux_job_purge(flux_t *h, const struct job_purge *what);
 int flux_job_purge_get(flux_future_t *f, uint32_t *purged, errmsg_t *err);
 /* Tell the URI of the session that a job is; result: flux_rpc_get(). */
 flux_future_t *flux_job_memo(flux_t *h, uint64_t id, const char *uri);
 
-/* KVS key of something of a job: "job.ID.WHAT" in `buf`, which is returned. */
+/* KVS key of something of a job: "job.ID.WHAT" in `buf`, which is returned; FLUX_JOB_KEY_MAX bytes
+ * have room for all that there is. */
 #define FLUX_JOB_KEY_MAX 64
 const char *flux_job_key(uint64_t id, const char *what, char *buf, size_t size);
 
