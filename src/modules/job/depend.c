@@ -198,14 +198,17 @@ static void met(struct jm_dep *d)
 
 /* It is ended in the next pass, not here: a chain of ten thousand jobs that all wait for the one
  * before would be as many calls deep. */
-static void never(struct jm_dep *d)
+static void never(struct jm_dep *d, bool known)
 {
     struct jm_job *j = d->job;
     char text[64], note[160];
 
     describe(d, text, sizeof(text));
-    snprintf(note, sizeof(note), "its dependency %s can never be met: job %" PRIu64 " has ended %s",
-             text, d->target, d->scheme == JOB_DEP_AFTEROK ? "without success" : "with success");
+    snprintf(note, sizeof(note), "its dependency %s can never be met: job %" PRIu64 " %s", text,
+             d->target,
+             !known                         ? "is not on record any more"
+             : d->scheme == JOB_DEP_AFTEROK ? "has ended without success"
+                                            : "has ended with success");
     dep_free(d);
     j->ndeps++; /* so that it does not go on meanwhile */
     if (!list_empty(&j->feed))
@@ -263,7 +266,7 @@ void jm_depend_ended(struct jm_job *j)
         if (by_end(d->scheme, success) == MET)
             met(d);
         else
-            never(d);
+            never(d, true);
     }
 }
 
@@ -376,7 +379,7 @@ static void restore_one(struct jm_job *j, const char *text)
     if (m == WAIT)
         list_append(&target->wanted_by, &d->by_target);
     else
-        never(d);
+        never(d, known);
 }
 
 void jm_depend_restore(struct jm_job *j)

@@ -25,7 +25,7 @@
  *    statedir         is one there, nothing starts that is not on record
  *
  * Invariants:
- *  1. Requests that come before jobs were read back wait, at most HELD_MAX.
+ *  1. Requests that come before jobs were read back wait, at most HELD_MAX, and HELD_BYTES of them.
  *  2. Every accepted job reaches INACTIVE: each event that is waited for comes from a peer that is
  *     asked again, or says that it has forgotten, when it was lost.
  *
@@ -46,6 +46,7 @@
 #include "libutil/strutil.h"
 
 #define HELD_MAX 65536
+#define HELD_BYTES (256u << 20)
 #define GRACE_DEFAULT 5.
 #define MAX_QUEUED 1000000
 #define PURGE_COUNT 100000
@@ -144,24 +145,30 @@ struct held {
     struct list_node node;
     flux_msg_t *req;
     flux_handler_f cb;
+    size_t bytes;
     bool gone; /* its client is, or wants it no more */
 };
 
 bool jm_hold(struct jm *jm, const flux_msg_t *req, flux_handler_f cb)
 {
     struct held *hd;
+    size_t bytes;
 
     if (jm->ready)
         return false;
-    if (jm->nheld >= HELD_MAX || !(hd = calloc(1, sizeof(*hd)))) {
+    (void)flux_msg_payload(req, &bytes);
+    if (jm->nheld >= HELD_MAX || jm->held_bytes + bytes > HELD_BYTES ||
+        !(hd = calloc(1, sizeof(*hd)))) {
         flux_respond_error(jm->h, req, EAGAIN,
                            "jobs are still being read back, and too many requests wait: try again");
         return true;
     }
     hd->req = flux_msg_incref(req);
     hd->cb = cb;
+    hd->bytes = bytes;
     list_append(&jm->held, &hd->node);
     jm->nheld++;
+    jm->held_bytes += bytes;
     return true;
 }
 
@@ -173,6 +180,7 @@ static struct held *unhold(struct jm *jm)
         return NULL;
     list_remove(n);
     jm->nheld--;
+    jm->held_bytes -= list_entry(n, struct held, node)->bytes;
     return list_entry(n, struct held, node);
 }
 

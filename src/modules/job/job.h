@@ -137,8 +137,8 @@ struct jm_submission {
     uint32_t index; /* of the next job in the frame */
     uint64_t first;
     uint32_t count;
-    size_t bytes;
-    size_t left; /* jobs that are not on record */
+    size_t bytes, counted; /* counted: of these, in jm.submit_bytes */
+    size_t left;           /* jobs that are not on record */
     json_t *errors;
     bool gone;  /* its client is, before all of it was read */
     int errnum; /* the store refused */
@@ -223,7 +223,7 @@ struct jm {
     bool durable;          /* the session has a statedir */
     bool ready;            /* jobs were read back */
     struct list_node held; /* requests that came before */
-    size_t nheld;
+    size_t nheld, held_bytes;
     /* table.c */
     hmap_t *active; /* id -> struct jm_job */
     struct list_node jobs;
@@ -240,7 +240,7 @@ struct jm {
     double clock_at; /* for when it is set; 0: not */
     /* submit.c */
     struct list_node submissions;
-    size_t nsubmissions;
+    size_t nsubmissions, submit_bytes;
     /* rooms */
     struct jm_store store;
     struct jm_sched sched;

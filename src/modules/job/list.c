@@ -1,11 +1,11 @@
 /* list.c - job.list: what there is, page by page.
  *
  * The ids of the jobs that are asked for are gathered when the request comes; each pass of the
- * reactor makes one page of each request from what the jobs are then.  So a long list costs eight
- * bytes a job, and delays nobody by more than a page.  Order: queued ones by urgency and id, then
- * those that run, by id, then ended ones, newest first.  Of a list with a limit only those that are
- * shown are kept and sorted; of ended jobs no more are looked at.  Why jobs wait and when they are expected to start is asked of the scheduler first,
- * when that is wanted.
+ * reactor makes PAGES_A_PASS pages, of the requests in turn, from what the jobs are then.  So a long
+ * list costs eight bytes a job, and delays nobody by more than these pages.  Order: queued ones by
+ * urgency and id, then those that run, by id, then ended ones, newest first.  Of a list with a limit
+ * only those that are shown are kept and sorted; of ended jobs no more are looked at.  Why jobs wait
+ * and when they are expected to start is asked of the scheduler first, when that is wanted.
  *
  * Invariant: at most LISTINGS_MAX requests are under way.
  *
@@ -24,6 +24,7 @@
 #include "libsched/sched_wire.h"
 
 #define PAGE 1000
+#define PAGES_A_PASS 4
 #define LISTINGS_MAX 256
 
 struct listing {
@@ -356,17 +357,25 @@ static void send_page(struct listing *l)
 
 void jm_list_pass(struct jm *jm)
 {
+    unsigned pages = PAGES_A_PASS;
+
     LIST_FOREACH_SAFE(it, tmp, &jm->listings)
     {
         struct listing *l = list_entry(it, struct listing, node);
 
         if (l->why)
             continue;
+        if (pages-- == 0) {
+            jm_kick(jm);
+            break;
+        }
         send_page(l);
         if (l->next >= l->found.n) {
             flux_respond_error(jm->h, l->req, ENODATA, "that is all");
             listing_free(l);
         } else {
+            list_remove(it);
+            list_append(&jm->listings, it);
             jm_kick(jm);
         }
     }

@@ -10,7 +10,8 @@
  *
  * Invariants:
  *  1. Every request is answered once: with ids and refusals, or with the error of the store.
- *  2. At most WAITING_MAX requests wait to be read; one more is refused with EAGAIN.
+ *  2. At most WAITING_MAX requests wait to be read, and those that wait to be read or to go on record
+ *     have at most WAITING_BYTES, but for a single one; one more is refused with EAGAIN.
  *
  * Failure: a frame that is malformed is refused as a whole with EPROTO.
  */
@@ -25,12 +26,14 @@
 
 #define SLICE 500
 #define WAITING_MAX 4096
+#define WAITING_BYTES (256u << 20)
 #define BYTES_MAX (48u << 20) /* what fits in one transaction */
 #define ENV_MAX (8u << 20)
 
 static void submission_free(struct jm *jm, struct jm_submission *sub)
 {
     list_remove(&sub->node);
+    jm->submit_bytes -= sub->counted;
     for (uint32_t i = 0; sub->envs && i < sub->nenvs; i++)
         jm_env_put(jm, sub->envs[i]);
     free(sub->envs);
@@ -224,8 +227,11 @@ static int begin(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
                            jm->queue.ending   ? "the session goes down"
                            : jm->queue.reason ? jm->queue.reason
                                               : "submission is disabled");
-    if (jm->nsubmissions >= WAITING_MAX)
+    if (jm->nsubmissions >= WAITING_MAX ||
+        (jm->submit_bytes > 0 && jm->submit_bytes + sub->bytes > WAITING_BYTES))
         return errmsg_fail(err, EAGAIN, "too many requests wait to be accepted: try again");
+    sub->counted = sub->bytes;
+    jm->submit_bytes += sub->counted;
     return take_envs(jm, sub, err);
 }
 
