@@ -32,6 +32,7 @@ is "$out$err" "" "prints none"
 exits 3 "--wait: the worst exit code" flux submit -q --wait --cc=0-3 sh -c 'exit {{cc}}'
 exits 0 "--wait: all are well" flux submit -q --wait --cc=1-3 true
 exits 127 "a program that is not there" flux submit -q --wait no-such-program
+like "$err" "job [0-9]+: .*no such program in PATH" "... which is said"
 ok "--watch" flux submit --watch sh -c 'echo out; echo err >&2'
 like "$out" "^[0-9]+.out\$" "shows the id and the output"
 is "$err" err "and standard error apart"

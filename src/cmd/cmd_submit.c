@@ -72,7 +72,8 @@ struct submit {
     size_t *lines; /* --from: line of job number i */
     size_t nlines;
     size_t accepted, refused, ended, failed;
-    int code; /* worst of those that ended */
+    size_t told; /* of the failed ones, why */
+    int code;    /* worst of those that ended */
     double start, drawn;
     bool tty, shown;
 };
@@ -175,7 +176,7 @@ static void on_ended(void *arg, const struct job_ended *e)
         if (e->error) {
             erase(s);
             cmd_error(s->c, "%s", e->text ? e->text : "a job is gone");
-        } else if (e->text && s->watch) {
+        } else if (e->text && (s->watch || s->told++ < REFUSALS_SHOWN)) {
             erase(s);
             cmd_error(s->c, "job %" PRIu64 ": %s", e->id, e->text);
         }
