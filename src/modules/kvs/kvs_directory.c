@@ -19,7 +19,7 @@
  *  1. A name is in the directory at most once; to make one again it must have been removed.
  *  2. Creation is answered when the master serves, also to those who come second (EEXIST); removal
  *     when it no longer does, for good.
- *  3. Instances elsewhere pass on what they are asked, after finding out who asks.
+ *  3. Instances elsewhere pass on what they are asked (kvs_relay.c), after finding out who asks.
  *
  * Failure: a master that cannot be reached is not opened (its error is the answer), and counts as
  * closed.  When kvs is restarted at rank 0 the masters elsewhere register anew.
@@ -55,13 +55,6 @@ struct asker {
 struct km_directory {
     hmap_t *entries;
     uint64_t serial;
-};
-
-struct relay {
-    struct list_node node; /* in km.relays */
-    struct km *k;
-    flux_msg_t *req;
-    flux_future_t *f;
 };
 
 struct drop {
@@ -478,53 +471,6 @@ void km_directory_register(struct km *k)
 
 /* --- requests --- */
 
-static void relay_free(struct relay *r)
-{
-    list_remove(&r->node);
-    flux_future_destroy(r->f);
-    flux_msg_destroy(r->req);
-    free(r);
-}
-
-static void relayed_cb(flux_future_t *f, void *arg)
-{
-    struct relay *r = arg;
-    const char *json;
-    errmsg_t err;
-
-    if (flux_rpc_get_json(f, &json, &err) < 0)
-        flux_respond_error(r->k->h, r->req, errno, "%s", err.text);
-    else
-        flux_respond(r->k->h, r->req, json);
-    relay_free(r);
-}
-
-/* Have rank 0 answer. */
-static void relay(struct km *k, const flux_msg_t *msg, const char *topic,
-                  const struct flux_schema *desc, const void *in)
-{
-    struct relay *r = calloc(1, sizeof(*r));
-
-    if (r) {
-        r->k = k;
-        r->req = flux_msg_incref(msg);
-        list_init(&r->node);
-        list_append(&k->relays, &r->node);
-        r->f =
-            desc ? flux_rpc_struct(k->h, topic, desc, in, 0, 0) : flux_rpc(k->h, topic, NULL, 0, 0);
-        if (r->f && flux_future_then(r->f, -1., relayed_cb, r) == 0)
-            return;
-        relay_free(r);
-    }
-    flux_respond_error(k->h, msg, ENOMEM, "rank %u is out of memory", flux_rank(k->h));
-}
-
-void km_relays_fini(struct km *k)
-{
-    LIST_FOREACH_SAFE(n, tmp, &k->relays)
-    relay_free(list_entry(n, struct relay, node));
-}
-
 /* Before all is back from the disk nothing is said about what there is, nor done to it: what is being
  * brought back has to stay.  true after putting the request by. */
 static bool too_early(struct km *k, const flux_msg_t *msg, flux_handler_f cb)
@@ -561,7 +507,7 @@ void km_create_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     else if (k->first)
         create(k, msg, &in);
     else
-        relay(k, msg, "kvs.namespace-create", &kvs_ns_create_schema, &in);
+        km_relay(k, msg, "kvs.namespace-create", &kvs_ns_create_schema, &in);
     json_decref(owner);
 }
 
@@ -579,7 +525,7 @@ void km_remove_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     else if (k->first)
         remove_entry(k, msg, &drop);
     else
-        relay(k, msg, "kvs.namespace-drop", &drop_schema, &drop);
+        km_relay(k, msg, "kvs.namespace-drop", &drop_schema, &drop);
     json_decref(owner);
 }
 
@@ -617,7 +563,7 @@ void km_list_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     int rc;
 
     if (!k->first) {
-        relay(k, msg, "kvs.namespace-list", NULL, NULL);
+        km_relay(k, msg, "kvs.namespace-list", NULL, NULL);
         return;
     }
     if (too_early(k, msg, km_list_cb))

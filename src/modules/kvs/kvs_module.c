@@ -9,6 +9,7 @@
  *    kvs_ns.c        one namespace: its life and its root
  *    kvs_space.c     namespaces as this instance knows them
  *    kvs_directory.c which there are (rank 0): made, removed, listed
+ *    kvs_relay.c     what is asked elsewhere about that
  *    kvs_route.c     the way to a master
  *    kvs_follow.c    roots of namespaces other than the primary
  *    kvs_version.c   kvs.version, kvs.wait-version, the event kvs.setroot

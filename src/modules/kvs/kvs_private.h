@@ -122,7 +122,6 @@ void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial);
 struct km_ns *km_directory_restore(struct km *k, const char *name, uint32_t owner, errmsg_t *err);
 /* The directory began anew: say what this instance is the master of. */
 void km_directory_register(struct km *k);
-void km_relays_fini(struct km *k);
 
 void km_create_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_remove_cb(flux_t *h, const flux_msg_t *msg, void *arg);
@@ -130,6 +129,13 @@ void km_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_list_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_lost_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_register_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+
+/* --- kvs_relay.c --- */
+
+/* Not rank 0: have rank 0 answer; `in` (desc NULL: none) is what it is asked. */
+void km_relay(struct km *k, const flux_msg_t *msg, const char *topic,
+              const struct flux_schema *desc, const void *in);
+void km_relays_fini(struct km *k);
 
 /* --- kvs_route.c --- */
 
