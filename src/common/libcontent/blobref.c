@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "blobref.h"
+#include "libutil/hex.h"
 
 static const struct algorithm {
     const char *name;
@@ -104,26 +105,13 @@ int blobref_hash(blobref_t *b, const void *data, size_t len, uint8_t *digest)
 
 char *blobref_format(const blobref_t *b, const uint8_t *digest, char *buf)
 {
-    static const char hex[] = "0123456789abcdef";
     size_t n = strlen(b->alg->name);
     memcpy(buf, b->alg->name, n);
     char *p = buf + n;
     *p++ = '-';
-    for (size_t i = 0; i < b->alg->size; i++) {
-        *p++ = hex[digest[i] >> 4];
-        *p++ = hex[digest[i] & 15];
-    }
+    p = hex_encode(p, digest, b->alg->size);
     *p = '\0';
     return buf;
-}
-
-static int hexval(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return -1;
 }
 
 int blobref_parse(const blobref_t *b, const char *text, size_t len, uint8_t *digest, errmsg_t *err)
@@ -131,13 +119,8 @@ int blobref_parse(const blobref_t *b, const char *text, size_t len, uint8_t *dig
     size_t n = strlen(b->alg->name);
     if (len != n + 1 + 2 * b->alg->size || memcmp(text, b->alg->name, n) != 0 || text[n] != '-')
         goto bad;
-    for (size_t i = 0; i < b->alg->size; i++) {
-        int hi = hexval(text[n + 1 + 2 * i]), lo = hexval(text[n + 2 + 2 * i]);
-        if (hi < 0 || lo < 0)
-            goto bad;
-        digest[i] = (uint8_t)(hi << 4 | lo);
-    }
-    return 0;
+    if (hex_decode(digest, text + n + 1, b->alg->size) == 0)
+        return 0;
 bad:
     return errmsg_fail(err, EINVAL,
                        "'%.*s' is no reference: expected %s- and %zu hexadecimal digits",

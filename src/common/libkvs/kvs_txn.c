@@ -33,6 +33,7 @@
 #include <string.h>
 
 #include "kvs_txn.h"
+#include "libutil/hex.h"
 #include "libutil/le.h"
 
 #define OP_HEADER 8
@@ -314,7 +315,6 @@ static const struct {
 
 char *kvs_tag_format(const uint8_t tag[KVS_TAG_SIZE], char *buf)
 {
-    static const char hex[] = "0123456789abcdef";
     size_t i = 0, n = KVS_TAG_SIZE - 1;
     while (i < NTAGS - 1 && tags[i].type != tag[0])
         i++;
@@ -322,21 +322,9 @@ char *kvs_tag_format(const uint8_t tag[KVS_TAG_SIZE], char *buf)
         n--;
     n = n > TAG_SHORT ? KVS_TAG_SIZE - 1 : TAG_SHORT;
     char *p = stpcpy(buf, tags[i].name);
-    for (i = 1; i <= n; i++) {
-        *p++ = hex[tag[i] >> 4];
-        *p++ = hex[tag[i] & 15];
-    }
+    p = hex_encode(p, tag + 1, n);
     *p = '\0';
     return buf;
-}
-
-static int hexval(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return -1;
 }
 
 int kvs_tag_parse(const char *text, size_t len, uint8_t tag[KVS_TAG_SIZE], errmsg_t *err)
@@ -349,15 +337,10 @@ int kvs_tag_parse(const char *text, size_t len, uint8_t tag[KVS_TAG_SIZE], errms
             break;
         memset(tag, 0, KVS_TAG_SIZE);
         tag[0] = tags[i].type;
-        for (size_t k = 0; k < (len - n) / 2; k++) {
-            int hi = hexval(text[n + 2 * k]), lo = hexval(text[n + 2 * k + 1]);
-            if (hi < 0 || lo < 0)
-                goto bad;
-            tag[1 + k] = (uint8_t)(hi << 4 | lo);
-        }
+        if (hex_decode(tag + 1, text + n, (len - n) / 2) < 0)
+            break;
         return 0;
     }
-bad:
     return errmsg_fail(err, EINVAL,
                        "'%.*s' is no tag: expected value-, dir- or link- and 40 or 64 hexadecimal "
                        "digits",

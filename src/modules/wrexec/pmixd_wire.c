@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libutil/hex.h"
 #include "libutil/le.h"
 #include "libutil/strutil.h"
 
@@ -45,7 +46,6 @@ int box_name_parse(const char *name, struct box_name *out)
 
 char *published_format(const struct published *p)
 {
-    static const char digits[] = "0123456789abcdef";
     char *text = malloc(p->nspace_len + 16 + 2 * p->len);
     size_t at;
 
@@ -53,17 +53,8 @@ char *published_format(const struct published *p)
         return NULL;
     memcpy(text, p->nspace, p->nspace_len);
     at = p->nspace_len + (size_t)sprintf(text + p->nspace_len, " %u ", p->rank);
-    for (size_t i = 0; i < p->len; i++) {
-        text[at++] = digits[p->value[i] >> 4];
-        text[at++] = digits[p->value[i] & 15];
-    }
-    text[at] = '\0';
+    *hex_encode(text + at, p->value, p->len) = '\0';
     return text;
-}
-
-static int digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 int published_parse(const char *text, struct published *p)
@@ -78,15 +69,10 @@ int published_parse(const char *text, struct published *p)
     p->len = n / 2;
     if (!(p->value = malloc(p->len + 1)))
         return fail(ENOMEM);
-    for (size_t i = 0; i < p->len; i++) {
-        int a = digit(end[1 + 2 * i]), b = digit(end[2 + 2 * i]);
-
-        if (a < 0 || b < 0) {
-            free(p->value);
-            p->value = NULL;
-            return fail(EPROTO);
-        }
-        p->value[i] = (uint8_t)(a << 4 | b);
+    if (hex_decode(p->value, end + 1, p->len) < 0) {
+        free(p->value);
+        p->value = NULL;
+        return fail(EPROTO);
     }
     return 0;
 }
