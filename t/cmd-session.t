@@ -62,7 +62,7 @@ ok "ping at intervals" "$FLUX" ping --count=3 --interval=10ms 1
 exits 1 "ping a service that does not exist" "$FLUX" ping --count=1 nonsense
 like "$err" "service 'nonsense'" "says so"
 like "$out" '0 answered, 1 failed' "and counts it"
-exits 1 "without a count" run_with_timeout 20 "$FLUX" ping --interval=10ms nonsense
+exits 1 "without a count" run_with_timeout 20 "$FLUX" ping --interval=10s nonsense
 like "$out" '1 sent, 0 answered, 1 failed' "it is asked once"
 exits 1 "ping a rank that does not exist" "$FLUX" ping --count=1 5
 like "$err" 'ranks are 0 to 4' "says which there are"

@@ -257,6 +257,7 @@ static void start_defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, vo
 
     note(t, 't');
     flux_watcher_start(t->w[0]);
+    flux_timer_start(t->w[1], 0.01, 0.);
 }
 
 /* A deferral started by a timer fires before the loop sleeps for the next one. */
@@ -265,16 +266,15 @@ START_TEST(defer_before_sleep)
     flux_reactor_t *r = flux_reactor_create(false);
     struct trace t = {.n = 0};
     flux_watcher_t *soon = flux_timer_create(r, start_defer_cb, &t);
-    flux_watcher_t *late = flux_timer_create(r, b_cb, &t);
 
     t.w[0] = flux_defer_create(r, a_cb, &t);
+    t.w[1] = flux_timer_create(r, b_cb, &t);
     flux_timer_start(soon, 0.001, 0.);
-    flux_timer_start(late, 0.05, 0.);
     ck_assert_int_eq(flux_reactor_run(r), 0);
     ck_assert_str_eq(t.text, "tab");
     flux_watcher_destroy(soon);
-    flux_watcher_destroy(late);
     flux_watcher_destroy(t.w[0]);
+    flux_watcher_destroy(t.w[1]);
     flux_reactor_destroy(r);
 }
 END_TEST
