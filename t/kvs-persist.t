@@ -150,6 +150,22 @@ printf again >>v2
 ok "on what is on disk only" session 1 "${with[@]}" -- sh -c "'$FLUX' kvs get --raw v2 | cmp - v2"
 ok "and all is sound" "$fsck" "$state"
 
+# --- a deletion that takes longer than the time between checkpoints ------------------------------
+
+fresh
+all_written() {
+    [ "$(stat_of journal_bytes)" = 0 ] && [ "$(stat_of dirty_bytes)" = 0 ]
+}
+hold 1 "${with[@]}" --set=kvs.checkpoint-interval=1ms
+seq 1 20000 | sed 's/.*/many.k&=v&/' | xargs -n 10000 "$FLUX" kvs put
+ok "many keys are written" wait_until 20 all_written
+"$FLUX" kvs unlink -R many
+for i in {1..30}; do
+    "$FLUX" kvs put "beside=$i"
+done
+ok "what changes while they are deleted is written, too" wait_until 20 all_written
+release
+
 # --- in the session -----------------------------------------------------------------------------
 
 fresh

@@ -70,6 +70,16 @@ static void alive(struct km_keep *kp, const uint8_t *digest)
     (void)hmap_del(kp->dead_before, digest);
 }
 
+/* It is over.  The time for the next one may have come and gone meanwhile. */
+static void idle(struct km_keep *kp)
+{
+    kp->state = KM_CK_IDLE;
+    if (kp->bytes > kp->d->ck_bytes)
+        km_keep_checkpoint(kp);
+    else if (kp->bytes > 0 || hmap_count(kp->dead) > 0 || hmap_count(kp->dead_before) > 0)
+        km_keep_later(kp, kp->d->ck_interval);
+}
+
 static void deleted(struct km_disk_req *r);
 
 static void delete_some(struct km_keep *kp)
@@ -80,7 +90,7 @@ static void delete_some(struct km_keep *kp)
     void *val;
 
     if (hmap_count(kp->dead_before) == 0 || !(del = calloc(1, sizeof(*del)))) {
-        kp->state = KM_CK_IDLE;
+        idle(kp);
         return;
     }
     kp->state = KM_CK_DELETING;
@@ -112,9 +122,7 @@ static void deleted(struct km_disk_req *r)
         if (ok)
             delete_some(kp);
         else
-            kp->state = KM_CK_IDLE;
-        if (kp->state == KM_CK_IDLE && kp->bytes > kp->d->ck_bytes)
-            km_keep_checkpoint(kp);
+            idle(kp);
     }
     free(del);
 }
@@ -156,8 +164,6 @@ static void recorded(struct km_disk_req *r)
     memcpy(kp->recorded, kp->snapshot, sizeof(kp->recorded));
     kp->bytes -= kp->snapshot_bytes;
     kp->d->st.checkpoints++;
-    if (kp->bytes > 0)
-        km_keep_later(kp, kp->d->ck_interval);
     km_poke(kp->ns); /* what only the old root needed can be collected */
     delete_some(kp);
 }
