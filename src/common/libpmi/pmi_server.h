@@ -21,6 +21,7 @@
 #include "libutil/errmsg.h"
 
 struct pmi_server;
+struct pmi_pair; /* pmi_pack.h */
 
 struct pmi_server_ops {
     /* Deliver these bytes to the task's connection: all of them, in order.  An embedding whose
@@ -32,6 +33,9 @@ struct pmi_server_ops {
      * since the last one; it is valid during the call.  Answer, now or later, with
      * pmi_server_barrier_done().  Required. */
     void (*barrier)(void *arg, const void *blob, size_t len, size_t npairs);
+
+    /* A task has put a pair, which is valid during the call.  May be NULL. */
+    void (*put)(void *arg, size_t idx, const struct pmi_pair *pair);
 
     /* A task asks for the end of the job; `exitcode` is what it said.  `msg` may be "". */
     void (*abort)(void *arg, size_t idx, int exitcode, const char *msg);

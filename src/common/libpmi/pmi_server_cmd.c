@@ -134,21 +134,26 @@ static const char *store(struct pmi_server *s, const struct pmi_pair *pair)
 static void on_put(struct pmi_server *s, struct pmi_task *t, const struct pmi_msg *msg)
 {
     struct pmi_slice key, value;
+    struct pmi_pair pair;
     const char *why = NULL;
     struct pmi_reply r;
 
     if (!take_key(s, t, msg, &key))
         return;
-    if (!pmi_msg_get(msg, "value", &value))
+    if (!pmi_msg_get(msg, "value", &value)) {
         why = "no value";
-    else if (value.len > s->p.wide_value_max)
+    } else if (value.len > s->p.wide_value_max) {
         why = "value is longer than vallen_max";
-    else
-        why = store(s, &(struct pmi_pair){key.p, key.len, value.p, value.len});
+    } else {
+        pair = (struct pmi_pair){key.p, key.len, value.p, value.len};
+        why = store(s, &pair);
+    }
     if (why) {
         pmi_server_refuse(s, t, msg->cmd, why);
         return;
     }
+    if (s->ops->put)
+        s->ops->put(s->arg, (size_t)(t - s->tasks), &pair);
     pmi_reply_begin(s, t, &r, PMI_CMD_PUT_RESULT, 0);
     pmi_reply_rc(&r, 0, "success");
     pmi_reply_end(s, t, &r);

@@ -99,8 +99,10 @@ struct job {
     unsigned tries;    /* to tell who a process without environment belongs to */
     struct hook *hook; /* prolog, later epilog; may be NULL */
     struct pmi_server *pmi;
-    struct pmix *pmix;       /* with WIRE_F_MPI_PMIX: NULL until it was begun */
-    uint32_t barriers;       /* handed over */
+    struct pmix *pmix; /* with WIRE_F_MPI_PMIX: NULL until it was begun */
+    uint32_t barriers; /* handed over */
+    char **shm;        /* files in /dev/shm that MPICH said to have made */
+    size_t nshm;
     char *dir;               /* its directory here */
     char mark[96];           /* NAME=value in the environment of all its processes */
     struct list_node ending; /* in launcher.ending */
@@ -274,6 +276,14 @@ void pmi_task_ended(struct task *t);
 void job_pmi_named(struct job *j, const void *payload, size_t len);
 /* PMI_process_mapping of the job, malloc'd; NULL with ENOMEM. */
 char *pmi_job_mapping(const struct job *j);
+
+/* launcher_shm.c */
+struct pmi_pair;
+/* A task has put this; the job is about to get a signal; the end of it, before its PMI server
+ * goes. */
+void shm_put(struct job *j, const struct pmi_pair *pair);
+void shm_look(struct job *j);
+void shm_remove(struct job *j);
 
 /* launcher_pmix.c; every function may be called for a job without PMIx. */
 /* Start the server of a job: 1 when its tasks have to wait for job_start(), 0 when it needs none,

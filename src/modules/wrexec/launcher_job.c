@@ -252,6 +252,7 @@ void job_destroy(void *arg)
         stdin_close(t);
         buf_destroy(t->pmiout);
     }
+    shm_remove(j);
     pmi_server_destroy(j->pmi);
     pmix_destroy(j);
     hook_destroy(j);
@@ -268,6 +269,7 @@ void job_signal(struct job *j, int signum)
     /* Who is told to end while the prolog runs is told so when it begins. */
     if (j->state < JOB_RUNNING && signum > 0 && signum < _NSIG)
         j->early |= 1ull << (signum - 1);
+    shm_look(j);
     for (uint32_t i = 0; i < j->ntasks; i++)
         if (j->tasks[i].pid > 0)
             kill(-j->tasks[i].pid, signum);

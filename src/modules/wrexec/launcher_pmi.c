@@ -97,6 +97,11 @@ static void op_barrier(void *arg, const void *blob, size_t len, size_t npairs)
     pmi_server_barrier_done(j->pmi, 0, NULL);
 }
 
+static void op_put(void *arg, size_t idx, const struct pmi_pair *pair)
+{
+    shm_put(arg, pair);
+}
+
 static void op_abort(void *arg, size_t idx, int exitcode, const char *msg)
 {
     struct job *j = arg;
@@ -147,6 +152,7 @@ static int op_unpublish(void *arg, size_t idx, const char *service)
 static const struct pmi_server_ops server_ops = {
     .send = op_send,
     .barrier = op_barrier,
+    .put = op_put,
     .abort = op_abort,
     .client_error = op_client_error,
     .publish = op_publish,
