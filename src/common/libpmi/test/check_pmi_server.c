@@ -83,8 +83,13 @@ static int on_lookup(void *arg, size_t i, const char *service)
     return 0;
 }
 
-static const struct pmi_server_ops all_ops = {on_send,  on_barrier, on_abort,  on_final,
-                                              on_error, on_publish, on_lookup, NULL};
+static const struct pmi_server_ops all_ops = {.send = on_send,
+                                              .barrier = on_barrier,
+                                              .abort = on_abort,
+                                              .finalized = on_final,
+                                              .client_error = on_error,
+                                              .publish = on_publish,
+                                              .lookup = on_lookup};
 
 static void start(void)
 {
