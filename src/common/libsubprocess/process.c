@@ -55,8 +55,10 @@ process_t *process_create(const struct process_params *pp, errmsg_t *err)
         }
         p->fds[i] = ends[i == 0];
         theirs[i] = ends[i != 0];
-        if (fcntl(p->fds[i], F_SETFL, O_NONBLOCK) < 0)
+        if (fcntl(p->fds[i], F_SETFL, O_NONBLOCK) < 0) {
+            errmsg_set(err, "cannot make a pipe for '%s': %s", sp.path, strerror(errno));
             goto fail;
+        }
         fds[sp.nfds++] = (struct spawn_fd){theirs[i], i};
     }
     sp.fds = fds;

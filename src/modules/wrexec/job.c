@@ -85,11 +85,8 @@ static void send_result(struct job *j)
 
 void job_check(struct job *j)
 {
-    if (j->finished || !j->local_done || !list_empty(&j->pieces))
+    if (j->finished || !j->local_done || j->nopen > 0 || !list_empty(&j->pieces))
         return;
-    for (uint32_t i = 0; i < j->nparts; i++)
-        if (!j->parts[i].done)
-            return;
     j->finished = true;
     if (j->rj) {
         root_job_finished(j);
@@ -230,14 +227,20 @@ void job_frame(struct job *j, const struct wire_frame *f)
 
 /* --- what comes from a child --- */
 
+static void part_done(struct part *p)
+{
+    list_remove(&p->node);
+    p->done = true;
+    p->job->nopen--;
+}
+
 void job_part_lost(struct part *p, const char *why)
 {
     struct job *j = p->job;
     idset_t *nodes = idset_intersect(p->edge->below, j->ranks);
     char *ranks = nodes ? idset_format(nodes, 0) : NULL, text[512];
 
-    list_remove(&p->node);
-    p->done = true;
+    part_done(p);
     if (nodes)
         add_lost(j, nodes);
     snprintf(text, sizeof(text), "lost the tasks on rank%s %s: %s",
@@ -256,8 +259,7 @@ static void part_result(struct part *p, const void *data, size_t len)
         job_part_lost(p, err.text);
         return;
     }
-    list_remove(&p->node);
-    p->done = true;
+    part_done(p);
     job_check_begun(p->job);
     job_check(p->job);
 }
@@ -271,32 +273,39 @@ static void part_fail(struct part *p, const struct wire_frame *f)
     job_fail(p->job, (int)le_get32(f->payload), text);
 }
 
+/* Parts are sorted by their edges, which are elements of one array. */
+static int by_edge(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+
+    return x->edge < y->edge ? -1 : x->edge > y->edge;
+}
+
 void job_child_frame(struct job *j, struct edge *e, const struct wire_frame *f)
 {
-    uint32_t i = 0;
+    const struct part key = {.edge = e};
+    struct part *p = j->nparts ? bsearch(&key, j->parts, j->nparts, sizeof(key), by_edge) : NULL;
 
-    while (i < j->nparts && j->parts[i].edge != e)
-        i++;
-    if (i == j->nparts || j->parts[i].done)
+    if (!p || p->done)
         return;
     switch (f->type) {
     case WIRE_OUTPUT:
-        job_output(j, i, f->payload, f->len);
+        job_output(j, (uint32_t)(p - j->parts), f->payload, f->len);
         break;
     case WIRE_TAKEN:
         job_taken(j, le_get32(f->payload), le_get32(f->payload + 4));
         break;
     case WIRE_FAIL:
-        part_fail(&j->parts[i], f);
+        part_fail(p, f);
         break;
     case WIRE_NOTE:
         note(j, f->payload, f->len);
         break;
     case WIRE_BEGUN:
-        job_begun(j, &j->parts[i]);
+        job_begun(j, p);
         break;
     case WIRE_RESULT:
-        part_result(&j->parts[i], f->payload, f->len);
+        part_result(p, f->payload, f->len);
         break;
     default:
         break;
@@ -351,13 +360,17 @@ static int find_parts(struct job *j)
         p = &j->parts[j->nparts++];
         p->job = j;
         p->edge = e;
-        list_append(&e->parts, &p->node);
+        list_init(&p->node);
         if (j->nnodes == 1)
-            return 0;
+            break;
         if ((!rest && !(rest = idset_copy(j->ranks))) || idset_subtract(rest, e->below) < 0)
             goto out;
         r = idset_next(rest, r);
     }
+    qsort(j->parts, j->nparts, sizeof(*j->parts), by_edge);
+    for (uint32_t i = 0; i < j->nparts; i++)
+        list_append(&j->parts[i].edge->parts, &j->parts[i].node);
+    j->nopen = j->nparts;
     rc = 0;
 out:
     idset_destroy(rest);

@@ -47,6 +47,7 @@ struct rootjob {
     flux_watcher_t *grace;
     uint64_t *taken; /* standard input to all: taken by each node */
     uint64_t acked;
+    uint32_t behind; /* nodes that have taken just that */
     /* output.c */
     buf_t *outbuf; /* what is to be committed */
     uint64_t kept, lost, cap;

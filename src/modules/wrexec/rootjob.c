@@ -37,6 +37,7 @@ struct rootjob *rootjob_create(struct root *r, struct job *j)
         free(rj);
         return NULL;
     }
+    rj->behind = j->nnodes;
     return rj;
 }
 
@@ -69,22 +70,35 @@ bool root_job_output(struct job *j, const void *data, size_t len)
     return true;
 }
 
+/* A node has taken more: by how much does what all have taken grow?  All nodes are looked at only
+ * when the last of those that were behind has moved. */
+static uint64_t taken_by_all(struct rootjob *rj, uint32_t node, uint64_t bytes)
+{
+    uint64_t least = UINT64_MAX, before = rj->acked;
+    uint32_t n = rj->j->nnodes;
+
+    rj->behind -= (bytes > 0 && rj->taken[node] == before);
+    rj->taken[node] += bytes;
+    if (rj->behind > 0)
+        return 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (rj->taken[i] < least)
+            least = rj->taken[i];
+    for (uint32_t i = 0; i < n; i++)
+        rj->behind += (rj->taken[i] == least);
+    rj->acked = least;
+    return least - before;
+}
+
 void root_job_taken(struct job *j, uint32_t node, uint64_t bytes)
 {
     struct rootjob *rj = j->rj;
     struct wrexec_notice n = {.id = j->id, .taken = bytes};
 
     if (rj->taken) {
-        uint64_t least = UINT64_MAX;
-
         if (node >= j->nnodes)
             return;
-        rj->taken[node] += bytes;
-        for (uint32_t i = 0; i < j->nnodes; i++)
-            if (rj->taken[i] < least)
-                least = rj->taken[i];
-        n.taken = least - rj->acked;
-        rj->acked = least;
+        n.taken = taken_by_all(rj, node, bytes);
     }
     if (n.taken && rj->l)
         listener_notice(rj->l, &n);

@@ -64,10 +64,11 @@ struct job {
     struct spec *spec;
     idset_t *ranks; /* of spec */
     uint32_t nnodes;
-    uint32_t node;  /* number of this rank in the job, JOB_LOCAL: it has no task */
-    uint32_t count; /* tasks here */
-    struct part *parts;
+    uint32_t node;      /* number of this rank in the job, JOB_LOCAL: it has no task */
+    uint32_t count;     /* tasks here */
+    struct part *parts; /* sorted by edge */
     uint32_t nparts;
+    uint32_t nopen; /* of them, those that are not done */
     bool local_done;
     bool killed;
     bool finished;
