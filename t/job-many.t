@@ -47,6 +47,21 @@ ok "both run" "$FLUX" wreck release "$small" "$large"
 ok "... to their end" "$FLUX" wreck wait "$small" "$large"
 is "$(cat small)" small "a small environment came back"
 is "$(cat large)" "$long $long $long" "... and a large one, with a large jobspec"
+
+# Thousands that wait for one.
+first=$("$FLUX" submit --hold true)
+run "$FLUX" submit -q --name=never --cc=1-1500 --dependency=afterok:"$first" true
+run "$FLUX" submit -q --name=later --hold --cc=1-1500 --dependency=afterany:"$first" true
+is "$status" 0 "3000 jobs wait for one"
+ok "which is cancelled" "$FLUX" cancel "$first"
+all_are() {
+    is_count=$("$FLUX" jobs -a -n --name="$1" -o state | sort | uniq -c | tr -s ' ')
+    [ "$is_count" = " 1500 $2" ]
+}
+ok "half of them end, since that can never be met" wait_until 20 all_are never failed
+ok "... the others have gone on" wait_until 20 all_are later held
+"$FLUX" cancel -q --all
+ok "... until they are cancelled" "$FLUX" wreck wait --all
 jobs_proved "the event logs prove it"
 release
 is "$status" 0 "the session ends"

@@ -1,7 +1,8 @@
 /* depend.c - jobs that wait for other jobs, or for a time.
  *
  * Each job has a list of those that wait for it, so that the start or end of a job costs as much as
- * there are jobs that wait for just that one.
+ * there are jobs that wait for just that one.  Of many of them each pass takes SLICE: what waited
+ * for one end, or start, then is a struct jm_fanout, and knows how that was.
  *
  *    scheme      met when the other job                        can never be met when
  *    after       has started, or has ended without             -
@@ -13,7 +14,8 @@
  * time "begin-time:SECONDS".  What was met when the job came has no event.
  *
  * Invariants:
- *  1. A struct jm_dep is in both lists, that of its job and that of its target, or does not exist.
+ *  1. A struct jm_dep is in both lists, that of its job and that of its target (of a fanout, once
+ *     that has ended), or does not exist.
  *  2. j->ndeps = its struct jm_deps, and one more while its begin time is waited for.
  *
  * Failure: a job whose dependency is on a job that is not known is refused; one whose dependency
@@ -31,7 +33,16 @@
 #include "libutil/strutil.h"
 #include "libutil/strvec.h"
 
+#define SLICE 1000
+
 enum met { MET, WAIT, NEVER };
+
+/* Jobs that are to be told that what they waited for has come. */
+struct jm_fanout {
+    struct list_node node; /* in jm.fanouts */
+    struct list_node deps; /* jm_dep.by_target */
+    bool success;
+};
 
 static enum met by_end(enum job_dep_scheme scheme, bool success)
 {
@@ -219,48 +230,13 @@ static void never(struct jm_dep *d, bool known)
     jm_kick(j->jm);
 }
 
-void jm_depend_flush(struct jm *jm)
+/* Some of these; what a job leads to can end others, which others wait for, and so on: each takes
+ * itself out of its list. */
+static void tell_some(struct list_node *deps, bool success)
 {
-    struct list_node all, *n;
-
-    list_init(&all);
-    while ((n = list_first(&jm->doomed))) {
-        list_remove(n);
-        list_append(&all, n);
-    }
-    while ((n = list_first(&all))) {
-        struct jm_job *j = list_entry(n, struct jm_job, feed);
-        char *note = j->except_note;
-
-        list_remove(n);
-        /* Something else has ended it meanwhile. */
-        if (j->st.state != JOB_STATE_DEPEND)
-            continue;
-        j->except_note = NULL;
-        jm_exception(j, "dependency", JOB_SEVERITY_FATAL, note, j->st.userid, false);
-        free(note);
-    }
-}
-
-void jm_depend_started(struct jm_job *j)
-{
-    LIST_FOREACH_SAFE(it, tmp, &j->wanted_by)
-    {
-        struct jm_dep *d = list_entry(it, struct jm_dep, by_target);
-
-        if (d->scheme == JOB_DEP_AFTER)
-            met(d);
-    }
-}
-
-/* The end of a job can end others, which others wait for: each takes itself out of this list. */
-void jm_depend_ended(struct jm_job *j)
-{
-    bool success =
-        j->st.state == JOB_STATE_INACTIVE && jobstate_result(&j->st) == JOB_RESULT_COMPLETED;
     struct list_node *n;
 
-    while ((n = list_first(&j->wanted_by))) {
+    for (int i = 0; i < SLICE && (n = list_first(deps)); i++) {
         struct jm_dep *d = list_entry(n, struct jm_dep, by_target);
 
         if (by_end(d->scheme, success) == MET)
@@ -268,6 +244,96 @@ void jm_depend_ended(struct jm_job *j)
         else
             never(d, true);
     }
+}
+
+/* `deps` waited for what has come now: those that are left are told in later passes. */
+static void tell(struct jm *jm, struct list_node *deps, bool success)
+{
+    struct jm_fanout *fan;
+    struct list_node *n;
+
+    tell_some(deps, success);
+    if (list_empty(deps))
+        return;
+    if (!(fan = calloc(1, sizeof(*fan)))) {
+        while (!list_empty(deps))
+            tell_some(deps, success);
+        return;
+    }
+    fan->success = success;
+    list_init(&fan->deps);
+    while ((n = list_first(deps))) {
+        list_remove(n);
+        list_append(&fan->deps, n);
+    }
+    list_append(&jm->fanouts, &fan->node);
+    jm_kick(jm);
+}
+
+static void end_doomed(struct jm_job *j)
+{
+    char *note = j->except_note;
+
+    /* Something else may have ended it meanwhile. */
+    if (j->st.state != JOB_STATE_DEPEND)
+        return;
+    j->except_note = NULL;
+    jm_exception(j, "dependency", JOB_SEVERITY_FATAL, note, j->st.userid, false);
+    free(note);
+}
+
+void jm_depend_flush(struct jm *jm)
+{
+    struct list_node *n = list_first(&jm->fanouts);
+
+    if (n) {
+        struct jm_fanout *fan = list_entry(n, struct jm_fanout, node);
+
+        tell_some(&fan->deps, fan->success);
+        if (list_empty(&fan->deps)) {
+            list_remove(n);
+            free(fan);
+        }
+    }
+    for (int i = 0; i < SLICE && (n = list_first(&jm->doomed)); i++) {
+        list_remove(n);
+        end_doomed(list_entry(n, struct jm_job, feed));
+    }
+    if (!list_empty(&jm->fanouts) || !list_empty(&jm->doomed))
+        jm_kick(jm);
+}
+
+void jm_depend_fini(struct jm *jm)
+{
+    struct list_node *n;
+
+    while (jm->fanouts.next && (n = list_first(&jm->fanouts))) {
+        list_remove(n);
+        free(list_entry(n, struct jm_fanout, node));
+    }
+}
+
+void jm_depend_started(struct jm_job *j)
+{
+    struct list_node deps;
+
+    list_init(&deps);
+    LIST_FOREACH_SAFE(it, tmp, &j->wanted_by)
+    {
+        if (list_entry(it, struct jm_dep, by_target)->scheme == JOB_DEP_AFTER) {
+            list_remove(it);
+            list_append(&deps, it);
+        }
+    }
+    tell(j->jm, &deps, true);
+}
+
+void jm_depend_ended(struct jm_job *j)
+{
+    bool success =
+        j->st.state == JOB_STATE_INACTIVE && jobstate_result(&j->st) == JOB_RESULT_COMPLETED;
+
+    tell(j->jm, &j->wanted_by, success);
 }
 
 void jm_depend_begin(struct jm_job *j)

@@ -492,6 +492,7 @@ static void job_fini(flux_t *h, void *arg)
     jm_queue_fini(jm);
     jm_submit_fini(jm);
     jm_table_fini(jm);
+    jm_depend_fini(jm);
     jm_store_fini(jm);
     jm_sched_fini(jm);
     jm_exec_fini(jm);
@@ -529,6 +530,7 @@ static struct jm *create(flux_t *h)
     list_init(&jm->jobs);
     list_init(&jm->ended_list);
     list_init(&jm->doomed);
+    list_init(&jm->fanouts);
     list_init(&jm->submissions);
     list_init(&jm->watchers);
     list_init(&jm->waiters);

@@ -233,7 +233,7 @@ struct jm {
     uint64_t next_id;
     hmap_t *specs, *envs, *env_sources;
     size_t nparsed;
-    struct list_node doomed; /* jm_job.feed: see depend.c */
+    struct list_node doomed, fanouts; /* jm_job.feed, struct jm_fanout: see depend.c */
     /* time.c */
     struct heap timers;
     flux_watcher_t *clock;
@@ -424,8 +424,10 @@ int jm_depend_add(struct jm_job *j);
 /* A job has started, or ended: those that wait for it. */
 void jm_depend_started(struct jm_job *j);
 void jm_depend_ended(struct jm_job *j);
-/* Those whose dependencies turned out never to be met. */
+/* More of those; and the ones whose dependencies turned out never to be met. */
 void jm_depend_flush(struct jm *jm);
+/* After all jobs are gone. */
+void jm_depend_fini(struct jm *jm);
 /* It waits for nothing any more. */
 void jm_depend_drop(struct jm_job *j);
 void jm_depend_begin(struct jm_job *j);

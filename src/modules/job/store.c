@@ -475,7 +475,7 @@ void jm_store_flush(struct jm *jm)
             break;
     }
     /* Nothing is forgotten before all that was to be on record is: a job may have waited for it. */
-    if (list_empty(&s->dirty) && rc == 0)
+    if (list_empty(&s->dirty) && list_empty(&jm->fanouts) && rc == 0)
         rc = take_unlinks(s);
     if (list_empty(&s->dirty) && s->unlink.n == 0)
         move_all(&s->answers, &s->answers_sent);
@@ -508,6 +508,8 @@ void jm_store_last(struct jm *jm)
 
     if (!s->dirty.next || !jm->ready)
         return;
+    while (!list_empty(&jm->fanouts))
+        jm_depend_flush(jm);
     flux_future_destroy(s->f);
     s->f = NULL;
     s->waiting = false;
