@@ -29,6 +29,8 @@ run "$FLUX" wreckrun -n1 -t 60 "$FLUX" start --set=sched.expiration=99 "${attr[@
 is "$out" 99 "one that was told to end sooner does"
 run "$FLUX" wreckrun -n1 -t 60 "$FLUX" start --set=sched.expiration=9999999999 "${attr[@]}"
 ok "one that was told to end later does not" same "$out" "$(time_of 7)"
+run "$FLUX" wreckrun -n1 -t 60 "$FLUX" start "$FLUX" wreckrun -n1 "$FLUX" start "${attr[@]}"
+ok "a session in a job without a limit ends with the session around it" same "$out" "$(time_of 8)"
 release
 run env FLUX_JOB_ID=1 FLUX_URI=local:///nowhere FLUX_JOB_EXPIRATION=soon "$FLUX" start "${attr[@]}"
 is "$status" 1 "a time that is none does not count"
