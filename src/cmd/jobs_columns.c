@@ -1,0 +1,307 @@
+/* jobs_columns.c - the columns that a list of jobs may have: what each says of a job.
+ *
+ * A table leads from the name of a column to the function that writes its cell.  Cells are texts for
+ * people; flux jobs --json has the values themselves.
+ */
+#include "config.h"
+#include "jobs_columns.h"
+
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "jobs_table.h"
+#include "libutil/duration.h"
+
+/* --- texts --- */
+
+const char *jobs_state_text(const struct job_info *info)
+{
+    int state = info->state ? job_state_parse(info->state) : -1;
+
+    switch (state) {
+    case JOB_STATE_DEPEND:
+        return "depend";
+    case JOB_STATE_PRIORITY:
+        return "held";
+    case JOB_STATE_SCHED:
+        return info->urgency == JOB_URGENCY_HOLD ? "held" : "pending";
+    case JOB_STATE_RUN:
+        return "running";
+    case JOB_STATE_CLEANUP:
+        return "ending";
+    case JOB_STATE_INACTIVE:
+        return info->result ? info->result : "ended";
+    default:
+        return info->state ? info->state : "?";
+    }
+}
+
+const char *jobs_user_name(uint32_t uid, char *buf, size_t size)
+{
+    struct passwd *pw = getpwuid(uid);
+
+    if (pw)
+        snprintf(buf, size, "%s", pw->pw_name);
+    else
+        snprintf(buf, size, "%u", uid);
+    return buf;
+}
+
+char *jobs_time_text(double seconds, char *buf, size_t size)
+{
+    uint64_t s = seconds > 0. ? (uint64_t)seconds : 0;
+    unsigned d = (unsigned)(s / 86400), h = s / 3600 % 24, m = s / 60 % 60, sec = s % 60;
+
+    if (seconds > 1e12)
+        snprintf(buf, size, "inf");
+    else if (seconds < 10.)
+        snprintf(buf, size, "%.2fs", seconds > 0. ? seconds : 0.);
+    else if (s < 60)
+        snprintf(buf, size, "%us", sec);
+    else if (s < 3600)
+        snprintf(buf, size, "%u:%02u", m, sec);
+    else if (d == 0)
+        snprintf(buf, size, "%u:%02u:%02u", h, m, sec);
+    else
+        snprintf(buf, size, "%ud%02u:%02u", d, h, m);
+    return buf;
+}
+
+/* --- cells: write to `buf`, which holds "" --- */
+
+static void put(struct jobs_cell *c, const char *s)
+{
+    snprintf(c->text, sizeof(c->text), "%s", s ? s : "");
+}
+
+static void put_clock(struct jobs_cell *c, double t)
+{
+    time_t sec = (time_t)t;
+    struct tm tm, today;
+    time_t now = (time_t)c->now;
+
+    if (t <= 0.)
+        return;
+    localtime_r(&sec, &tm);
+    localtime_r(&now, &today);
+    if (tm.tm_year == today.tm_year && tm.tm_yday == today.tm_yday)
+        strftime(c->text, sizeof(c->text), "%H:%M:%S", &tm);
+    else
+        strftime(c->text, sizeof(c->text), "%Y-%m-%dT%H:%M", &tm);
+}
+
+static void put_time(struct jobs_cell *c, double seconds)
+{
+    jobs_time_text(seconds, c->text, sizeof(c->text));
+}
+
+static void put_u64(struct jobs_cell *c, uint64_t n)
+{
+    snprintf(c->text, sizeof(c->text), "%llu", (unsigned long long)n);
+}
+
+#define CELL(name) static void cell_##name(struct jobs_cell *c, const struct job_info *i)
+#define CELL_U64(name, member) \
+    CELL(name)                 \
+    {                          \
+        put_u64(c, i->member); \
+    }
+#define CELL_STR(name, member) \
+    CELL(name)                 \
+    {                          \
+        put(c, i->member);     \
+    }
+#define CELL_CLOCK(name, member) \
+    CELL(name)                   \
+    {                            \
+        put_clock(c, i->member); \
+    }
+
+CELL_U64(id, id)
+CELL_U64(uid, uid)
+CELL_U64(nnodes, nnodes)
+CELL_U64(ntasks, ntasks)
+CELL_U64(ncores, ncores)
+CELL_STR(name, name)
+CELL_STR(rawstate, state)
+CELL_STR(ranks, ranks)
+CELL_STR(nodelist, nodelist)
+CELL_STR(result, result)
+CELL_STR(exception, exception)
+CELL_STR(note, note)
+CELL_STR(uri, uri)
+CELL_STR(dependency, dependency)
+CELL_CLOCK(t_submit, t_submit)
+CELL_CLOCK(t_depend, t_depend)
+CELL_CLOCK(t_run, t_run)
+CELL_CLOCK(t_cleanup, t_cleanup)
+CELL_CLOCK(t_inactive, t_inactive)
+CELL_CLOCK(expiration, expiration)
+
+CELL(urgency)
+{
+    put_u64(c, i->urgency > 0 ? (uint64_t)i->urgency : 0);
+}
+
+CELL(priority)
+{
+    snprintf(c->text, sizeof(c->text), "%lld", (long long)i->priority);
+}
+
+CELL(user)
+{
+    if (!c->has_user || c->uid != i->uid) {
+        jobs_user_name(i->uid, c->user, sizeof(c->user));
+        c->uid = i->uid;
+        c->has_user = true;
+    }
+    put(c, c->user);
+}
+
+CELL(state)
+{
+    put(c, jobs_state_text(i));
+}
+
+CELL(code)
+{
+    if (i->result)
+        snprintf(c->text, sizeof(c->text), "%d", i->code);
+}
+
+CELL(limit)
+{
+    if (i->duration > 0.)
+        duration_format(i->duration, c->text, sizeof(c->text));
+}
+
+CELL(time)
+{
+    double end = i->t_cleanup > 0. ? i->t_cleanup : i->t_inactive > 0. ? i->t_inactive : c->now;
+
+    if (i->t_run > 0.)
+        put_time(c, end - i->t_run);
+}
+
+CELL(wait)
+{
+    double end = i->t_run > 0. ? i->t_run : i->t_inactive > 0. ? i->t_inactive : c->now;
+
+    if (i->t_submit > 0.)
+        put_time(c, end - i->t_submit);
+}
+
+CELL(left)
+{
+    if (i->expiration > 0. && !i->result)
+        put_time(c, i->expiration - c->now);
+}
+
+CELL(expected)
+{
+    if (i->t_estimate > 0. && i->t_run <= 0. && !i->result) {
+        if (i->t_estimate - c->now < 1.)
+            put(c, "now");
+        else
+            put_clock(c, i->t_estimate);
+    }
+}
+
+/* "afterok:7,begin-time:1795268515.2": the time is told as one. */
+static void put_dependency(struct jobs_cell *c, const char *text)
+{
+    static const char scheme[] = "begin-time:";
+    const char *at = strstr(text, scheme);
+    char when[32], *end;
+
+    if (at) {
+        put_clock(c, strtod(at + sizeof(scheme) - 1, &end));
+        snprintf(when, sizeof(when), "%.31s", c->text);
+        snprintf(c->text, sizeof(c->text), "waits for %.*sbegin-time %s%s", (int)(at - text), text,
+                 when, end);
+    } else {
+        snprintf(c->text, sizeof(c->text), "waits for %s", text);
+    }
+}
+
+CELL(why)
+{
+    if (i->t_run > 0. || i->result)
+        return;
+    if (i->dependency)
+        put_dependency(c, i->dependency);
+    else
+        put(c, i->why);
+}
+
+/* What matters most of the job, in its state. */
+CELL(info)
+{
+    if (i->exception && i->result && strcmp(i->result, "completed") != 0)
+        snprintf(c->text, sizeof(c->text), "%s%s%s", i->exception, i->note ? ": " : "",
+                 i->note ? i->note : "");
+    else if (i->result && i->code)
+        snprintf(c->text, sizeof(c->text), "exit code %d", i->code);
+    else if (i->nodelist)
+        put(c, i->nodelist);
+    else if (i->ranks)
+        put(c, i->ranks);
+    else
+        cell_why(c, i);
+}
+
+static const struct jobs_column columns[] = {
+    {"id", "ID", true, cell_id, "number of the job", false},
+    {"user", "USER", false, cell_user, "who submitted it", false},
+    {"uid", "UID", true, cell_uid, "his number", false},
+    {"name", "NAME", false, cell_name, "its name, or the program's", false},
+    {"state", "STATE", false, cell_state, "depend, held, pending, running, ending, or how it ended",
+     false},
+    {"rawstate", "RAWSTATE", false, cell_rawstate,
+     "DEPEND, PRIORITY, SCHED, RUN, CLEANUP, INACTIVE", false},
+    {"ntasks", "TASKS", true, cell_ntasks, "tasks", false},
+    {"nnodes", "NODES", true, cell_nnodes, "nodes", false},
+    {"ncores", "CORES", true, cell_ncores, "cores", false},
+    {"time", "TIME", true, cell_time, "how long it has run", false},
+    {"wait", "WAIT", true, cell_wait, "how long it waited", false},
+    {"limit", "LIMIT", true, cell_limit, "its time limit", false},
+    {"left", "LEFT", true, cell_left, "how much of that is left", false},
+    {"urgency", "URG", true, cell_urgency, "0 (held) to 31", false},
+    {"priority", "PRI", true, cell_priority, "priority in the queue", false},
+    {"submitted", "SUBMITTED", false, cell_t_submit, "when it was submitted", false},
+    {"ready", "READY", false, cell_t_depend, "when it waited for other jobs no longer", false},
+    {"started", "STARTED", false, cell_t_run, "when it got its resources", false},
+    {"finished", "FINISHED", false, cell_t_cleanup, "when its tasks had ended", false},
+    {"ended", "ENDED", false, cell_t_inactive, "when it was over", false},
+    {"expires", "EXPIRES", false, cell_expiration, "when its time is up", false},
+    {"expected", "EXPECTED", false, cell_expected, "when it is expected to start", true},
+    {"why", "WHY", false, cell_why, "why it waits", true},
+    {"dependency", "DEPENDENCY", false, cell_dependency, "what it still waits for", false},
+    {"ranks", "RANKS", false, cell_ranks, "numbers of its nodes", false},
+    {"nodelist", "NODELIST", false, cell_nodelist, "names of its nodes", false},
+    {"result", "RESULT", false, cell_result, "completed, failed, canceled, timeout", false},
+    {"code", "CODE", true, cell_code, "its exit code", false},
+    {"exception", "EXCEPTION", false, cell_exception, "kind of what ended it", false},
+    {"note", "NOTE", false, cell_note, "the sentence to that", false},
+    {"uri", "URI", false, cell_uri, "of the session that it is", false},
+    {"info", "INFO", false, cell_info, "its nodes, why it waits, or how it ended", true},
+};
+#define NCOLUMNS (sizeof(columns) / sizeof(*columns))
+
+void jobs_table_help(FILE *f)
+{
+    for (size_t i = 0; i < NCOLUMNS; i++)
+        fprintf(f, "  %-12s%s\n", columns[i].name, columns[i].help);
+}
+
+const struct jobs_column *jobs_column_find(const char *name, size_t len)
+{
+    for (size_t i = 0; i < NCOLUMNS; i++) {
+        if (strlen(columns[i].name) == len && strncasecmp(columns[i].name, name, len) == 0)
+            return &columns[i];
+    }
+    return NULL;
+}
