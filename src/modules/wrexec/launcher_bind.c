@@ -19,8 +19,8 @@
 
 struct core {
     int package;
-    int id;
-    int first; /* its first processor */
+    int id;    /* the first of all its processors: the kernel's core_id may be there once a die */
+    int first; /* its first processor that may be used */
     cpu_set_t cpus;
 };
 
@@ -88,7 +88,7 @@ static struct bind *bind_create(void)
         if (!CPU_ISSET(cpu, &set))
             continue;
         package = read_number(cpu, "physical_package_id");
-        id = read_number(cpu, "core_id");
+        id = read_number(cpu, "thread_siblings_list");
         while (i < b->n && (id < 0 || b->cores[i].package != package || b->cores[i].id != id))
             i++;
         if (i == b->n)
