@@ -46,15 +46,11 @@ static void lost(struct output *o, struct rootjob *rj, uint64_t bytes, const cha
     rj->lost += bytes;
 }
 
-static void commit_cb(flux_future_t *f, void *arg)
+/* The commit is over; `why` it failed, or NULL.  What came meanwhile is the next. */
+static void committed(struct output *o, const char *why)
 {
-    struct output *o = arg;
     struct list_node *n, over, again;
-    errmsg_t err;
-    bool ok = (flux_kvs_commit_get(f, NULL, NULL, &err) == 0);
 
-    flux_future_destroy(f);
-    o->commit = NULL;
     list_init(&over);
     list_init(&again);
     while ((n = list_first(&o->committed))) {
@@ -66,8 +62,8 @@ static void commit_cb(flux_future_t *f, void *arg)
 
         list_remove(n);
         rj->committing = false;
-        if (!ok)
-            lost(o, rj, rj->sent, err.text);
+        if (why)
+            lost(o, rj, rj->sent, why);
         rj->sent = 0;
         if (rj->outbuf && buf_len(rj->outbuf) > 0)
             list_append(&o->dirty, &rj->dirty);
@@ -85,6 +81,17 @@ static void commit_cb(flux_future_t *f, void *arg)
         list_remove(n);
         job_flush(list_entry(n, struct rootjob, waiting)->j);
     }
+}
+
+static void commit_cb(flux_future_t *f, void *arg)
+{
+    struct output *o = arg;
+    errmsg_t err;
+    bool ok = (flux_kvs_commit_get(f, NULL, NULL, &err) == 0);
+
+    flux_future_destroy(f);
+    o->commit = NULL;
+    committed(o, ok ? NULL : err.text);
 }
 
 static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -120,15 +127,7 @@ static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
     flux_future_destroy(o->commit);
     o->commit = NULL;
     flux_log(o->root->ctx->h, LOG_ERR, "no memory to keep output of jobs");
-    while ((n = list_first(&o->committed))) {
-        struct rootjob *rj = list_entry(n, struct rootjob, dirty);
-
-        list_remove(n);
-        rj->committing = false;
-        lost(o, rj, rj->sent, "out of memory");
-        if (rj->j->finished)
-            root_job_finished(rj->j);
-    }
+    committed(o, "out of memory");
 }
 
 bool output_put(struct output *o, struct rootjob *rj, const void *data, size_t len)
