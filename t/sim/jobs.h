@@ -51,7 +51,7 @@ struct jobs_client {
 /* What clients know of a node. */
 struct jobs_node {
     double drained;   /* since when for sure; 0: not for sure */
-    double undrained; /* when that was asked for last */
+    double undrained; /* when that was answered last */
     unsigned unsure;  /* requests to undrain it that are not answered (and may never be) */
 };
 

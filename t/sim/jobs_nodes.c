@@ -65,8 +65,11 @@ static void undrained_cb(flux_future_t *f, void *arg)
 {
     struct change *ch = arg;
 
-    for (uint32_t r = ch->first; r <= ch->last; r++)
-        ch->c->jobs->nodes[r].unsure--;
+    for (uint32_t r = ch->first; r <= ch->last; r++) {
+        struct jobs_node *n = &ch->c->jobs->nodes[r];
+        n->unsure--;
+        n->undrained = now(ch->c->jobs);
+    }
     jobs_client_done(ch->c, f, ENOENT);
 }
 
@@ -96,7 +99,6 @@ void jobs_nodes_act(struct jobs_client *c)
     for (uint32_t rank = ch->first; rank <= ch->last; rank++) {
         close_window(j, rank);
         j->nodes[rank].unsure++;
-        j->nodes[rank].undrained = now(j);
     }
     jobs_client_ask(c, flux_rpc_struct(c->ep->h, "resrc.undrain", &resrc_ranks_schema, &u, 0, 0),
                     "resrc.undrain", undrained_cb, ch);

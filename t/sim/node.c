@@ -63,6 +63,8 @@ static void check_response(struct sim_ep *e, const flux_msg_t *msg)
 {
     uint32_t tag = flux_msg_matchtag(msg);
 
+    if (!hmap_get_u64(e->waiting, tag) && e->succeeds)
+        return; /* its predecessor has asked */
     if (!hmap_get_u64(e->waiting, tag))
         sim_fail(e->broker->sim,
                  "rank %u: %s got a response to %s (tag %u, errnum %d) that it does not wait for",
@@ -111,13 +113,23 @@ static void to_core(void *arg, void *data)
         core_endpoint_input(e->ep, data);
 }
 
+/* What a module's successor gets although nobody waits for an answer. */
+static bool is_mail(const flux_msg_t *msg)
+{
+    return flux_msg_type(msg) == FLUX_MSG_REQUEST && flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE);
+}
+
 static void to_handle(void *arg, void *data)
 {
     struct sim_ep *e = arg;
     flux_msg_t *msg = data;
     sim_t *s = e->broker->sim;
 
-    if (e->gone || e->broker->state != NODE_ON) {
+    if (e->successor && is_mail(msg)) {
+        to_handle(e->successor, msg);
+        return;
+    }
+    if (e->gone || !e->h || e->broker->state != NODE_ON) {
         flux_msg_destroy(msg);
         return;
     }
@@ -198,7 +210,7 @@ static void free_msg(void *val)
     flux_msg_destroy(val);
 }
 
-static struct sim_ep *ep_add(struct node *n, enum endpoint_kind kind, const char *name)
+struct sim_ep *node_ep_add(struct node *n, enum endpoint_kind kind, const char *name)
 {
     sim_t *s = n->sim;
     struct sim_ep *e = calloc(1, sizeof(*e));
@@ -224,7 +236,7 @@ static struct sim_ep *ep_add(struct node *n, enum endpoint_kind kind, const char
 
 struct sim_ep *sim_client_add(sim_t *s, uint32_t rank, const char *name)
 {
-    return ep_add(&s->nodes[rank], ENDPOINT_CLIENT, name);
+    return node_ep_add(&s->nodes[rank], ENDPOINT_CLIENT, name);
 }
 
 /* Close its handle; what it still sends goes nowhere. */
@@ -245,41 +257,6 @@ void sim_client_remove(struct sim_ep *e)
     ep_close(e);
     core_endpoint_remove(e->ep, ENOSYS, "the service was ended");
     e->ep = NULL;
-}
-
-struct sim_ep *sim_module_add(sim_t *s, uint32_t rank, const struct flux_module *m,
-                              const char *const *argv)
-{
-    struct node *n = &s->nodes[rank];
-    struct sim_ep *e = ep_add(n, ENDPOINT_MODULE, m->name);
-    errmsg_t err = {""};
-    int argc = 0;
-
-    if (!e)
-        return NULL;
-    while (argv && argv[argc])
-        argc++;
-    if (m->init(e->h, argc, (char **)argv, &e->module_ctx, &err) < 0) {
-        sim_fail(s, "module %s at rank %u: %s", m->name, rank, err.text);
-        return NULL;
-    }
-    e->module = m;
-    if (core_service_add(n->core, m->name, e->ep) < 0) {
-        sim_fail(s, "module %s at rank %u: %s", m->name, rank, strerror(errno));
-        return NULL;
-    }
-    return e;
-}
-
-struct sim_ep *sim_module_find(sim_t *s, uint32_t rank, const char *name)
-{
-    LIST_FOREACH(it, &s->nodes[rank].eps)
-    {
-        struct sim_ep *e = list_entry(it, struct sim_ep, node);
-        if (!e->gone && e->kind == ENDPOINT_MODULE && strcmp(e->name, name) == 0)
-            return e;
-    }
-    return NULL;
 }
 
 /* --- life --- */
@@ -389,47 +366,6 @@ static void local_ready(void *arg, void *data)
         core_local_ready(n->core);
 }
 
-extern const struct flux_module flux_module_barrier, flux_module_log, flux_module_hb,
-    flux_module_kvs, flux_module_attr, flux_module_resrc, flux_module_sched, flux_module_job,
-    flux_module_wrexec;
-
-static const struct {
-    unsigned mod;
-    bool root; /* only there */
-    const struct flux_module *module;
-} modules[] = {
-    {SIM_MOD_BARRIER, false, &flux_module_barrier},
-    {SIM_MOD_JOB, false, &flux_module_attr},
-    {SIM_MOD_KVS, false, &flux_module_kvs},
-    {SIM_MOD_LOG, false, &flux_module_log},
-    {SIM_MOD_HB, true, &flux_module_hb},
-    {SIM_MOD_JOB, false, &flux_module_resrc},
-    {SIM_MOD_JOB, true, &flux_module_sched},
-    {SIM_MOD_JOB, true, &flux_module_wrexec},
-    {SIM_MOD_JOB, true, &flux_module_job},
-};
-#define NMODULES (sizeof(modules) / sizeof(modules[0]))
-
-struct sim_ep *sim_module_load(sim_t *s, uint32_t rank, const char *name)
-{
-    for (size_t i = 0; i < NMODULES; i++) {
-        const struct flux_module *m = modules[i].module;
-        if (strcmp(m->name, name) == 0)
-            return sim_module_add(s, rank, m, m == &flux_module_sched ? s->cfg.sched_args : NULL);
-    }
-    return NULL;
-}
-
-static void load_modules(struct node *n)
-{
-    sim_t *s = n->sim;
-
-    for (size_t i = 0; i < NMODULES; i++) {
-        if ((s->cfg.modules & modules[i].mod) && (n->rank == 0 || !modules[i].root))
-            sim_module_load(s, n->rank, modules[i].module->name);
-    }
-}
-
 void node_start(struct node *n)
 {
     static const struct core_callbacks cbs = {.state = state_cb, .log = log_cb};
@@ -454,7 +390,7 @@ void node_start(struct node *n)
     }
     n->state = NODE_ON;
     core_set_link(n->core, &sim_link_ops, n);
-    load_modules(n);
+    sim_modules_load(n);
     if (core_start(n->core) < 0)
         sim_fail(s, "rank %u did not start: %s", n->rank, strerror(errno));
     net_started(n);

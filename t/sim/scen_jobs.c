@@ -18,7 +18,11 @@ static void load_again(void *arg, void *data)
 {
     struct jobs *j = arg;
 
-    sim_module_load(j->s, 0, data);
+    /* The other one has to be gone. */
+    if (j->s->nodes[0].owner.paused)
+        sim_at(j->s, sim_now(j->s) + 5 * SIM_MS, load_again, j, data);
+    else
+        sim_module_load(j->s, 0, data);
 }
 
 static void unload(void *arg, void *data)
@@ -32,17 +36,22 @@ static void unload(void *arg, void *data)
 
     if (!e || s->failed)
         return;
-    /* Some insist. */
-    if (s->nodes[0].owner.paused || (e->module->may_stop && !rng_chance(&s->rng, 0.1) &&
-                                     e->module->may_stop(e->h, e->module_ctx, &err) < 0)) {
+    /* Some insist; while the store fails that is known to lose what was not on record. */
+    if (s->nodes[0].owner.paused ||
+        (e->module->may_stop && (s->store_fails > 0. || !rng_chance(&s->rng, 0.1)) &&
+         e->module->may_stop(e->h, e->module_ctx, &err) < 0)) {
         sim_at(s, sim_now(s) + 3 * SIM_MS, unload, j, NULL);
         return;
     }
     if (s->cfg.trace)
         printf("%14.6f  %s is loaded again\n", 1e-9 * (double)sim_now(s), name);
     s->faults++;
-    sim_client_remove(e);
-    sim_at(s, sim_now(s) + rng_range(&s->rng, 0, 100) * SIM_MS, load_again, j, (void *)name);
+    if (rng_chance(&s->rng, 0.5)) {
+        sim_module_stop(e, true);
+        return;
+    }
+    sim_module_stop(e, false);
+    sim_at(s, sim_now(s) + rng_range(&s->rng, 1, 100) * SIM_MS, load_again, j, (void *)name);
 }
 
 /* --- a store that fails --- */

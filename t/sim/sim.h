@@ -105,7 +105,9 @@ struct sim_ep {
     uint64_t last_event;
     const struct flux_module *module;
     void *module_ctx;
-    void *data; /* of the scenario */
+    struct sim_ep *successor; /* the instance that has taken its place */
+    bool succeeds;            /* it has taken the place of another */
+    void *data;               /* of the scenario */
 };
 
 enum node_state { NODE_OFF, NODE_ON, NODE_EXITED, NODE_DEAD };
@@ -217,15 +219,23 @@ void node_free(struct node *n);
 struct sim_ep *sim_client_add(sim_t *s, uint32_t rank, const char *name);
 /* The client's process dies. */
 void sim_client_remove(struct sim_ep *e);
+struct sim_ep *node_ep_add(struct node *n, enum endpoint_kind kind, const char *name);
+/* Cores of a node, as the emulated inventory says (probe.c). */
+unsigned sim_node_cores(const sim_t *s, uint32_t rank);
+
+/* --- modules (module.c) --- */
+
 /* `argv`: arguments, ended by NULL, or NULL.  NULL after sim_fail(). */
 struct sim_ep *sim_module_add(sim_t *s, uint32_t rank, const struct flux_module *m,
                               const char *const *argv);
 /* One that the session may have, by name, with its arguments. */
 struct sim_ep *sim_module_load(sim_t *s, uint32_t rank, const char *name);
+/* All that this broker is to have. */
+void sim_modules_load(struct node *n);
 /* A module that is loaded at this rank, or NULL. */
 struct sim_ep *sim_module_find(sim_t *s, uint32_t rank, const char *name);
-/* Cores of a node, as the emulated inventory says (probe.c). */
-unsigned sim_node_cores(const sim_t *s, uint32_t rank);
+/* Unload it; with `reload`, another instance gets what it had not answered. */
+void sim_module_stop(struct sim_ep *e, bool reload);
 
 /* --- planted faults (plant.c) --- */
 
