@@ -109,6 +109,9 @@ is "$(flux jobs -n -o '{name}:{state}' "$small-$later" | sort | tr '\n' ' ')" \
     "after:depend held:held later:depend small:pending " "states of those that wait"
 like "$(flux jobs -n -o why "$later")" 'waits for begin-time ([0-9-]+T)?[0-9]+:[0-9]+(:[0-9]+)?$' \
     "a time is told as one"
+far=$(flux submit --setattr=system.begin-time=1e300 true)
+is "$(flux jobs -n -o why "$far")" "waits for begin-time never" "... of a year that no calendar has"
+flux cancel -q "$far"
 is "$(flux jobs -n -s running -o name)" big "-s running"
 is "$(flux jobs -n -s pending -o name | sort | tr '\n' ' ')" "after held later small " "-s pending"
 is "$(flux jobs -n -a --name=ended -o '{code} {result} {info}')" "4 failed exit code 4" "-a --name"

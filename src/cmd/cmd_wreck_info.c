@@ -101,11 +101,17 @@ char *wreck_file(uint64_t id, const char *name)
 
 char *wreck_clock(double t, char *buf, size_t size)
 {
-    time_t sec = (time_t)t;
+    time_t sec;
     struct tm tm;
     size_t n;
 
-    localtime_r(&sec, &tm);
+    if (!(t >= 0. && t <= JOBS_TIME_MAX)) {
+        snprintf(buf, size, "never");
+        return buf;
+    }
+    sec = (time_t)t;
+    if (!localtime_r(&sec, &tm))
+        memset(&tm, 0, sizeof(tm));
     n = strftime(buf, size, "%Y-%m-%dT%H:%M:%S", &tm);
     snprintf(buf + n, size - n, ".%03d", (int)((t - (double)sec) * 1000.));
     return buf;

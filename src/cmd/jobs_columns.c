@@ -79,14 +79,18 @@ static void put(struct jobs_cell *c, const char *s)
 
 static void put_clock(struct jobs_cell *c, double t)
 {
-    time_t sec = (time_t)t;
+    time_t sec, now = (time_t)c->now;
     struct tm tm, today;
-    time_t now = (time_t)c->now;
 
     if (t <= 0.)
         return;
-    localtime_r(&sec, &tm);
-    localtime_r(&now, &today);
+    if (!(t <= JOBS_TIME_MAX)) {
+        put(c, "never");
+        return;
+    }
+    sec = (time_t)t;
+    if (!localtime_r(&sec, &tm) || !localtime_r(&now, &today))
+        return;
     if (tm.tm_year == today.tm_year && tm.tm_yday == today.tm_yday)
         strftime(c->text, sizeof(c->text), "%H:%M:%S", &tm);
     else

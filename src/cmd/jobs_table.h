@@ -42,6 +42,8 @@ void jobs_table_help(FILE *f);
 const char *jobs_state_text(const struct job_info *info);
 /* Name of a user; his number when he has none.  `buf` is used for that. */
 const char *jobs_user_name(uint32_t uid, char *buf, size_t size);
+/* A time after this (the year 9999) is told as "never". */
+#define JOBS_TIME_MAX 253402300799.
 /* Short text for a length of time: "45s", "12:30", "3:04:05", "2d03:04". */
 char *jobs_time_text(double seconds, char *buf, size_t size);
 

@@ -32,12 +32,12 @@ static void tell(jobtell_t *t, const struct job_info *i)
     const char *why = i->t_run <= 0. && i->why ? i->why : jobs_state_text(i);
     char when[64] = "";
 
-    if (i->t_run <= 0. && i->t_estimate > 0.) {
+    if (i->t_run <= 0. && i->t_estimate > 0. && i->t_estimate <= JOBS_TIME_MAX) {
         time_t sec = (time_t)i->t_estimate;
         struct tm tm;
 
-        localtime_r(&sec, &tm);
-        strftime(when, sizeof(when), ", expected at %H:%M:%S", &tm);
+        if (localtime_r(&sec, &tm))
+            strftime(when, sizeof(when), ", expected at %H:%M:%S", &tm);
     }
     cmd_progress(t->c, "flux %s: job %" PRIu64 " (%s%s): %s", t->c->name, t->id, t->tail, when,
                  why);
