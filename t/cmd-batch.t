@@ -42,6 +42,9 @@ like "$err" 'late.sh:3' "a sentence says so"
 fails "a script that is not there" "$FLUX" batch nonesuch.sh
 like "$err" nonesuch.sh "the sentence names it"
 fails "a program" "$FLUX" batch /bin/true
+printf '#!/bin/sh\r\necho x\r\n' >dos.sh
+fails "a script with the ends of lines of another system" "$FLUX" batch dos.sh
+like "$err" "dos.sh:1: the line ends with a carriage return" "... says so"
 fails "an empty script" sh -c "'$FLUX' batch </dev/null"
 exits 2 "--wrap of nothing" "$FLUX" batch --wrap
 

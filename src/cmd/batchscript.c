@@ -172,3 +172,10 @@ size_t batchscript_bad_line(const char *text, size_t len)
         line += text[i] == '\n';
     return line;
 }
+
+bool batchscript_dos(const char *text, size_t len)
+{
+    const char *nl = memchr(text, '\n', len);
+
+    return nl && nl - text > 2 && text[0] == '#' && text[1] == '!' && nl[-1] == '\r';
+}

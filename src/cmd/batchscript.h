@@ -40,5 +40,7 @@ bool batchscript_next(struct batchscript *s, struct batch_directive *d);
 /* Can this travel in a job?  0 when it is text in UTF-8 without NUL; else the number of the first
  * line that has something else. */
 size_t batchscript_bad_line(const char *text, size_t len);
+/* Does a first line "#!..." end with CR and LF?  No interpreter is found then. */
+bool batchscript_dos(const char *text, size_t len);
 
 #endif

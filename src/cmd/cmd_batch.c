@@ -179,6 +179,13 @@ static char *read_script(struct cmd *c, const char *path, const char *name)
                   name, bad);
         free(text);
         text = NULL;
+    } else if (batchscript_dos(text, len)) {
+        cmd_error(c,
+                  "%s:1: the line ends with a carriage return, which the system would take for a "
+                  "part of the interpreter's name; make lines end as they do here (tr -d '\\r')",
+                  name);
+        free(text);
+        text = NULL;
     }
     if (fd > STDIN_FILENO)
         close(fd);

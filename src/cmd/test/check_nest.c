@@ -69,6 +69,10 @@ START_TEST(text)
     ck_assert_uint_eq(batchscript_bad_line("", 0), 0);
     ck_assert_uint_eq(batchscript_bad_line("a\nb\xc3\xa4\n", 6), 0);
     ck_assert_uint_eq(batchscript_bad_line("a\nb\xff\n", 5), 2);
+    ck_assert(batchscript_dos("#!/bin/sh\r\n", 11));
+    ck_assert(!batchscript_dos("#!/bin/sh\n\r\n", 12));
+    ck_assert(!batchscript_dos("echo\r\n", 6));
+    ck_assert(!batchscript_dos("#!/bin/sh\r", 10));
     ck_assert_uint_eq(batchscript_bad_line("a\nb\n\0", 5), 3);
     ck_assert_uint_eq(batchscript_bad_line("\x7f"
                                            "ELF\0",
