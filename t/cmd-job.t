@@ -113,6 +113,10 @@ far=$(flux submit --setattr=system.begin-time=1e300 true)
 is "$(flux jobs -n -o why "$far")" "waits for begin-time never" "... of a year that no calendar has"
 flux cancel -q "$far"
 is "$(flux jobs -n -s running -o name)" big "-s running"
+exits 0 "... of a job that waits: none" flux jobs -s running "$held"
+fails "one that is not there" flux jobs 4000
+like "$err" "no job 4000" "... is named"
+fails "nor can it be watched" flux jobs --watch 4000
 is "$(flux jobs -n -s pending -o name | sort | tr '\n' ' ')" "after held later small " "-s pending"
 is "$(flux jobs -n -a --name=ended -o '{code} {result} {info}')" "4 failed exit code 4" "-a --name"
 is "$(flux jobs -n -a -c 3 | wc -l)" 3 "-c"

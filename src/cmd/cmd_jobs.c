@@ -131,11 +131,24 @@ static int take_job(void *arg, const struct job_info *info, json_t *json)
     return 0;
 }
 
+/* Of those that were named: say which are not there.  What other options leave out may be. */
+static int tell_missing(struct jobs *j)
+{
+    bool some = j->query.max || j->query.name || j->query.since > 0. ||
+                (j->query.states && j->query.states != JOB_STATES_ALL);
+    char *missing = NULL;
+    int code = CMD_OK;
+
+    if (!idset_empty(j->missing) && !some && (missing = idset_format(j->missing, 0)))
+        code = cmd_error(j->c, "there is no job %s", missing);
+    free(missing);
+    return code;
+}
+
 static int list_once(struct jobs *j)
 {
     struct jobs_print p = {.header = j->header, .colours = j->colours};
     unsigned height;
-    char *missing;
     int code = CMD_OK;
 
     screen(&p.width, &height);
@@ -150,14 +163,35 @@ static int list_once(struct jobs *j)
         code = cmd_print_json(j->c, json_incref(j->array));
     else
         jobs_table_print(j->table, stdout, &p);
-    if (!idset_empty(j->missing) && !j->query.max && (missing = idset_format(j->missing, 0))) {
-        code = cmd_error(j->c, "there is no job %s", missing);
-        free(missing);
-    }
-    return code;
+    return tell_missing(j) == CMD_OK ? code : CMD_FAIL;
 }
 
 /* --- live --- */
+
+static int see_job(void *arg, const struct job_info *info, json_t *json)
+{
+    struct jobs *j = arg;
+
+    if (idset_clear(j->missing, (uint32_t)info->id) < 0)
+        return cmd_error(j->c, "out of memory"), -1;
+    return 0;
+}
+
+/* Nothing would ever be told of a job that is not there. */
+static int find_named(struct jobs *j)
+{
+    struct job_list q;
+
+    if (!j->query.ids)
+        return CMD_OK;
+    flux_job_list_init(&q);
+    q.ids = j->query.ids;
+    if (!(j->missing = idset_parse(j->query.ids, NULL)))
+        return cmd_error(j->c, "out of memory");
+    if (jobact_list(j->c, j->h, &q, see_job, j) < 0)
+        return CMD_FAIL;
+    return tell_missing(j);
+}
 
 static void live_stop(struct jobs *j, int code)
 {
@@ -390,7 +424,9 @@ static int run(struct jobs *j)
         j->query.states = JOB_STATES_ALL;
     if (!(j->h = j->watch ? cmd_handle_signals(j->c) : cmd_handle(j->c)))
         return CMD_FAIL;
-    return j->watch ? live(j) : list_once(j);
+    if (!j->watch)
+        return list_once(j);
+    return find_named(j) == CMD_OK ? live(j) : CMD_FAIL;
 }
 
 int jobs_main(struct cmd *c, int argc, char **argv, bool all)
