@@ -147,6 +147,7 @@ void job_destroy(sched_t *s, struct job *j)
     list_remove(&j->link);
     hmap_del_u64(s->jobs, j->id);
     shape_put(s, j->shape);
+    hope_drop(j);
     free(j->refused);
     free(j);
 }
@@ -504,6 +505,7 @@ void sched_destroy(sched_t *s)
     map_destroy(s->map);
     free(s->reserved);
     free(s->heap);
+    free(s->frees);
     free(s->choice);
     free(s->times);
     free(s->bits);

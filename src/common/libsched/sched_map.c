@@ -59,6 +59,7 @@ void map_destroy(struct map *m)
         free(m->touched);
         free(m->ncores_at_least);
         free(m->pools);
+        free(m->given);
         resgraph_destroy(m->graph);
         free(m);
     }
@@ -80,8 +81,11 @@ static int map_arrays(struct map *m)
     m->touched = calloc(m->words + 1, sizeof(uint64_t));
     m->ncores_at_least = calloc(m->max_cores + 1, sizeof(uint32_t));
     m->pools = calloc(m->npools + 1, sizeof(*m->pools));
+    for (m->given_room = 64; m->given_room < m->n;)
+        m->given_room *= 2;
+    m->given = calloc(m->given_room, sizeof(*m->given));
     if (!m->nodes || !m->all || !m->free || !m->at_least || !m->gpus_at_least || !m->empty ||
-        !m->touched || !m->ncores_at_least || !m->pools) {
+        !m->touched || !m->ncores_at_least || !m->pools || !m->given) {
         errno = ENOMEM;
         return -1;
     }
@@ -175,6 +179,7 @@ void map_set_usable(struct map *m, uint32_t n, bool usable)
     if (nd->usable == usable)
         return;
     nd->usable = usable;
+    m->nholds++;
     if (usable) {
         bit_set(m->at_least, n);
         bit_set(m->gpus_at_least, n);
@@ -210,6 +215,11 @@ static void set_free(struct map *m, uint32_t n, uint32_t cores, uint32_t gpus, u
 }
 
 /* --- pieces --- */
+
+static void given_back(struct map *m, uint32_t n)
+{
+    m->given[m->ngiven++ & (m->given_room - 1)] = n;
+}
 
 /* Those of jobs that end later are mostly held later: looked for from the end. */
 static void held_insert(struct node *nd, struct piece *p)
@@ -256,6 +266,7 @@ void map_hold(struct map *m, struct claim *c)
 {
     size_t words = m->cw + m->gw;
 
+    c->ncores = 0;
     for (size_t i = 0; i < c->npieces; i++) {
         struct piece *p = claim_piece(c, i);
         struct node *nd = &m->nodes[p->node];
@@ -266,7 +277,9 @@ void map_hold(struct map *m, struct claim *c)
         nd->used_memory += p->memory;
         held_insert(nd, p);
         set_free(m, p->node, nd->free_cores - p->ncores, nd->free_gpus - p->ngpus, nd->nheld + 1);
+        c->ncores += p->ncores;
     }
+    m->nholds++;
     use_pools(m, c, true);
 }
 
@@ -284,12 +297,15 @@ void map_release(struct map *m, struct claim *c)
         nd->used_memory -= p->memory;
         held_remove(nd, p);
         set_free(m, p->node, nd->free_cores + p->ncores, nd->free_gpus + p->ngpus, nd->nheld - 1);
+        given_back(m, p->node);
     }
+    m->nholds++;
     use_pools(m, c, false);
 }
 
 void map_reserve(struct map *m, struct claim *c)
 {
+    c->ncores = 0;
     for (size_t i = 0; i < c->npieces; i++) {
         struct piece *p = claim_piece(c, i);
         struct node *nd = &m->nodes[p->node];
@@ -309,6 +325,7 @@ void map_reserve(struct map *m, struct claim *c)
         else
             nd->reserved = p;
         bit_set(m->touched, p->node);
+        c->ncores += p->ncores;
     }
 }
 
@@ -326,6 +343,7 @@ void map_unreserve(struct map *m, struct claim *c)
             nd->reserved = p->next;
         if (!nd->reserved)
             bit_clear(m->touched, p->node);
+        given_back(m, p->node);
     }
 }
 

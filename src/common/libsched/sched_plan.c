@@ -37,8 +37,9 @@ struct plan {
     const struct shape *sh;
     const struct claim *own;
     double limit;
-    size_t n;             /* candidates in s->choice */
-    struct choice *maybe; /* slots anywhere: the candidates; nothing fits there before `from` */
+    size_t n;                /* candidates in s->choice */
+    const struct hope *hope; /* NULL: any node may do */
+    struct choice *maybe;    /* slots anywhere: the candidates; nothing fits there before `from` */
 };
 
 static struct span span_at(const struct plan *p, double t)
@@ -147,12 +148,29 @@ static double next_change(const struct plan *p, const struct node *nd, double t)
     return next;
 }
 
+/* The same of a node to itself: the first gap of its reservations that is long enough. */
+static double gap_from(const struct plan *p, const struct node *nd, double t)
+{
+    for (const struct piece *q = nd->reserved; q; q = q->next) {
+        struct span sp = span_at(p, t);
+
+        p->s->work++;
+        if (q->claim->start + SCHED_EPSILON >= sp.to)
+            break;
+        if (q->claim != p->own && span_overlaps(&sp, q->claim))
+            t = q->claim->end;
+    }
+    return t < p->limit ? t : SCHED_NEVER;
+}
+
 static double node_from(const struct plan *p, uint32_t n, double t)
 {
     const struct node *nd = &p->s->map->nodes[n];
 
     if (!nd->reserved || (nd->reserved->claim == p->own && !nd->reserved->next))
         return node_from_ends(p, nd, t);
+    if (p->sh->req.exclusive)
+        return gap_from(p, nd, node_from_ends(p, nd, t));
     while (t < p->limit) {
         struct span sp = span_at(p, t);
         struct avail a;
@@ -208,6 +226,8 @@ static void candidates(struct plan *p)
 
         if (p->sh->allowed)
             bits &= p->sh->allowed[w];
+        if (p->hope)
+            bits &= p->hope->bits[w];
         for (; bits; bits &= bits - 1) {
             uint32_t n = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
 
@@ -321,6 +341,8 @@ static size_t slots_at(struct plan *p, double t)
     uint32_t left = p->sh->nslots;
     size_t n = 0;
 
+    if (!hope_at(s, p->j, p->own, t))
+        return 0;
     if (p->sh->req.npools > 0 && !select_pools(p->s, p->sh, &sp))
         return 0;
     s->work += p->n / 16;
@@ -453,14 +475,29 @@ static size_t find_slots(struct plan *p, double *when)
     return 0;
 }
 
-size_t plan_find(sched_t *s, const struct job *j, const struct claim *own, double limit,
-                 double *when)
+size_t plan_find(sched_t *s, struct job *j, const struct claim *own, double limit, double *when)
 {
     double latest = job_latest(s, j) + SCHED_EPSILON;
-    struct plan p = {s, j, j->shape, own, limit < latest ? limit : latest, 0, NULL};
+    struct plan p = {.s = s, .j = j, .sh = j->shape, .own = own};
+    size_t n;
 
+    p.limit = limit < latest ? limit : latest;
+    if (!hope_left(s, j, own, p.limit))
+        return 0;
     s->stats.planned++;
-    return j->shape->req.nnodes > 0 ? find_nodes(&p, when) : find_slots(&p, when);
+    p.hope = j->hope;
+    n = j->shape->req.nnodes > 0 ? find_nodes(&p, when) : find_slots(&p, when);
+    hope_learn(s, j, n > 0 ? *when - SCHED_EPSILON : p.limit);
+    return n;
+}
+
+bool plan_node_before(sched_t *s, const struct job *j, uint32_t n, double limit)
+{
+    struct plan p = {.s = s, .j = j, .sh = j->shape, .own = j->reserved, .limit = limit};
+    double t = node_from_ends(&p, &s->map->nodes[n], s->now);
+
+    s->work++;
+    return t < limit && node_from(&p, n, t) < limit;
 }
 
 /* --- reservations --- */
@@ -506,7 +543,7 @@ int plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when)
     if (!(c = select_claim(s, j, nchoice, &sp)))
         return -1;
     if (j->reserved)
-        plan_cancel(s, j);
+        claim_destroy(plan_take(s, j));
     at = plan_place(s, when);
     memmove(s->reserved + at + 1, s->reserved + at, (s->nreserved - at) * sizeof(*s->reserved));
     s->reserved[at] = c;
@@ -535,6 +572,7 @@ struct claim *plan_take(sched_t *s, struct job *j)
 
 void plan_cancel(sched_t *s, struct job *j)
 {
+    hope_drop(j);
     if (j->reserved)
         claim_destroy(plan_take(s, j));
 }

@@ -43,6 +43,7 @@ struct claim {
     uint64_t *pools;     /* amounts, one for each pool of the map; or NULL */
     uint64_t pass;       /* reservation: last pass that confirmed it */
     uint64_t moved;      /* reservation: sched->moved when it was planned */
+    uint64_t ncores;     /* of all pieces; known when it is held or reserved */
     size_t npieces, stride;
     char *pieces;
 };
@@ -85,6 +86,11 @@ struct map {
     size_t nusable;
     struct pool *pools;
     size_t npools;
+    /* Nodes of which something was given back, held or reserved: number i (from 0) of all so far is
+     * at given[i % given_room], a power of two, unless too many have come since. */
+    uint32_t *given;
+    uint64_t given_room, ngiven;
+    uint64_t nholds; /* up with every change of what is held, and of usable nodes */
 };
 
 /* NULL with ENOMEM. */
@@ -155,16 +161,32 @@ struct job {
     struct tree_node among; /* in one of the shape's trees, unless held */
     struct list_node link;
     struct claim *reserved;
-    double estimate; /* expected start, of sched->estimated */
+    struct hope *hope; /* of its reservation, or NULL */
+    double estimate;   /* expected start, of sched->estimated */
     uint64_t estimated;
     double too_late_for; /* no start was found from which it ends by this expiration */
     char *refused;       /* what admit said, or NULL */
+};
+
+/* See sched_hope.c. */
+struct hope {
+    uint64_t epoch; /* of the inventory */
+    uint64_t seen;  /* of map->given */
+    double limit;
+    uint32_t count;
+    uint64_t bits[]; /* map->words */
 };
 
 struct choice {
     uint32_t node;
     uint32_t slots;
     double from; /* planning: first time at which the node would do */
+};
+
+/* How many cores are free, at most, when all that ends until then has ended. */
+struct later_free {
+    double end;
+    uint64_t cores;
 };
 
 struct candidate {
@@ -217,6 +239,9 @@ struct sched {
     struct candidate *heap;
     size_t nheap, heap_room;
 
+    struct later_free *frees; /* see sched_hope.c */
+    size_t nfrees, frees_room;
+    uint64_t frees_holds;  /* map->nholds when they were made */
     struct choice *choice; /* room for all nodes, twice */
     double *times;
     uint64_t *bits;     /* of one node */
@@ -328,8 +353,9 @@ struct claim *select_claim(sched_t *s, const struct job *j, size_t nchoice, cons
 
 /* Earliest time at which the job fits, with reservations but `own` as they are, if it is before
  * `limit`; the nodes into s->choice.  Their number, or 0. */
-size_t plan_find(sched_t *s, const struct job *j, const struct claim *own, double limit,
-                 double *when);
+size_t plan_find(sched_t *s, struct job *j, const struct claim *own, double limit, double *when);
+/* Has the node room from some time before `limit` on for the job, which wants a count of nodes? */
+bool plan_node_before(sched_t *s, const struct job *j, uint32_t n, double limit);
 /* Place in s->reserved of the first one that starts later than this. */
 size_t plan_place(const sched_t *s, double start);
 /* Give the job that.  -1 with ENOMEM. */
@@ -341,6 +367,16 @@ void plan_cancel(sched_t *s, struct job *j);
 void plan_cancel_all(sched_t *s);
 /* Those of jobs behind this one. */
 void plan_cancel_behind(sched_t *s, const struct job *j);
+
+/* --- sched_hope.c --- */
+
+/* Could the job, with a reservation of its own, start before that?  True when it is not known. */
+bool hope_left(sched_t *s, struct job *j, const struct claim *own, double limit);
+/* A start was looked for where there is hope, and it is not before `limit`. */
+void hope_learn(sched_t *s, struct job *j, double limit);
+void hope_drop(struct job *j);
+/* Are there, as far as is quickly seen, cores enough for the job's slots from t on for its time? */
+bool hope_at(sched_t *s, const struct job *j, const struct claim *own, double t);
 
 /* --- sched_pass.c --- */
 

@@ -71,7 +71,7 @@ struct model {
     double now, expiration; /* expiration: HUGE_VAL: none */
     enum expect expect;
     enum plant plant;
-    bool sliced;
+    bool sliced, forget, whole;
     sched_t *s;
     uint64_t head;
     double shadow;
@@ -474,7 +474,7 @@ static void make_job(struct model *m, struct mjob *j, bool equal)
     static const char *const props[] = {"big", "^big"};
     char ranks[16];
 
-    j->req.nnodes = upto(m, 3) ? 1 + upto(m, m->nnodes + (upto(m, 20) == 0)) : 0;
+    j->req.nnodes = upto(m, 3) || m->whole ? 1 + upto(m, m->nnodes + (upto(m, 20) == 0)) : 0;
     j->req.nslots = 1 + upto(m, j->req.nnodes ? 3 : 3 * m->nnodes);
     j->req.cores = upto(m, 4);
     j->req.gpus = upto(m, 5) == 0 ? upto(m, m->ngpus + 1) : 0;
@@ -579,6 +579,15 @@ static void decide(struct model *m)
     struct sched_ops ops = {alloc_cb, deny_cb, m};
 
     happen(m);
+    /* Reservations are looked at in each pass, whether something has changed or not. */
+    if (m->whole)
+        sched_set_expiration(m->s, sched_expiration(m->s));
+    if (m->forget) {
+        idset_t *up = idset_create_range(0, m->nnodes - 1);
+
+        ck_assert_int_eq(sched_nodes(m->s, up, NULL, NULL), 0);
+        idset_destroy(up);
+    }
     while (sched_pass(m->s, m->now, m->sliced ? 1 + upto(m, 30) : 1000000, &ops)) {
         if (m->sliced && upto(m, 3) == 0)
             happen(m);
@@ -613,6 +622,8 @@ struct setup {
     enum expect expect;
     enum plant plant;
     bool sliced, nodes_change, equal, expires;
+    bool forget; /* let the scheduler look at everything anew in each pass */
+    bool whole;  /* jobs want counts of nodes */
 };
 
 static void model_init(struct model *m, const struct setup *setup, uint64_t seed)
@@ -627,6 +638,8 @@ static void model_init(struct model *m, const struct setup *setup, uint64_t seed
     m->expect = setup->expect;
     m->plant = setup->plant;
     m->sliced = setup->sliced;
+    m->forget = setup->forget;
+    m->whole = setup->whole;
     m->nnodes = 1 + upto(m, NODES);
     m->ncores = 1 + upto(m, CORES);
     m->ngpus = upto(m, GPUS + 1);
@@ -829,16 +842,16 @@ START_TEST(planted)
 }
 END_TEST
 
-/* The same calls give the same decisions. */
-START_TEST(deterministic)
+/* Do two runs decide the same? */
+static void same(const struct setup *a, const struct setup *b, unsigned count)
 {
-    struct setup setup = {.queue = "conservative", .arg = "50", .node = "best-fit", .expect = ANY};
     struct model *m = calloc(2, sizeof(*m));
 
-    for (unsigned seed = 0; seed < 20; seed++) {
+    ck_assert_ptr_nonnull(m);
+    for (unsigned seed = 0; seed < count; seed++) {
         for (unsigned i = 0; i < 2; i++) {
-            model_init(&m[i], &setup, seed);
-            model_run(&m[i], &setup);
+            model_init(&m[i], i ? b : a, seed);
+            model_run(&m[i], i ? b : a);
         }
         ck_assert_uint_eq(m[0].started, m[1].started);
         for (unsigned i = 1; i <= m[0].njobs; i++) {
@@ -850,6 +863,32 @@ START_TEST(deterministic)
         model_end(&m[1]);
     }
     free(m);
+}
+
+/* The same calls give the same decisions. */
+START_TEST(deterministic)
+{
+    struct setup setup = {.queue = "conservative", .arg = "50", .node = "best-fit", .expect = ANY};
+
+    same(&setup, &setup, 20);
+}
+END_TEST
+
+/* What the scheduler keeps in order not to look at it again makes no difference. */
+START_TEST(remembers)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        struct setup setup = {.queue = "conservative",
+                              .arg = i % 2 ? "4" : "1000",
+                              .node = nodes[i % 3],
+                              .expect = ANY,
+                              .expires = i >= 2,
+                              .whole = true};
+        struct setup forget = setup;
+
+        forget.forget = true;
+        same(&setup, &forget, 20);
+    }
 }
 END_TEST
 
@@ -866,6 +905,7 @@ int main(void)
     tcase_add_test(tc, shallow_holds);
     tcase_add_test(tc, planted);
     tcase_add_test(tc, deterministic);
+    tcase_add_test(tc, remembers);
     tcase_set_timeout(tc, 60.);
     suite_add_tcase(suite, tc);
     runner = srunner_create(suite);

@@ -1,0 +1,183 @@
+/* sched_hope.c - could a reservation be moved to an earlier time at all?
+ *
+ * Each end of a job asks that for every reservation, and nearly always the answer is no.
+ *
+ * Of a job that wants a count of nodes, and has a reservation, it is kept which nodes have room for it from some time before that on (bits), and
+ * how many these are.  Time that passes and what is taken only make them fewer.  There are more
+ * only where something was given back: the map keeps a list of those nodes, so only these are
+ * looked at; and as long as there are not enough no time is looked for.  If there are, only on
+ * these nodes.
+ *
+ * For slots wherever they are that would say nothing: enough of them are always to be had at some
+ * time or other, only not at the same one.  So for each time that is tried it is counted how many
+ * cores the whole cluster has free, which knows nothing of how they lie, but costs little.
+ *
+ * Invariants:
+ *  1. A node whose bit is not set, and which is not in the map's list from `seen` on, has no room
+ *     for the job at any time before `limit`.
+ *  2. count is the number of bits.
+ *
+ * Failure: without memory there is none, and all nodes are looked at.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#include "sched_private.h"
+
+#define MOMENTS 8 /* of the time a job would take, at which cores are counted */
+
+/* --- counts of nodes --- */
+
+static inline uint64_t bit_of(uint32_t n)
+{
+    return UINT64_C(1) << (n % 64);
+}
+
+void hope_drop(struct job *j)
+{
+    int saved = errno;
+
+    free(j->hope);
+    j->hope = NULL;
+    errno = saved;
+}
+
+static void look(sched_t *s, const struct job *j, struct hope *h, uint32_t n)
+{
+    if (!s->map->nodes[n].usable || !shape_node_could(s->map, j->shape, n) ||
+        !plan_node_before(s, j, n, h->limit))
+        return;
+    h->bits[n / 64] |= bit_of(n);
+    h->count++;
+}
+
+bool hope_left(sched_t *s, struct job *j, const struct claim *own, double limit)
+{
+    const struct map *m = s->map;
+    struct hope *h = j->hope;
+
+    if (!h)
+        return true;
+    if (!own || h->epoch != s->epoch || limit > h->limit || m->ngiven - h->seen > m->given_room) {
+        hope_drop(j);
+        return true;
+    }
+    h->limit = limit;
+    for (; h->seen < m->ngiven; h->seen++) {
+        uint32_t n = m->given[h->seen & (m->given_room - 1)];
+
+        s->work++;
+        if (!(h->bits[n / 64] & bit_of(n)))
+            look(s, j, h, n);
+    }
+    return h->count >= j->shape->req.nnodes;
+}
+
+void hope_learn(sched_t *s, struct job *j, double limit)
+{
+    const struct map *m = s->map;
+    struct hope *h = j->hope;
+    bool all = h == NULL;
+
+    if (j->shape->req.nnodes == 0 || limit >= SCHED_NEVER) {
+        hope_drop(j);
+        return;
+    }
+    if (all && !(j->hope = h = calloc(1, sizeof(*h) + m->words * sizeof(uint64_t))))
+        return;
+    h->epoch = s->epoch;
+    h->seen = m->ngiven;
+    h->limit = limit;
+    h->count = 0;
+    for (size_t w = 0; w < m->words; w++) {
+        uint64_t bits = all ? m->at_least[w] : h->bits[w];
+
+        h->bits[w] = 0;
+        for (; bits; bits &= bits - 1)
+            look(s, j, h, (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits));
+    }
+}
+
+/* --- slots anywhere --- */
+
+/* Bring s->frees up to date, by end.  false: no memory. */
+static bool make_frees(sched_t *s)
+{
+    size_t count = tree_size(&s->ends);
+    uint64_t cores = s->map->free_cores;
+
+    if (s->frees && s->frees_holds == s->map->nholds)
+        return true;
+    if (s->frees_room < count + 1) {
+        struct later_free *more = realloc(s->frees, 2 * (count + 1) * sizeof(*more));
+
+        if (!more)
+            return false;
+        s->frees = more;
+        s->frees_room = 2 * (count + 1);
+    }
+    s->nfrees = 0;
+    s->frees[s->nfrees++] = (struct later_free){-SCHED_NEVER, cores};
+    for (struct tree_node *n = tree_first(&s->ends); n; n = tree_after(&s->ends, tree_key(n))) {
+        const struct claim *c = list_entry(n, struct claim, by_end);
+
+        cores += c->ncores;
+        s->frees[s->nfrees++] = (struct later_free){c->end, cores};
+    }
+    s->frees_holds = s->map->nholds;
+    s->work += count;
+    return true;
+}
+
+/* At least as many cores as are free at that moment for a job that lasts until a little longer.
+ * What ends, or begins, within some epsilons may have the same core: it is taken to be free. */
+static uint64_t cores_at(const sched_t *s, const struct claim *own, double t)
+{
+    double soon = t + 2. * SCHED_EPSILON;
+    size_t lo = 0;
+    size_t hi = s->nfrees;
+    uint64_t cores;
+
+    /* What is overdue ends in a moment. */
+    if (soon < s->now + 2. * SCHED_OVERDUE)
+        soon = s->now + 2. * SCHED_OVERDUE;
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (s->frees[mid].end <= soon)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    cores = s->frees[lo].cores;
+    soon = t + 2. * SCHED_EPSILON;
+    for (size_t r = 0; r < s->nreserved && s->reserved[r]->start <= t + SCHED_EPSILON; r++) {
+        const struct claim *c = s->reserved[r];
+
+        if (c != own && c->end > soon)
+            cores -= c->ncores < cores ? c->ncores : cores;
+    }
+    return cores;
+}
+
+/* Are there cores enough at t, and at some moments later at which reservations begin?  That is not
+ * all that is needed, but much faster to see than a look at all nodes. */
+bool hope_at(sched_t *s, const struct job *j, const struct claim *own, double t)
+{
+    uint64_t want = (uint64_t)j->shape->nslots * j->shape->cores;
+    size_t first = plan_place(s, t);
+    size_t behind = plan_place(s, t + j->duration - 4. * SCHED_EPSILON);
+    size_t step = behind > first ? (behind - first) / MOMENTS + 1 : 1;
+
+    if (!make_frees(s))
+        return true;
+    s->work += 4;
+    if (cores_at(s, own, t) < want)
+        return false;
+    for (size_t r = first; r < behind; r += step) {
+        if (cores_at(s, own, s->reserved[r]->start) < want)
+            return false;
+    }
+    return true;
+}
