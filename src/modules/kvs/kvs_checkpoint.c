@@ -23,6 +23,7 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@
 #define PIECE_BYTES (128u * 1024)
 #define PIECE_OBJS 256
 #define DELETE_OBJS 512
+#define TRIM_OBJS 16384 /* after so many deletions memory is given back: about 1 MiB of `dead` */
 
 /* Objects on their way to the disk. */
 struct piece {
@@ -74,6 +76,10 @@ static void alive(struct km_keep *kp, const uint8_t *digest)
 static void idle(struct km_keep *kp)
 {
     kp->state = KM_CK_IDLE;
+    if (kp->deleted > TRIM_OBJS) {
+        kp->deleted = 0;
+        (void)malloc_trim(0);
+    }
     if (kp->bytes > kp->d->ck_bytes)
         km_keep_checkpoint(kp);
     else if (kp->bytes > 0 || hmap_count(kp->dead) > 0 || hmap_count(kp->dead_before) > 0)
@@ -101,6 +107,7 @@ static void delete_some(struct km_keep *kp)
         del->n++;
         (void)hmap_del(kp->dead_before, del->digest[del->n - 1]);
     }
+    kp->deleted += del->n;
     del->r.req.objs = del->obj;
     del->r.req.nobjs = del->n;
     km_keep_submit(kp, &del->r, KVS_STORAGE_DELETE, deleted);

@@ -40,6 +40,7 @@ struct km_keep {
     flux_watcher_t *timer;
     /* What died since the last checkpoint began, and before that. */
     hmap_t *dead, *dead_before;
+    size_t deleted; /* since memory was given back for that */
 };
 
 /* --- kvs_keep.c --- */
