@@ -20,26 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libresource/res_wire.h"
 #include "libutil/hmap.h"
 
 #define AGAIN 0.25
 
 static void watch(struct jm *jm);
-
-struct update {
-    json_t *inventory;
-    const char *up;
-    const char *drained;
-    uint64_t version;
-};
-static const struct flux_field update_fields[] = {
-    FLUX_FIELD_OBJECT(struct update, inventory, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_STR(struct update, up, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_STR(struct update, drained, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_U64(struct update, version, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema update_schema = FLUX_SCHEMA(struct update, update_fields);
 
 static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
@@ -121,10 +107,10 @@ static idset_t *shared_ranks(const resgraph_t *g)
 static void watch_cb(flux_future_t *f, void *arg)
 {
     struct jm *jm = arg;
-    struct update u = {0};
+    struct resrc_update u = {0};
     errmsg_t err;
 
-    if (flux_rpc_get_struct(f, &update_schema, &u, &err) < 0) {
+    if (flux_rpc_get_struct(f, &resrc_update_schema, &u, &err) < 0) {
         if (errno != ENOSYS)
             flux_log(jm->h, LOG_WARNING, "what resources there are is not told any more: %s",
                      err.text);
