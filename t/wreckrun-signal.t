@@ -110,9 +110,9 @@ kill -KILL "$victim"
 wait $pid
 is $? 137 "SIGKILL of a launcher ends the job"
 like "$(cat err.txt)" "the launcher of rank [0-3] was lost" "... with a sentence"
-ok "a new launcher starts with the next job" "$FLUX" wreckrun -N4 true
+ok "... and what it left is gone" wait_until 10 gone lost
+ok "a new launcher runs the next job" "$FLUX" wreckrun -N4 true
 ok "... so there are four again" wait_until 10 four_launchers
-ok "... and what the lost one left is gone" wait_until 5 gone lost
 
 # All at once.
 for i in 1 2 3 4 5 6 7 8; do

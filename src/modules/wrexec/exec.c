@@ -8,8 +8,8 @@
  *     may wait for children too.
  *  2. What the socket does not take waits in `out`, bounded by OUT_MAX; beyond that the launcher
  *     does not read, and is given up.
- *  3. A launcher that was lost is followed by another, with the next job; that first ends what the
- *     lost one left behind (--sweep).
+ *  3. A launcher that was lost is followed by another, at once when it had run anything, else with
+ *     the next job; that ends what the lost one left behind (--sweep).
  */
 #include "config.h"
 #include "exec.h"
@@ -57,6 +57,8 @@ struct exec {
     flux_watcher_t *end;
     bool writing; /* the watcher waits for room */
     bool broken;
+    bool used;   /* something was run by this launcher */
+    bool follow; /* it was lost after that: another is to end what it left */
     buf_t *in;
     buf_t *out;
 };
@@ -88,6 +90,17 @@ static void cut(exec_t *x)
     buf_consume(x->out, buf_len(x->out));
 }
 
+static int start(exec_t *x, errmsg_t *err);
+
+static void follow(exec_t *x)
+{
+    errmsg_t err;
+
+    if (x->follow && x->fd < 0 && start(x, &err) < 0)
+        flux_log(x->h, LOG_ERR, "what the last launcher left behind stays: %s", err.text);
+    x->follow = false;
+}
+
 static void lost(exec_t *x, const char *why)
 {
     pid_t pid = x->pid;
@@ -97,8 +110,12 @@ static void lost(exec_t *x, const char *why)
         pidfd_send_signal(x->pidfd, SIGKILL, NULL, 0);
     memcpy(x->last, x->token, sizeof(x->last));
     cut(x);
+    x->follow = x->used;
+    x->used = false;
     flux_log(x->h, LOG_ERR, "the launcher (process %d) is gone: %s", (int)pid, why);
     x->cbs->lost(x->arg, why);
+    if (x->pidfd < 0) /* else when it is dead: end_cb() */
+        follow(x);
 }
 
 static void flush(exec_t *x)
@@ -154,6 +171,7 @@ static void io_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 static void end_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     reap(arg);
+    follow(arg);
 }
 
 static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -342,6 +360,7 @@ int exec_run(exec_t *x, uint64_t job, struct wire_run *run,
 
     if (x->fd < 0 && start(x, err) < 0)
         return -1;
+    x->used = true;
     run->argc = rec->argc;
     run->envc = rec->envc;
     run->nfiles = rec->nfiles;

@@ -49,6 +49,8 @@ extern char **environ;
 
 #define EVENTS 64
 #define READ_SIZE 65536
+#define SWEEPS 2000 /* at least a millisecond each */
+#define SWEEPS_UNSURE 100
 #define NOTES_MAX 100 /* of a job here: they are kept, each in its event log */
 
 /* --- sources --- */
@@ -280,11 +282,30 @@ static void signals_ready(struct source *s, uint32_t events)
 
 /* --- what a launcher before this one left behind --- */
 
+struct sweep {
+    char mark[64];
+    bool found;
+    bool unsure;
+};
+
+/* The kernel's own have no environment ever, others for a moment of execve(2). */
+static bool kernels_own(pid_t pid)
+{
+    char path[64], exe[1];
+
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    return readlink(path, exe, sizeof(exe)) < 0 && errno == ENOENT;
+}
+
 static int sweep_one(pid_t pid, void *arg)
 {
-    if (pid != getpid() && proctree_has_env(pid, arg) == 1 && !proctree_dead(pid) &&
-        kill(pid, SIGKILL) == 0)
-        return 1;
+    struct sweep *s = arg;
+    int theirs = pid == getpid() ? 0 : proctree_has_env(pid, s->mark);
+
+    if (theirs < 0 && errno == EAGAIN && !proctree_dead(pid) && !kernels_own(pid))
+        s->unsure = true;
+    if (theirs == 1 && !proctree_dead(pid) && kill(pid, SIGKILL) == 0)
+        s->found = true;
     return 0;
 }
 
@@ -303,14 +324,17 @@ static int find_outer(struct launcher *l)
     return 0;
 }
 
-static void sweep(const char *token)
+/* Again, a moment later, while there is anything: it may be forking, or executing another program.
+ * Not for ever: it may not be killable, or have no environment at all. */
+static void sweep(struct launcher *l)
 {
-    char mark[64];
+    struct sweep s = {.found = false};
 
-    snprintf(mark, sizeof(mark), LAUNCHER_MARK "%s=", token);
-    /* Again while there is anything: it may be forking.  Not for ever: it may not be killable. */
-    for (int i = 0; i < 1000 && proctree_all(sweep_one, mark) == 1; i++)
-        ;
+    snprintf(s.mark, sizeof(s.mark), LAUNCHER_MARK "%s=", l->lost);
+    proctree_all(sweep_one, &s);
+    l->sweeps--;
+    if (!s.found && (!s.unsure || --l->unsure <= 0))
+        l->sweeps = 0;
 }
 
 /* --- life --- */
@@ -368,7 +392,7 @@ static int run(struct launcher *l)
     struct epoll_event ev[EVENTS];
 
     while (!l->stop) {
-        int n = epoll_wait(l->epfd, ev, EVENTS, l->again ? 1 : -1);
+        int n = epoll_wait(l->epfd, ev, EVENTS, l->again || l->sweeps > 0 ? 1 : -1);
 
         /* A source closed by an earlier event of this round has descriptor -1; its memory goes
          * with its job, in jobs_step(). */
@@ -380,6 +404,8 @@ static int run(struct launcher *l)
         }
         jobs_step(l);
         control_flush(l);
+        if (l->sweeps > 0)
+            sweep(l);
     }
     jobs_kill_all(l);
     return 0;
@@ -410,8 +436,9 @@ int main(int argc, char **argv)
             snprintf(l.token, sizeof(l.token), "%s", optarg);
             break;
         case 's':
-            sweep(optarg);
             l.lost = optarg;
+            l.sweeps = SWEEPS;
+            l.unsure = SWEEPS_UNSURE;
             break;
         default:
             return 2;

@@ -143,6 +143,8 @@ struct launcher {
     bool childless;   /* no child of any kind was there when last reaped */
     const char *rank; /* of the local broker, as text */
     const char *lost; /* token of the launcher before, when that was lost */
+    int sweeps;       /* so many times yet what it left is looked for */
+    int unsure;       /* ... when none was found, but it cannot be told of all */
     char token[17];   /* of this launcher, random */
     char **outer;     /* marks of the launchers of the sessions around this one */
     size_t nouter;
