@@ -487,7 +487,8 @@ size_t plan_find(sched_t *s, struct job *j, const struct claim *own, double limi
     s->stats.planned++;
     p.hope = j->hope;
     n = j->shape->req.nnodes > 0 ? find_nodes(&p, when) : find_slots(&p, when);
-    hope_learn(s, j, n > 0 ? *when - SCHED_EPSILON : p.limit);
+    if (!s->guessing)
+        hope_learn(s, j, n > 0 ? *when - SCHED_EPSILON : p.limit);
     return n;
 }
 

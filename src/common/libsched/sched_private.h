@@ -242,6 +242,7 @@ struct sched {
     struct later_free *frees; /* see sched_hope.c */
     size_t nfrees, frees_room;
     uint64_t frees_holds;  /* map->nholds when they were made */
+    bool guessing;         /* what is reserved now is taken back at once */
     struct choice *choice; /* room for all nodes, twice */
     double *times;
     uint64_t *bits;     /* of one node */

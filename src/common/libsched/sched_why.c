@@ -82,6 +82,7 @@ static void estimates(sched_t *s, double now)
         (s->estimated != 0 && now >= s->estimated_at && now < s->estimated_at + EVERY))
         return;
     s->now = now;
+    s->guessing = true;
     for (size_t i = 0; n && i < DEPTH; i++, n = tree_after(&s->order, tree_key(n))) {
         struct job *j = job_of_order(n);
         bool had = j->reserved != NULL;
@@ -93,6 +94,7 @@ static void estimates(sched_t *s, double now)
     while (nmade > 0)
         plan_cancel(s, made[--nmade]);
     s->now = saved;
+    s->guessing = false;
     s->estimated = s->change;
     s->estimated_at = now;
 }
