@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "libpmi/pmi_client.h"
-#include "suite.h"
+#include "libutil/test/suite.h"
 
 #define HELLO                                                    \
     "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n" \

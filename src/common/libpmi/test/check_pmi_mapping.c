@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "libpmi/pmi_mapping.h"
-#include "suite.h"
+#include "libutil/test/suite.h"
 
 static void check_format(size_t n, const uint32_t *tasks, enum pmi_layout layout, const char *want)
 {

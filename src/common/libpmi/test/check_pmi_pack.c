@@ -7,7 +7,7 @@
 
 #include "libpmi/pmi_pack.h"
 #include "libpmi/pmi_table.h"
-#include "suite.h"
+#include "libutil/test/suite.h"
 
 static void add(struct pmi_pack *pk, const char *key, const char *value)
 {

@@ -9,7 +9,7 @@
 #include "libpmi/pmi_pack.h"
 #include "libpmi/pmi_server.h"
 #include "libpmi/pmi_wire.h"
-#include "suite.h"
+#include "libutil/test/suite.h"
 
 #define NTASKS 3
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "libpmi/pmi_wire.h"
-#include "suite.h"
+#include "libutil/test/suite.h"
 
 static int parse(const char *line, struct pmi_msg *m)
 {

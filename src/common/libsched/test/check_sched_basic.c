@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "libsched/sched.h"
+#include "libutil/test/suite.h"
 
 #define NJOBS 64
 
@@ -511,10 +512,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sched_basic");
     TCase *tc = tcase_create("cases");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tc, node_policies);
     tcase_add_test(tc, best_fit_holes);
@@ -526,10 +524,5 @@ int main(void)
     tcase_add_test(tc, kinds_of_resources);
     tcase_add_test(tc, quantities_over_time);
     tcase_add_test(tc, told_to_run);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_case("sched_basic", tc);
 }

@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "libsched/sched.h"
+#include "libutil/test/suite.h"
 
 #define NODES 12
 #define CORES 8
@@ -894,10 +895,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sched_random");
     TCase *tc = tcase_create("properties");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tc, fcfs_holds);
     tcase_add_test(tc, easy_holds);
@@ -907,10 +905,5 @@ int main(void)
     tcase_add_test(tc, deterministic);
     tcase_add_test(tc, remembers);
     tcase_set_timeout(tc, 60.);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_case("sched_random", tc);
 }
