@@ -4,7 +4,7 @@
 
 #include "libflux/future.h"
 #include "fake.h"
-#include "suite.h"
+#include "libutil/test/suite.h"
 
 struct got {
     int calls;

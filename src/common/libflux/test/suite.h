@@ -1,2 +1,0 @@
-/* Where it was before it served all directories. */
-#include "libutil/test/suite.h"
