@@ -93,12 +93,13 @@ mkdir other
 cp key.* other
 "$FLUX" keygen --force other/key.2
 sed "s|$PWD/key|$PWD/other/key|" each.lua >stranger.lua
-member 1 each.lua --set=join.timeout=3 >out.1 2>&1 &
+# On a busy host the stranger has to come to its parent before that gives up.
+member 1 each.lua --set=join.timeout=$((5 + 2 * TIME_SCALE)) >out.1 2>&1 &
 b=$!
-member 2 stranger.lua --set=join.timeout=3 >out.2 2>&1 &
+member 2 stranger.lua --set=join.timeout=$((3 + 2 * TIME_SCALE)) >out.2 2>&1 &
 c=$!
-run_with_timeout 6 "$FLUX" start -v "$M" --config=each.lua --set=boot.rank=0 \
-    --set=join.timeout=2 echo running >out.0 2>&1
+timeout -k 5 $((6 + 2 * TIME_SCALE)) "$FLUX" start -v "$M" --config=each.lua --set=boot.rank=0 \
+    --set=join.timeout=$((1 + 2 * TIME_SCALE)) echo running >out.0 2>&1
 wait "$c"
 isnt $? 0 "a broker with another key does not get in"
 like "$(cat out.2)" "refuse|expected key" "and says why"
@@ -125,6 +126,7 @@ bad "a key that is not there" 'none.key' 'session { hosts = "127.0.0.[2-3]", key
 bad "for ever" 'too long' 'while true do end'
 bad "the outside" 'os' 'os.execute("true")'
 bad "a bad address" 'tcp://HOST:PORT' "session { $base, bind = 'udp://1.2.3.4:5' }"
+export RES_OPTIONS='timeout:2 attempts:1' # where no name server answers it takes long
 bad "an unknown host" 'no.such.host.invalid' \
     "session { hosts = 'no.such.host.invalid,b', keyfile = '$PWD/shared.key' }"
 bad "somebody else's address" '192.0.2.1' "session { $base, bind = 'tcp://192.0.2.1:$port' }"

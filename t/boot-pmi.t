@@ -39,7 +39,7 @@ like "$(cat err)" "nosuch0" "with a sentence"
 is "$(hydra 2 env | grep -c '^PMI_')" 0 "the command sees no PMI of the launcher"
 is "$(hydra 2 "$FLUX" start --size=3 "$M" "$FLUX" getattr size)" 3 "a session in a session"
 
-if "$FLUX" help | grep -q wreckrun; then
+if [[ $("$FLUX" help) == *wreckrun* ]]; then
     nested() {
         session 4 -- "$FLUX" wreckrun -N4 -n4 "$FLUX" start "$M" "$@"
     }

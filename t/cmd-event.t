@@ -19,9 +19,9 @@ subscribe() {
     wait_until 10 grep -q subscribed "$name.err"
 }
 
-subscribe here 0 --count=4 --timeout=20 test.
-subscribe far 3 --count=4 --timeout=20 test. test.a
-subscribe json 1 --count=4 --timeout=20 --json test.
+subscribe here 0 --count=4 --timeout=$((20 * PATIENCE)) test.
+subscribe far 3 --count=4 --timeout=$((20 * PATIENCE)) test. test.a
+subscribe json 1 --count=4 --timeout=$((20 * PATIENCE)) --json test.
 subscribe late 2 --timeout=0.3 other.
 
 ok "pub" "$FLUX" event pub test.a
@@ -53,7 +53,7 @@ like "$err" 'reserved' "is refused"
 
 # Many, from all ranks at once: every subscriber sees the same, without gap or double.
 for rank in 0 1 2 3; do
-    subscribe "s$rank" "$rank" --count=400 --timeout=30 many
+    subscribe "s$rank" "$rank" --count=400 --timeout=$((60 * PATIENCE)) many
 done
 for rank in 0 1 2 3; do
     (

@@ -112,7 +112,8 @@ is "$status" 0 "the session ends well"
 
 # --- longer than peer.timeout ----------------------------------------------------------------------
 
-hold 4 --topology=kary:2 --set=modules=log,hb,barrier --set=peer.timeout=1s \
+# Not so short that a busy host loses others.
+hold 4 --topology=kary:2 --set=modules=log,hb,barrier --set=peer.timeout=$((2 + TIME_SCALE))s \
     --set=orphan.timeout=1s --set=shutdown.grace=1s
 pid3=$("$FLUX" getattr -r 3 broker.pid)
 pid2=$("$FLUX" getattr -r 2 broker.pid)

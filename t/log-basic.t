@@ -39,7 +39,7 @@ like "$out" '"level": ?7.*"rank": ?0|"rank": ?0.*"level": ?7' "and printed as JS
 fails "a bad set of ranks is refused" at 0 dmesg --ranks=x
 fails "a bad level is refused" at 0 logger --level=loud text
 ok "control characters do not get to the terminal" at 0 logger $'bell \a escape \e[31m end'
-run at 0 dmesg --count=1
+run at 0 dmesg --source=logger --count=1
 like "$out" "bell   escape  .31m end" "but become blanks"
 
 # Bounds.

@@ -7,7 +7,7 @@ need ip unshare nsenter
 # Namespaces live as long as the process that holds them: nothing has to be removed.
 holders=()
 new_netns() {
-    unshare -n sleep 300 &
+    unshare -n sleep 1800 &
     holders+=($!)
     wait_until 5 sh -c "[ \"\$(readlink /proc/$!/ns/net)\" != \"$(readlink /proc/$$/ns/net)\" ]"
 }
@@ -57,12 +57,14 @@ stop_all() {
     wait "${pids[@]}" 2>/dev/null
 }
 
-start_all --set=peer.timeout=3s
+# Long enough that a busy host does not make a pause of its own of it.
+timeout=$((3 + TIME_SCALE))
+start_all --set=peer.timeout=${timeout}s
 ok "three hosts" up_is 0-2
 kill -STOP "${pids[1]}"
-sleep 1.5
+sleep 1
 kill -CONT "${pids[1]}"
-sleep 4
+sleep $((timeout + 1))
 ok "a pause shorter than peer.timeout is no loss" up_is 0-2
 
 in_ns 0 ip link set port3 down

@@ -21,6 +21,8 @@ hold 6 --topology=kary:2 --set=modules=log,hb,barrier,kvs,resrc
 
 # --- found ---
 
+# It is committed when it is complete, which is a moment after the session begins.
+wait_until 20 "$FLUX" kvs get resource.inventory
 n=$("$FLUX" resource info -r 0 | sed 's/.*, \([0-9]*\) core.*/\1/')
 cores=$("$FLUX" kvs get resource.inventory | sed 's/.*"cores":"\([^"]*\)".*/\1/')
 is "$(cell up 3 status)" 0-5 "all nodes are up"

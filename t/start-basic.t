@@ -162,7 +162,7 @@ rm -rf "$TMPDIR"/flux-*/0
 rmdir "$TMPDIR"/flux-* 2>/dev/null
 
 begin 4 'sleep 2; exec sleep 100'
-mapfile -t pids < <(pgrep -P "$session")
+read -r -a pids <"/proc/$session/task/$session/children" # in the order of their ranks
 kill -KILL "${pids[3]}"
 sleep 0.3
 kill -0 "$session" 2>/dev/null
