@@ -98,6 +98,15 @@ static uint32_t nodes_with(const sim_t *s, unsigned cores)
     return n;
 }
 
+static uint32_t all_cores(const sim_t *s)
+{
+    uint32_t n = 0;
+
+    for (uint32_t rank = 0; rank < s->cfg.size && n < 4; rank++)
+        n += sim_node_cores(s, rank);
+    return n;
+}
+
 static void draw_shape(struct jobs *j, struct jobspec_parts *p, struct jobs_rec *rec)
 {
     struct rng *r = &j->s->rng;
@@ -105,6 +114,7 @@ static void draw_shape(struct jobs *j, struct jobspec_parts *p, struct jobs_rec 
     p->cores = 1;
     if (rng_chance(r, 0.5)) {
         p->nslots = rng_range(r, 1, 4);
+        rec->impossible = p->nslots > all_cores(j->s);
     } else {
         p->cores = rng_range(r, 1, 4);
         p->nnodes = rng_range(r, 1, 4);
