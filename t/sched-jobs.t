@@ -88,6 +88,15 @@ submit --urgency=31 -N1 -t 1h true
 ok "a more urgent job comes first" "$FLUX" wreck wait "$id"
 touch go1
 ok "... and all end" "$FLUX" wreck wait "$first,$second,$third"
+
+# What was drained meanwhile would not be known.
+"$FLUX" module unload --force resrc
+submit -N1 true
+why "$id"
+like "$out" "." "a job waits while nobody tells what is up"
+is "$(state "$id")" pending "... and is not started"
+"$FLUX" module load resrc
+ok "... until somebody does" "$FLUX" wreck wait "$id"
 release
 is "$status" 0 "the session ends well"
 finish

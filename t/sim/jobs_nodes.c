@@ -15,7 +15,6 @@
 
 #define DECIDED 0.005 /* seconds */
 #define PAUSED 0.5
-#define LOADED 2.5 /* the scheduler asks a resrc that was not there again, up to so much later */
 
 struct change {
     struct jobs_client *c;
@@ -112,7 +111,7 @@ void jobs_nodes_over(struct jobs *j)
 
 bool jobs_nodes_allowed(const struct jobs *j, uint32_t rank, double t)
 {
-    double late = DECIDED + (j->faults ? PAUSED : 0) + (j->reloads ? LOADED : 0);
+    double late = DECIDED + (j->faults ? PAUSED : 0);
 
     for (const struct jobs_window *w = j->windows; w; w = w->next) {
         if (w->rank == rank && t > w->from + late && t < w->to)
