@@ -7,18 +7,20 @@ local function full()
   for _ = 1, 3 do collectgarbage() end
 end
 
+-- Files are closed here, not whenever they are collected: they would be counted, or not, by chance.
+local function contents(path)
+  local file = assert(io.open(path))
+  local text = file:read("a")
+  file:close()
+  return text
+end
+
 local function rss()
-  for line in io.lines("/proc/self/status") do
-    local kib = line:match("^VmRSS:%s+(%d+)")
-    if kib then return tonumber(kib) end
-  end
+  return tonumber(contents("/proc/self/status"):match("\nVmRSS:%s+(%d+)"))
 end
 
 local function descriptors()
-  -- Closed here, not whenever it is collected: it would be counted, or not, by chance.
-  local stat = assert(io.open("/proc/self/stat"))
-  local pid = stat:read("n")
-  stat:close()
+  local pid = contents("/proc/self/stat"):match("^%d+")
   local n, dir = 0, io.popen("ls /proc/" .. pid .. "/fd")
   for _ in dir:lines() do n = n + 1 end
   dir:close()
