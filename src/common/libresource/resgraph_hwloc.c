@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "hwloc_check.h"
+#include "hwloc_cores.h"
 #include "libutil/fdutil.h"
 #include "resgraph_hwloc.h"
 
@@ -103,8 +104,7 @@ static bool within(hwloc_obj_t o, hwloc_const_cpuset_t set)
 static int find_cores(hwloc_topology_t t, hwloc_obj_t below, hwloc_const_cpuset_t bound,
                       idset_t *cores)
 {
-    hwloc_obj_type_t type =
-        hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+    hwloc_obj_type_t type = hwloc_cores_type(t);
 
     for (hwloc_obj_t o = hwloc_get_next_obj_by_type(t, type, NULL); o;
          o = hwloc_get_next_obj_by_type(t, type, o)) {
@@ -215,16 +215,9 @@ out:
 
 static int keep_types(hwloc_topology_t t)
 {
-    static const hwloc_obj_type_t kept[] = {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_CORE};
-
-    if (hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE) < 0 ||
-        hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) < 0)
+    if (hwloc_cores_filter(t) < 0)
         return -1;
-    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
-        if (hwloc_topology_set_type_filter(t, kept[i], HWLOC_TYPE_FILTER_KEEP_ALL) < 0)
-            return -1;
-    }
-    return 0;
+    return hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
 }
 
 static int load_failed(hwloc_topology_t t, const char *what, errmsg_t *err)
