@@ -99,6 +99,18 @@ else
     skip 3 "one processor"
 fi
 exits 0 "a task leads a session" "$FLUX" wreckrun -n1 sh -c 'test "$(cut -d " " -f 6 /proc/$$/stat)" = $$'
+launcher=$("$FLUX" exec sh -c 'echo $PPID')
+ok "a launcher does not keep hwloc" sh -c "! grep -q hwloc /proc/$launcher/maps"
+release
+
+# hwloc cannot be loaded: a launcher without the object that has it beside it.
+mkdir bare
+cp "$BUILDDIR/src/modules/wrexec/flux-launcher" bare/
+FLUX_EXEC_PATH=$PWD/bare hold 1
+run "$FLUX" wreckrun -n2 --overcommit nproc
+is "$status $(sort -u <<<"$out")" "0 $(nproc)" "without hwloc tasks run, but are not bound"
+is "$("$FLUX" kvs get job.1.eventlog | grep -c "not bound to cores on .*launcher-hwloc.so is not in ")" 1 \
+    "... which is told once"
 release
 
 # Two brokers have the same cores here: to be bound to the first of each would be to share one.

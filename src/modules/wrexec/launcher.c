@@ -20,8 +20,9 @@
  * launcher_job.c has the life of jobs, launcher_task.c starts tasks, launcher_env.c makes their
  * environment, launcher_bind.c binds them to cores; launcher_io.c moves the streams,
  * launcher_file.c writes labelled ones; launcher_pmi.c serves PMI, launcher_pmix.c has PMIx served;
- * launcher_hook.c runs prolog and epilog, launcher_lua.c plugins; launcher_dir.c keeps the
- * directories; launcher_orphan.c finds what is left behind.
+ * launcher_hook.c runs prolog and epilog, launcher_lua.c plugins; launcher_object.c maps what only
+ * some launchers need; launcher_dir.c keeps the directories; launcher_orphan.c finds what is left
+ * behind.
  */
 #include "config.h"
 #include "launcher.h"

@@ -84,6 +84,7 @@ struct job {
     char **env;
     struct changes changes; /* to it, by plugins */
     bool plugins;           /* their hooks are to be called */
+    bool unbound;           /* tasks cannot be bound, as was told */
     hmap_t *opened;         /* names of output files */
     hmap_t *outfiles;       /* name -> struct outfile */
     cpu_set_t cpus;
@@ -249,6 +250,9 @@ void lua_unload(struct lua *lua);
 /* launcher_bind.c: the processors a task may use, NULL: all.  Valid until the next call. */
 const cpu_set_t *bind_task(struct job *j, const struct task *t);
 void bind_destroy(struct bind *b);
+
+/* launcher_object.c: map a shared object of ours, for dlclose().  NULL with a sentence. */
+void *object_open(const char *name, errmsg_t *err);
 
 /* launcher_file.c: labelled output in files */
 int file_attach(struct stream *s, const char *path, errmsg_t *err);

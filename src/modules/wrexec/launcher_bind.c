@@ -1,101 +1,57 @@
 /* Binding tasks to cores.
  *
- * Cores are numbered as hwloc numbers them: by package, and in it by their first processor; only
- * those count that the process may use at all.  A core's set has all its hardware threads.  The
- * topology is read from /sys at the first job that is to be bound.
+ * What processors a core has hwloc says, with the numbers of cores that the inventory has.  The
+ * shared object that has hwloc is mapped when the first job is to be bound, read once, and let go: a
+ * launcher keeps one set a core.
  *
  * Numbers of cores that this machine does not have mean that the resources of the session are
- * emulated: then nothing is bound, and nothing fails.
+ * a configuration's: then nothing is bound, and nothing fails.
+ *
+ * Failure: while hwloc cannot say anything nothing is bound, and each job is told why; the next one
+ * tries again.
  */
 #include "config.h"
 #include "launcher.h"
 
-#include <stdio.h>
+#include <dlfcn.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "libutil/fdutil.h"
-#include "libutil/strutil.h"
+#include "hwloc_map.h"
 
-struct core {
-    int package;
-    int id;    /* the first of all its processors: the kernel's core_id may be there once a die */
-    int first; /* its first processor that may be used */
-    cpu_set_t cpus;
-};
+#define OBJECT "launcher-hwloc.so"
 
 struct bind {
-    struct core *cores;
+    cpu_set_t *cores;
     size_t n;
 };
 
-static int read_number(int cpu, const char *name)
+static cpu_set_t *read_cores(size_t *n, errmsg_t *err)
 {
-    char path[128], *text;
-    size_t len;
-    int val = -1;
+    void *dl = object_open(OBJECT, err);
+    const struct hwloc_map *map;
+    cpu_set_t *cores = NULL;
 
-    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/%s", cpu, name);
-    if (file_read_all(path, 64, &text, &len) < 0)
-        return -1;
-    if (sscanf(text, "%d", &val) != 1)
-        val = -1;
-    free(text);
-    return val;
+    if (!dl)
+        return NULL;
+    map = dlsym(dl, HWLOC_MAP_SYMBOL);
+    if (!map || map->abi != HWLOC_MAP_ABI)
+        errmsg_set(err, OBJECT " is of another version");
+    else
+        cores = map->read(NULL, n, err->text, sizeof(err->text));
+    dlclose(dl);
+    return cores;
 }
 
-/* What the machine allows, whatever we were bound to by whoever started us. */
-static int allowed(cpu_set_t *set)
-{
-    cpu_set_t own, all;
-    int rc;
-
-    if (sched_getaffinity(0, sizeof(own), &own) < 0)
-        return -1;
-    memset(&all, 0xff, sizeof(all));
-    rc = sched_setaffinity(0, sizeof(all), &all);
-    if (sched_getaffinity(0, sizeof(*set), set) < 0)
-        *set = own;
-    if (rc == 0)
-        sched_setaffinity(0, sizeof(own), &own);
-    return 0;
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const struct core *x = a, *y = b;
-
-    if (x->package != y->package)
-        return x->package < y->package ? -1 : 1;
-    return x->first < y->first ? -1 : x->first > y->first;
-}
-
-static struct bind *bind_create(void)
+static struct bind *bind_create(errmsg_t *err)
 {
     struct bind *b = calloc(1, sizeof(*b));
-    cpu_set_t set;
-    int count;
 
-    if (!b || allowed(&set) < 0 || (count = CPU_COUNT(&set)) == 0 ||
-        !(b->cores = calloc((size_t)count, sizeof(*b->cores)))) {
-        bind_destroy(b);
-        return NULL;
+    if (!b)
+        errmsg_set(err, "no memory");
+    else if (!(b->cores = read_cores(&b->n, err))) {
+        free(b);
+        b = NULL;
     }
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        int package, id;
-        size_t i = 0;
-
-        if (!CPU_ISSET(cpu, &set))
-            continue;
-        package = read_number(cpu, "physical_package_id");
-        id = read_number(cpu, "thread_siblings_list");
-        while (i < b->n && (id < 0 || b->cores[i].package != package || b->cores[i].id != id))
-            i++;
-        if (i == b->n)
-            b->cores[b->n++] = (struct core){.package = package, .id = id, .first = cpu};
-        CPU_SET(cpu, &b->cores[i].cpus);
-    }
-    qsort(b->cores, b->n, sizeof(*b->cores), by_place);
     return b;
 }
 
@@ -115,8 +71,22 @@ static const cpu_set_t *cpus_of(struct job *j, const idset_t *cores)
         return NULL;
     CPU_ZERO(&j->cpus);
     for (uint32_t c = idset_first(cores); c != IDSET_NONE; c = idset_next(cores, c))
-        CPU_OR(&j->cpus, &j->cpus, &b->cores[c].cpus);
-    return &j->cpus;
+        CPU_OR(&j->cpus, &j->cpus, &b->cores[c]);
+    return CPU_COUNT(&j->cpus) ? &j->cpus : NULL;
+}
+
+static bool bind_ready(struct job *j)
+{
+    struct launcher *l = j->l;
+    errmsg_t err;
+
+    if (l->bind || j->unbound)
+        return l->bind && !j->unbound;
+    if ((l->bind = bind_create(&err)))
+        return true;
+    j->unbound = true;
+    send_note(j, "tasks are not bound to cores on %s: %s", job_node_name(j), err.text);
+    return false;
 }
 
 const cpu_set_t *bind_task(struct job *j, const struct task *t)
@@ -124,9 +94,8 @@ const cpu_set_t *bind_task(struct job *j, const struct task *t)
     const cpu_set_t *set;
     idset_t *share;
 
-    if (!(j->run.flags & (WIRE_F_BIND | WIRE_F_BIND_TASK)) || idset_empty(j->cores))
-        return NULL;
-    if (!j->l->bind && !(j->l->bind = bind_create()))
+    if (!(j->run.flags & (WIRE_F_BIND | WIRE_F_BIND_TASK)) || idset_empty(j->cores) ||
+        !bind_ready(j))
         return NULL;
     if (j->run.flags & WIRE_F_BIND)
         return t == j->tasks || !CPU_COUNT(&j->cpus) ? cpus_of(j, j->cores) : &j->cpus;

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "libsubprocess/spawn.h"
 #include "libutil/strutil.h"
@@ -61,26 +60,6 @@ static bool has_plugins(const char *path)
     return false;
 }
 
-/* Beside our own file: where we are installed, and in the build directory. */
-static void *open_object(errmsg_t *err)
-{
-    static const char *const places[] = {"", ".libs/"};
-    char self[3500], path[4096], *slash;
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    void *dl = NULL;
-
-    self[n > 0 ? n : 0] = '\0';
-    if ((slash = strrchr(self, '/')))
-        slash[1] = '\0';
-    for (int i = 0; !dl && i < 2; i++) {
-        snprintf(path, sizeof(path), "%s%s" OBJECT, self, places[i]);
-        dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    }
-    if (!dl)
-        errmsg_set(err, "plugins cannot be used: %s", dlerror());
-    return dl;
-}
-
 static double time_limit(const struct launcher *l)
 {
     return l->hook_timeout > 0 && l->hook_timeout < SECONDS ? l->hook_timeout : SECONDS;
@@ -89,12 +68,14 @@ static double time_limit(const struct launcher *l)
 static struct lua *load(const struct launcher *l, errmsg_t *err)
 {
     struct lua *lua = calloc(1, sizeof(*lua));
+    errmsg_t why;
 
     if (!lua) {
         errmsg_set(err, "no memory for plugins");
         return NULL;
     }
-    if (!(lua->dl = open_object(err))) {
+    if (!(lua->dl = object_open(OBJECT, &why))) {
+        errmsg_set(err, "plugins cannot be used: %s", why.text);
         free(lua);
         return NULL;
     }

@@ -1,0 +1,30 @@
+/* Shared objects that only some launchers map, each with what it needs of other libraries: Lua for
+ * plugins, hwloc for binding.
+ */
+#include "config.h"
+#include "launcher.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Beside our own file: where we are installed, and in the build directory. */
+void *object_open(const char *name, errmsg_t *err)
+{
+    static const char *const places[] = {"", ".libs/"};
+    char self[3500], path[4096], *slash;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    void *dl = NULL;
+
+    self[n > 0 ? n : 0] = '\0';
+    if ((slash = strrchr(self, '/')))
+        slash[1] = '\0';
+    errmsg_set(err, "%s is not in %s: is the installation whole?", name, self);
+    for (int i = 0; !dl && i < 2; i++) {
+        snprintf(path, sizeof(path), "%s%s%s", self, places[i], name);
+        if (access(path, F_OK) == 0 && !(dl = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
+            errmsg_set(err, "%s", dlerror());
+    }
+    return dl;
+}
