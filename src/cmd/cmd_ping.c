@@ -19,6 +19,7 @@
 
 #include "cmd_all.h"
 #include "libflux/schema.h"
+#include "libutil/list.h"
 #include "libutil/size.h"
 #include "libutil/strbuf.h"
 #include "libutil/strutil.h"
@@ -89,13 +90,25 @@ struct ping {
     double min;
     double max;
     double sum;
+    struct list_node probes; /* under way */
 };
 
 struct probe {
+    struct list_node node;
     struct ping *p;
+    flux_future_t *f;
     uint64_t seq;
     double start;
 };
+
+static void probe_free(struct probe *pr)
+{
+    if (!pr)
+        return;
+    list_remove(&pr->node);
+    flux_future_destroy(pr->f);
+    free(pr);
+}
 
 static double monotonic(void)
 {
@@ -168,8 +181,7 @@ static void answer_cb(flux_future_t *f, void *arg)
         if (!p->quiet)
             print_answer(p, &m, seconds);
     }
-    flux_future_destroy(f);
-    free(pr);
+    probe_free(pr);
     stop_when_done(p);
 }
 
@@ -177,21 +189,20 @@ static void send_probe(struct ping *p)
 {
     struct probe *pr;
     struct ping_msg m = {.seq = p->sent, .pad = p->pad};
-    flux_future_t *f = NULL;
 
     if (p->count && p->sent >= p->count)
         return;
     p->sent++;
-    if ((pr = malloc(sizeof(*pr)))) {
+    if ((pr = calloc(1, sizeof(*pr)))) {
+        list_append(&p->probes, &pr->node);
         pr->p = p;
         pr->seq = m.seq;
         pr->start = monotonic();
-        f = flux_rpc_struct(p->h, p->topic, &request_schema, &m, p->nodeid, p->flags);
+        pr->f = flux_rpc_struct(p->h, p->topic, &request_schema, &m, p->nodeid, p->flags);
     }
-    if (!f || flux_future_then(f, p->timeout, answer_cb, pr) < 0) {
+    if (!pr || !pr->f || flux_future_then(pr->f, p->timeout, answer_cb, pr) < 0) {
         cmd_error(p->c, "out of memory");
-        flux_future_destroy(f);
-        free(pr);
+        probe_free(pr);
         p->failed++;
         flux_reactor_stop(flux_get_reactor(p->h), 0);
     }
@@ -261,8 +272,10 @@ static int run(struct ping *p)
 {
     flux_reactor_t *r = flux_get_reactor(p->h);
     flux_watcher_t *sigint = flux_signal_watcher_create(r, SIGINT, signal_cb, NULL);
+    struct list_node *n;
     int rc = CMD_OK;
 
+    list_init(&p->probes);
     p->timer = flux_timer_create(r, timer_cb, p);
     if (!sigint || !p->timer)
         rc = cmd_error(p->c, "cannot set up timer and signal: %s", strerror(errno));
@@ -277,6 +290,8 @@ static int run(struct ping *p)
         if (p->failed || !p->answered)
             rc = CMD_FAIL;
     }
+    while ((n = list_first(&p->probes)))
+        probe_free(list_entry(n, struct probe, node));
     flux_watcher_destroy(sigint);
     flux_watcher_destroy(p->timer);
     return rc;
