@@ -9,12 +9,14 @@
  *    objects only in the topology or in objects, one below the topology,    the tree has one root
  *    a Machine
  *    an object has a type that hwloc 2 writes, and a gp_index               looked up without asking
- *    one that has CPUs has the four bitmaps, of the form 0x1f,,0x3          joined without asking
+ *    one that has CPUs has the four bitmaps, of the form 0x1f,,0x3, each    joined and sorted without
+ *    within that of what it is in, which has CPUs, too                      asking
  *    an index is a number below INDEX_MAX                                   sizes of arrays
  *
  * Failure: EINVAL with line and reason.
  */
 #include <errno.h>
+#include <hwloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,9 +47,18 @@ struct element {
     bool empty;  /* <name/> */
 };
 
+/* Sets of CPUs and of NUMA nodes, in the order of set_names. */
+enum { NSETS = 4 };
+static const char *const set_names[NSETS] = {"cpuset", "complete_cpuset", "nodeset",
+                                             "complete_nodeset"};
+struct sets {
+    hwloc_bitmap_t of[NSETS]; /* NULL: an object without */
+};
+
 struct open {
     struct span name;
     bool is_object;
+    struct sets sets;
 };
 
 struct reader {
@@ -235,10 +246,51 @@ static bool is_device(struct span type)
     return is(type, "Bridge") || is(type, "PCIDev") || is(type, "OSDev") || is(type, "Misc");
 }
 
-static int check_object(struct reader *r, const struct element *e)
+static void sets_clear(struct sets *sets)
 {
-    static const char *const bitmaps[] = {"cpuset", "complete_cpuset", "nodeset",
-                                          "complete_nodeset"};
+    for (size_t i = 0; i < NSETS; i++)
+        hwloc_bitmap_free(sets->of[i]);
+    *sets = (struct sets){0};
+}
+
+static int parse_set(struct reader *r, const struct span *v, hwloc_bitmap_t *set)
+{
+    char *text = strndup(v->s, v->len);
+    int rc = -1;
+
+    if (!text || !(*set = hwloc_bitmap_alloc()))
+        errmsg_fail(r->err, ENOMEM, "no memory to read XML");
+    else if (hwloc_bitmap_sscanf(*set, text) < 0)
+        bad(r, "a set of CPUs or nodes is malformed");
+    else
+        rc = 0;
+    free(text);
+    return rc;
+}
+
+/* Read them into `sets` and compare them with those of what this is in. */
+static int check_sets(struct reader *r, const struct element *e, struct sets *sets)
+{
+    const struct open *in = &r->open[r->depth - 1];
+    const struct span *v;
+
+    for (size_t i = 0; i < NSETS; i++) {
+        if (!(v = value_of(e, set_names[i])))
+            return bad(r, "an object has not all of its sets of CPUs and nodes");
+        if (parse_set(r, v, &sets->of[i]) < 0)
+            return -1;
+        if (!in->is_object)
+            continue;
+        if (!in->sets.of[i])
+            return bad(r, "an object with CPUs is in a device");
+        if (!hwloc_bitmap_isincluded(sets->of[i], in->sets.of[i]))
+            return bad(r, "an object has CPUs or nodes that what it is in has not");
+    }
+    return 0;
+}
+
+static int check_object(struct reader *r, const struct element *e, struct sets *sets)
+{
     const struct span *type = value_of(e, "type"), *v;
 
     if (!type || (!has_cpus(*type) && !is_device(*type)))
@@ -251,10 +303,8 @@ static int check_object(struct reader *r, const struct element *e)
     }
     if ((v = value_of(e, "os_index")) && !is_number(v))
         return bad(r, "an os_index is no number, or too large");
-    for (size_t i = 0; has_cpus(*type) && i < sizeof(bitmaps) / sizeof(bitmaps[0]); i++) {
-        if (!value_of(e, bitmaps[i]))
-            return bad(r, "an object has not all of its sets of CPUs and nodes");
-    }
+    if (has_cpus(*type) && check_sets(r, e, sets) < 0)
+        return -1;
     if ((is(*type, "PU") || is(*type, "NUMANode")) && !value_of(e, "os_index"))
         return bad(r, "a processing unit or NUMA node has no os_index");
     if (r->depth == 1) {
@@ -268,6 +318,7 @@ static int check_object(struct reader *r, const struct element *e)
 static int opened(struct reader *r, const struct element *e)
 {
     bool object = is(e->name, "object");
+    struct sets sets = {0};
     const struct span *v;
 
     if (r->depth == 0) {
@@ -278,16 +329,21 @@ static int opened(struct reader *r, const struct element *e)
     } else if (object) {
         if (r->depth > 1 && !r->open[r->depth - 1].is_object)
             return bad(r, "an object is in something that is no object");
-        if (check_object(r, e) < 0)
+        if (check_object(r, e, &sets) < 0) {
+            sets_clear(&sets);
             return -1;
+        }
     }
     if (e->empty) {
+        sets_clear(&sets);
         r->over |= r->depth == 0;
         return 0;
     }
-    if (r->depth == DEPTH_MAX)
+    if (r->depth == DEPTH_MAX) {
+        sets_clear(&sets);
         return bad(r, "elements are nested too deep");
-    r->open[r->depth++] = (struct open){e->name, object};
+    }
+    r->open[r->depth++] = (struct open){e->name, object, sets};
     return 0;
 }
 
@@ -300,7 +356,7 @@ static int closed(struct reader *r, const struct element *e)
     name = &r->open[r->depth - 1].name;
     if (name->len != e->name.len || memcmp(name->s, e->name.s, name->len) != 0)
         return bad(r, "elements are closed in another order than they were opened");
-    r->depth--;
+    sets_clear(&r->open[--r->depth].sets);
     r->over |= r->depth == 0;
     return 0;
 }
@@ -331,6 +387,8 @@ int hwloc_check(const char *xml, size_t len, errmsg_t *err)
         r.s = r.end;
         rc = bad(&r, "it ends too early");
     }
+    while (r.depth > 0)
+        sets_clear(&r.open[--r.depth].sets);
     free(e);
     return rc;
 }

@@ -2,6 +2,7 @@
 #include "config.h"
 #include <check.h>
 #include <errno.h>
+#include <hwloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -166,6 +167,15 @@ START_TEST(hwloc_xml)
         "<topology version=\"2.0\"><object type=\"Machine\" gp_index=\"1\"/></topology>",
         ("<topology version=\"2.0\"><object type=\"Machine\" gp_index=\"1\" cpuset=\"0x1\" "
          "complete_cpuset=\"0x1\" nodeset=\",0x1\" complete_nodeset=\"0x1\"/></topology>"),
+        ("<topology version=\"2.0\"><object type=\"Machine\" gp_index=\"1\" cpuset=\"0x3\" "
+         "complete_cpuset=\"0x3\" nodeset=\"0x1\" complete_nodeset=\"0x1\">"
+         "<object type=\"Core\" gp_index=\"2\" cpuset=\"0x4\" complete_cpuset=\"0x1\" "
+         "nodeset=\"0x1\" complete_nodeset=\"0x1\"/></object></topology>"),
+        ("<topology version=\"2.0\"><object type=\"Machine\" gp_index=\"1\" cpuset=\"0x3\" "
+         "complete_cpuset=\"0x3\" nodeset=\"0x1\" complete_nodeset=\"0x1\">"
+         "<object type=\"Misc\" gp_index=\"2\"><object type=\"Core\" gp_index=\"3\" "
+         "cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\"/>"
+         "</object></object></topology>"),
         "<topology version=\"2.0\"><x></topology></x>",
         "<topology version=\"2.0\"><x a=\"1\" a=\"2\"/></topology>",
         "<topology version=\"2.0\"><x a=1/></topology>",
@@ -191,6 +201,41 @@ START_TEST(hwloc_xml)
     }
     ck_assert_ptr_null(resgraph_from_xml("/nowhere/x.xml", 0, NULL, &err));
     ck_assert_int_eq(errno, ENOENT);
+}
+END_TEST
+
+/* Machines of many shapes, as hwloc itself writes them down. */
+START_TEST(hwloc_shapes)
+{
+    static const struct {
+        const char *synthetic;
+        unsigned cores;
+    } shapes[] = {{"core:1 pu:1", 1},
+                  {"pack:2 core:4 pu:2", 8},
+                  {"pack:2 die:2 l3:1 core:2 pu:1(indexes=0,4,1,5,2,6,3,7)", 8},
+                  {"pack:2 [numa(memory=1GB)] [numa(memory=2GB)] l2:2 core:1 pu:4", 4},
+                  {"group:2 pack:2 [numa] group:2 l3:2 core:8 pu:2", 128}};
+    errmsg_t err = {""};
+
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        struct resgraph_node n;
+        hwloc_topology_t t;
+        resgraph_t *g;
+        char *text;
+        int len;
+
+        ck_assert_int_eq(hwloc_topology_init(&t), 0);
+        ck_assert_int_eq(hwloc_topology_set_synthetic(t, shapes[i].synthetic), 0);
+        ck_assert_int_eq(hwloc_topology_load(t), 0);
+        ck_assert_int_eq(hwloc_topology_export_xmlbuffer(t, &text, &len, 0), 0);
+        g = resgraph_from_xml_text(text, strlen(text), 0, "me", &err);
+        ck_assert_msg(g != NULL, "%s: %s", shapes[i].synthetic, err.text);
+        ck_assert(resgraph_node(g, 0, &n));
+        ck_assert_uint_eq(idset_count(n.cores), shapes[i].cores);
+        resgraph_destroy(g);
+        hwloc_free_xmlbuffer(t, text);
+        hwloc_topology_destroy(t);
+    }
 }
 END_TEST
 
@@ -238,6 +283,7 @@ int main(void)
     tcase_add_test(tc, lua_groups);
     tcase_add_test(tc, lua_refused);
     tcase_add_test(tc, hwloc_xml);
+    tcase_add_test(tc, hwloc_shapes);
     tcase_add_test(tc, hwloc_live);
     return run_case("resgraph_source", tc);
 }
