@@ -85,6 +85,40 @@ is "$(cat watch.0)" "1
 1b
 2" "is followed"
 
+# Links that lead through links, to what is there and what is not; then what is beside them changes.
+at 0 put way.real.v=1
+at 0 link way.real way.one
+at 0 link way.one.v way.two
+at 0 link way.real.none way.dangling
+settle 3
+watch 3 0 --count=3 way.two
+watch 3 1 --count=2 way.one
+watch 3 2 --count=2 way.dangling
+for i in 0 1 2; do
+    wait_until 10 lines $i 1
+done
+at 0 put way.beside=0
+at 0 put elsewhere.v=0
+settle 3
+before=$(counter 3 watch_looked)
+for i in {1..20}; do
+    at 0 put "way.beside=$i" "elsewhere.v=$i"
+done
+settle 3
+sleep 0.2
+is "$(counter 3 watch_looked)" "$before" "a change beside what links lead to is not looked at"
+at 0 put way.real.v=2
+ok "a change behind two links" wait_until 10 lines 0 2
+ok "and in the directory behind one" wait "${pids[1]}"
+at 0 put way.real.none=there
+ok "a link that leads nowhere leads there" wait "${pids[2]}"
+at 0 unlink way.one
+at 0 mkdir way.one
+ok "a directory in the place of a link on the way" wait "${pids[0]}"
+is "$(cat watch.0)" "1
+2
+way.two is not there" "has not what was behind the link"
+
 # A link that appears where nothing was, far above.
 at 0 put far.b.c.d=there
 watch 3 0 --count=2 near.b.c.d

@@ -67,15 +67,14 @@ static int fail_key(errmsg_t *err, int errnum, const char *key, size_t keylen, c
 }
 
 int kvswalk_find(content_t *c, const uint8_t *root, const char *key, size_t keylen, unsigned flags,
-                 struct treeobj_entry *e, bool *linked, struct kvsmiss *miss, errmsg_t *err)
+                 struct treeobj_entry *e, struct kvswalk_links *links, struct kvsmiss *miss,
+                 errmsg_t *err)
 {
     char path[2][KVS_KEY_MAX]; /* where a link leads; from one into the other */
     const char *k = key;
     size_t left = keylen;
-    unsigned links = 0;
+    unsigned followed = 0;
     const uint8_t *dir = root;
-    if (linked)
-        *linked = false;
     if (kvs_key_is_root(key, keylen)) {
         *e = (struct treeobj_entry){.name = "", .type = TREEOBJ_DIR, .digest = root};
         return 0;
@@ -91,14 +90,12 @@ int kvswalk_find(content_t *c, const uint8_t *root, const char *key, size_t keyl
             return fail_key(err, ENOENT, key, keylen, "no such key");
         if (e->type == TREEOBJ_LINK && (rest || !(flags & KVSWALK_NOFOLLOW))) {
             size_t len = e->len + (rest ? 1 + restlen : 0);
-            if (linked)
-                *linked = true;
-            if (++links > LINKS_MAX)
+            if (++followed > LINKS_MAX)
                 return fail_key(err, ELOOP, key, keylen, "too many symbolic links on the way");
             if (len > KVS_KEY_MAX)
                 return fail_key(err, ENAMETOOLONG, key, keylen,
                                 "symbolic links lead to a key that is too long");
-            char *to = path[links & 1];
+            char *to = path[followed & 1];
             memcpy(to, e->data, e->len);
             if (rest) {
                 to[e->len] = '.';
@@ -107,6 +104,8 @@ int kvswalk_find(content_t *c, const uint8_t *root, const char *key, size_t keyl
             k = to;
             left = len;
             dir = root;
+            if (links)
+                links->followed(links, to, len);
             continue;
         }
         if (!rest)

@@ -25,12 +25,19 @@ enum {
     KVSWALK_NOFOLLOW = 1, /* a symbolic link at the end is the answer */
 };
 
+/* Who wants to know by which links a key was found: `path`, valid until it returns, is the key that
+ * took the place of the one that was looked for. */
+struct kvswalk_links {
+    void (*followed)(struct kvswalk_links *l, const char *path, size_t len);
+};
+
 /* Find `key` (valid; or ".") below `root`.  0 with *e, whose pointers live until the content store
- * drops or trims.  For "." it is a TREEOBJ_DIR.  If `linked` is given it is set to whether a
- * symbolic link was followed.  -1 with EAGAIN and one digest in `miss`; ENOENT, ENOTDIR, ELOOP,
- * ENAMETOOLONG, EIO and a sentence. */
+ * drops or trims.  For "." it is a TREEOBJ_DIR.  `links` (may be NULL) is told of each symbolic link
+ * that is followed, also when it ends with -1.  -1 with EAGAIN and one digest in `miss`; ENOENT,
+ * ENOTDIR, ELOOP, ENAMETOOLONG, EIO and a sentence. */
 int kvswalk_find(content_t *c, const uint8_t *root, const char *key, size_t keylen, unsigned flags,
-                 struct treeobj_entry *e, bool *linked, struct kvsmiss *miss, errmsg_t *err);
+                 struct treeobj_entry *e, struct kvswalk_links *links, struct kvsmiss *miss,
+                 errmsg_t *err);
 
 /* One name in the directory `dir`: 1 with *e, 0 when it is not there, -1 as above. */
 int kvswalk_entry(content_t *c, const uint8_t *dir, const char *name, size_t len,

@@ -234,8 +234,12 @@ struct km_read {
      * km.miss; called again when they are here) or another error. */
     int (*make)(struct km_read *r);
     struct km_delta *delta; /* what a watcher knows (kvs_delta.h) */
-    bool list;              /* entries, when it is a directory */
-    bool fixed;             /* at a root that was given */
+    /* Told of the links of each round; `nlinks` of them in the last one. */
+    void (*followed)(struct km_read *r, unsigned nth, const char *path, size_t len);
+    struct kvswalk_links links;
+    unsigned nlinks;
+    bool list;  /* entries, when it is a directory */
+    bool fixed; /* at a root that was given */
     uint8_t root[BLOBREF_DIGEST_MAX];
     uint64_t version;
     unsigned refreshed;
@@ -245,7 +249,6 @@ struct km_read {
     /* the result: valid in done() */
     int errnum;
     errmsg_t err;
-    bool linked;
     bool gone; /* ENOENT: an object, not the key */
     struct treeobj_entry entry;
     uint8_t *answer; /* malloc'd (one byte more than len), taken over by who sets it to NULL */

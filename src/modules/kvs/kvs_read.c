@@ -40,12 +40,20 @@ static void finish(struct km_read *r, int errnum)
 
 /* --- rounds --- */
 
+static void followed(struct kvswalk_links *l, const char *path, size_t len)
+{
+    struct km_read *r = list_entry(l, struct km_read, links);
+    r->followed(r, r->nlinks++, path, len);
+}
+
 static int read_once(struct km_read *r)
 {
     struct km_ns *ns = r->ns;
     unsigned flags = r->q.flags & KVS_REQ_READLINK ? KVSWALK_NOFOLLOW : 0;
-    if (kvswalk_find(ns->content, r->root, r->q.key, r->q.keylen, flags, &r->entry, &r->linked,
-                     &ns->k->miss, &r->err) < 0)
+    r->links.followed = followed;
+    r->nlinks = 0;
+    if (kvswalk_find(ns->content, r->root, r->q.key, r->q.keylen, flags, &r->entry,
+                     r->followed ? &r->links : NULL, &ns->k->miss, &r->err) < 0)
         return -1;
     return r->make(r);
 }

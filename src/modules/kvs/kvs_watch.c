@@ -7,8 +7,8 @@
  * its watchers look the key up and answer.  A watcher of a key that did not change is never
  * touched, however many changes there are beside it.
  *
- * Watchers whose way leads through a symbolic link cannot be found so (what they watch is
- * elsewhere): they are in a list of their own and look again after every change.
+ * A watcher whose way leads through symbolic links hangs at several spots: that of its key, and for
+ * each link that of the key that its target made of it.  Each look-up tells anew which these are.
  *
  * Invariants:
  *  1. `done` is the root up to which spots are right: a mark says what stood there then, or is not
@@ -18,6 +18,8 @@
  *  3. One look-up per watcher at a time.  What changes meanwhile makes it `dirty`, so the last
  * answer sent is what the newest root says.
  *  4. A watcher that answered at another root than `done` looks again when the next walk is over.
+ *  5. A watcher that does not look up has a way to each key that its last look-up went by.  Below a
+ * spot where a link is, or was, all who have ways elsewhere look again.
  *
  * Failure: an object that cannot be had fails the look-up of the watchers concerned; they get the
  * error, which ends their stream.
@@ -33,13 +35,20 @@
 
 #define WATCHERS_MAX 262144 /* of a namespace at an instance */
 
-struct watcher {
-    struct list_node node;        /* in spot.watchers */
-    struct list_node all_node;    /* in km_watches.all */
-    struct list_node dirty_node;  /* in km_watches.dirty */
-    struct list_node linked_node; /* in km_watches.linked */
-    struct list_node early_node;  /* in km_watches.early */
+/* A key that a watcher's look-up went by: its own, or what a link made of it. */
+struct way {
+    struct list_node node; /* in spot.watchers */
+    struct watcher *w;
     struct km_spot *spot;
+    struct way *next;
+};
+
+struct watcher {
+    struct list_node all_node;   /* in km_watches.all */
+    struct list_node dirty_node; /* in km_watches.dirty */
+    struct list_node early_node; /* in km_watches.early */
+    struct way way;
+    bool lost; /* there was no memory for a way */
     struct km_read read;
     bool reading;
     bool sent_any;
@@ -51,7 +60,7 @@ struct watcher {
 
 struct km_watches {
     struct km_spot *top;
-    struct list_node all, dirty, linked, early;
+    struct list_node all, dirty, early;
     size_t count;
     bool known; /* `done` is a root */
     uint8_t done[BLOBREF_DIGEST_MAX];
@@ -73,19 +82,76 @@ static void watcher_dirty(struct km_ns *ns, struct watcher *w)
 static void spot_dirty(struct km_ns *ns, struct km_spot *s)
 {
     LIST_FOREACH(n, &s->watchers)
-    watcher_dirty(ns, list_entry(n, struct watcher, node));
+    watcher_dirty(ns, list_entry(n, struct way, node)->w);
+}
+
+/* --- ways --- */
+
+static void way_leave(struct way *way)
+{
+    list_remove(&way->node);
+    km_spot_prune(way->spot);
+}
+
+/* Forget all ways behind this one. */
+static void ways_end(struct way *last)
+{
+    for (struct way *way = last->next, *next; way; way = next) {
+        next = way->next;
+        way_leave(way);
+        free(way);
+    }
+    last->next = NULL;
+}
+
+static void followed(struct km_read *r, unsigned nth, const char *path, size_t len)
+{
+    struct watcher *w = r->arg;
+    struct way *last = &w->way, *way;
+    struct km_spot *s = km_spot_get(r->ns->watches->top, path, len);
+    if (!s) {
+        w->lost = true;
+        return;
+    }
+    for (; nth > 0 && last->next; nth--)
+        last = last->next;
+    if ((way = last->next) && way->spot == s)
+        return;
+    if (way) {
+        list_remove(&way->node);
+        list_append(&s->watchers, &way->node);
+        km_spot_prune(way->spot);
+        way->spot = s;
+    } else if ((way = calloc(1, sizeof(*way)))) {
+        list_init(&way->node);
+        list_append(&s->watchers, &way->node);
+        way->w = w;
+        way->spot = s;
+        last->next = way;
+    } else {
+        km_spot_prune(s);
+        w->lost = true;
+    }
+}
+
+/* Those that the last look-up did not go by any more. */
+static void ways_cut(struct watcher *w, unsigned nlinks)
+{
+    struct way *last = &w->way;
+    for (; nlinks > 0 && last->next; nlinks--)
+        last = last->next;
+    ways_end(last);
 }
 
 static void watcher_free(struct km_ns *ns, struct watcher *w)
 {
     if (w->reading)
         km_read_cancel(&w->read);
-    list_remove(&w->node);
     list_remove(&w->all_node);
     list_remove(&w->dirty_node);
-    list_remove(&w->linked_node);
     list_remove(&w->early_node);
-    km_spot_prune(w->spot);
+    ways_end(&w->way);
+    way_leave(&w->way);
     km_mark_clear(&w->sent);
     if (w->delta)
         km_delta_clear(ns, w->delta);
@@ -133,9 +199,12 @@ static void looked(struct km_read *r, void *arg)
         watcher_free(ns, w);
         return;
     }
-    list_remove(&w->linked_node);
-    if (r->linked)
-        list_append(&ws->linked, &w->linked_node);
+    if (w->lost) {
+        flux_respond_error(ns->h, w->req, ENOMEM, "out of memory for a watch through links");
+        watcher_free(ns, w);
+        return;
+    }
+    ways_cut(w, r->nlinks);
     if (list_empty(&w->early_node) && memcmp(ws->done, r->root, blobref_size(ns->k->blobref)) != 0)
         list_append(&ws->early, &w->early_node);
     /* What made it dirty while it was reading is to be seen now: nothing else may ever call. */
@@ -206,12 +275,18 @@ struct walk {
 
 static bool walk_dir(struct walk *x, struct km_spot *s, const uint8_t *old, const uint8_t *new);
 
-/* All that is watched below is elsewhere, or is here again: everybody looks. */
-static void spot_dirty_below(struct km_ns *ns, struct km_spot *s)
+/* All that is watched below is elsewhere, or (`back`) here again. */
+static void spot_dirty_below(struct km_ns *ns, struct km_spot *s, bool back)
 {
     for (uint32_t i = 0; i < s->n; i++) {
-        spot_dirty(ns, s->child[i]);
-        spot_dirty_below(ns, s->child[i]);
+        struct km_spot *c = s->child[i];
+        LIST_FOREACH(n, &c->watchers)
+        {
+            struct watcher *w = list_entry(n, struct way, node)->w;
+            if (!back || w->way.next)
+                watcher_dirty(ns, w);
+        }
+        spot_dirty_below(ns, c, back);
     }
 }
 
@@ -221,7 +296,7 @@ static void spot_changed(struct km_ns *ns, struct km_spot *s, const uint8_t *byt
 {
     LIST_FOREACH(n, &s->watchers)
     {
-        struct watcher *w = list_entry(n, struct watcher, node);
+        struct watcher *w = list_entry(n, struct way, node)->w;
         if (w->reading || !w->sent_any || !km_mark_is(&w->sent, bytes, len))
             watcher_dirty(ns, w);
     }
@@ -239,8 +314,9 @@ static bool walk_spot(struct walk *x, struct km_spot *s, const struct treeobj_en
     const uint8_t *new = e && e->type == TREEOBJ_DIR ? e->digest : NULL;
     if (s->n > 0 && !walk_dir(x, s, old, new))
         return false;
-    if (e && e->type == TREEOBJ_LINK)
-        spot_dirty_below(x->ns, s);
+    bool is_link = e && e->type == TREEOBJ_LINK;
+    if (is_link || !s->mark.data || s->mark.data[0] == TREEOBJ_LINK)
+        spot_dirty_below(x->ns, s, !is_link);
     km_mark_set(&s->mark, bytes, len);
     s->marked = x->marked;
     x->marked = s;
@@ -365,8 +441,6 @@ static void walk(struct km_ns *ns)
         ws->tries = 0;
         memcpy(ws->done, ws->target, sizeof(ws->done));
         spot_dirty(ns, ws->top);
-        LIST_FOREACH(n, &ws->linked)
-        watcher_dirty(ns, list_entry(n, struct watcher, linked_node));
     }
     struct list_node *n;
     while ((n = list_first(&ws->early))) {
@@ -408,7 +482,6 @@ struct km_watches *km_watches_create(void)
     }
     list_init(&ws->all);
     list_init(&ws->dirty);
-    list_init(&ws->linked);
     list_init(&ws->early);
     return ws;
 }
@@ -470,14 +543,14 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     if (ws->count == 0 && !ws->waiting)
         walk(ns);
     ws->count++;
-    w->spot = s;
+    w->way.w = w;
+    w->way.spot = s;
     w->req = flux_msg_incref(msg);
-    list_init(&w->node);
+    list_init(&w->way.node);
     list_init(&w->all_node);
     list_init(&w->dirty_node);
-    list_init(&w->linked_node);
     list_init(&w->early_node);
-    list_append(&s->watchers, &w->node);
+    list_append(&s->watchers, &w->way.node);
     list_append(&ws->all, &w->all_node);
     /* A diff-watch may end before it reads for the first time, while its root is on the way. */
     list_init(&w->read.node);
@@ -489,6 +562,7 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
                    : q.flags & KVS_REQ_DIFF ? km_diff_make
                                             : km_answer_make;
     w->read.delta = w->delta;
+    w->read.followed = followed;
     w->read.list = true;
     w->read.done = looked;
     w->read.arg = w;
