@@ -102,8 +102,9 @@ is $? 0 "and ends well"
 start --size=2 --rundir="$PWD/shared" sh -c 'echo up >up1; exec sleep 100' &
 first=$!
 read -r _ <up1
-# All at once, so that nobody can tidy up.
+# All at once, so that nobody can tidy up: who is stopped does not see the others die.
 mapfile -t pids < <(test_processes)
+kill -STOP "${pids[@]}" 2>/dev/null
 kill -KILL "${pids[@]}" 2>/dev/null
 wait "$first" 2>/dev/null
 [ -S shared/0/local ]
