@@ -14,16 +14,17 @@ DEPS_BUILD=(
 DEPS_CHECK=(
     openmpi-bin libopenmpi-dev lua5.3 python3-venv
     clang clang-14 clang-format libclang-rt-14-dev shellcheck valgrind libc6-dbg
-    python3-sphinx man-db bash-completion iproute2 tmux slurm-wlm munge
+    python3-sphinx man-db bash-completion iproute2 tmux slurm-wlm munge mmdebstrap
 )
 DEPS_BENCH=(redis-server etcd-server gnuplot-nox)
 
 # Print those of the given packages that are not installed.
 deps_missing() {
     local installed
-    # dpkg-query complains about names that it never heard of; those are missing too.
+    # dpkg-query fails when it does not know one of the names, which means that the package is missing:
+    # no reason to leave a shell that runs under `set -e -o pipefail`.
     installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null |
-        sed -n 's/^installed //p')
+        sed -n 's/^installed //p' || true)
     printf '%s\n' "$@" | grep -vxF "$installed" || true
 }
 

@@ -3,8 +3,8 @@
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-need_flux start barrier module
-plan 24
+need_flux start barrier dmesg module
+plan 30
 
 # Run flux with the rest of the arguments as a client of broker $1.
 at() {
@@ -74,6 +74,10 @@ wait "${pids[0]}" 2>/dev/null
 exits 1 "a participant's death is told to the others" wait "${pids[1]}"
 like "$(cat enter.1)" "'broken' was aborted: a participant of rank 3 went away" "with the reason"
 ok "and the name can be used again" at 2 barrier --nprocs=1 broken
+# Those who start up and those who pass on an abort have nothing to complain about.
+for rank in 0 1 2 3; do
+    is "$(at "$rank" dmesg --broker="$rank" --source=barrier)" "" "and rank $rank logs nothing"
+done
 
 # Names and times.
 fails "an empty name is refused" at 0 barrier ''
@@ -95,3 +99,17 @@ exits 1 "unloading the module ends those who wait" wait "${pids[0]}"
 
 release
 is "$status" 0 "the session ends well"
+
+# A broker that dies with participants of a barrier: who entered elsewhere is told.
+hold 3 --topology=chain --set=modules=log,barrier --set=orphan.timeout=$((60 * PATIENCE))s
+victim=$(at 0 getattr -r 2 broker.pid)
+enter 2 lost 3 0
+wait_until 20 unfinished 0 1
+enter 0 lost 3 1
+wait_until 20 entered 0 1
+kill -KILL "$victim"
+exits 1 "participants that died with their broker end the barrier" wait "${pids[1]}"
+like "$(cat enter.1)" "'lost' was aborted: (a participant of )?rank 2 (is lost|went away)" \
+    "with the reason"
+wait "${pids[0]}" 2>/dev/null
+release

@@ -51,7 +51,7 @@ session {
     hosts = "127.0.0.[2-4]",
     address = "tcp://%h:$port",
     keyfile = "$PWD/shared.key",
-    attrs = { ["some.name"] = "value", other = 5 },
+    attrs = { ["user.name"] = "value", ["hb.period"] = 5 },
 }
 END
 ok "three hosts with one certificate" together 3 shared.lua "$FLUX" up
@@ -59,8 +59,8 @@ ok "three hosts with one certificate" together 3 shared.lua "$FLUX" up
 like "$out" "0-2" "all are there"
 # shellcheck disable=SC2154
 is "$err" "" "without complaint"
-is "$(together 3 shared.lua "$FLUX" getattr some.name)" value "attributes of the file"
-is "$(together 3 shared.lua --set=some.name=mine "$FLUX" getattr some.name)" mine \
+is "$(together 3 shared.lua "$FLUX" getattr user.name)" value "attributes of the file"
+is "$(together 3 shared.lua --set=user.name=mine "$FLUX" getattr user.name)" mine \
     "the command line comes first"
 is "$(together 3 shared.lua "$FLUX" getattr boot.method)" config "booted by configuration"
 exits 9 "the exit code" together 3 shared.lua sh -c 'exit 9'
@@ -102,7 +102,9 @@ timeout -k 5 $((6 + 2 * TIME_SCALE)) "$FLUX" start -v "$M" --config=each.lua --s
     --set=join.timeout=$((1 + 2 * TIME_SCALE)) echo running >out.0 2>&1
 wait "$c"
 isnt $? 0 "a broker with another key does not get in"
-like "$(cat out.2)" "refuse|expected key" "and says why"
+like "$(cat out.2)" "rank 1 at tcp://127.0.0.3:.* refuses this broker's public key" "and says why"
+like "$(cat out.1)" "refused a connection from 127.0.0.[0-9.]*: its public key, $(sed -n \
+    's/^public-key *//p' other/key.2 | sed 's/[][\.*^$?+(){}|/]/./g')" "so does its parent, with the key"
 wait "$b"
 unlike "$(cat out.0)" "running" "the session does not begin without it"
 like "$(cat out.0)" "ranks .*2 have not joined" "the root says who is missing"

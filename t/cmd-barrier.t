@@ -14,7 +14,8 @@ for rank in 0 1 2; do
     FLUX_URI=${uri[rank]} "$FLUX" barrier together >"b$rank" 2>&1 &
     pids+=($!)
 done
-sleep 0.2
+ok "a list shows who is waited for" wait_until 30 sh -c "'$FLUX' barrier --list | grep -Eq 'together +4 +3 +0-2 +3\$'"
+like "$("$FLUX" barrier --list --json)" '"waits_for": *"3"' "in JSON, too"
 is "$(jobs -r | grep -c together)" 3 "three of four wait"
 FLUX_URI=${uri[3]} ok "the fourth comes" "$FLUX" barrier together
 wait "${pids[@]}"
@@ -62,6 +63,24 @@ exits 1 "a time limit" "$FLUX" barrier -n 2 -t 0.1 never
 like "$err" 'no response within' "says so"
 exits 2 "no name" "$FLUX" barrier
 exits 2 "no processes" "$FLUX" barrier -n 0 x
+exits 2 "a list of one" "$FLUX" barrier --list x
+exits 2 "JSON of nothing" "$FLUX" barrier --json x
+
+# Rank 3 is lost before anybody has entered there.
+"$FLUX" barrier -t 100 missing 2>missing.err &
+pid=$!
+"$FLUX" barrier -n 2 --ranks=2-3 -t 100 two 2>two.err &
+other=$!
+wait_until 30 sh -c "'$FLUX' barrier --list | grep -Eq 'missing +4 +1 +0 +1-3\$'"
+is "$("$FLUX" barrier -l | awk '$1 == "two" { print $5 }')" 2-3 "it is waited for"
+kill -KILL "$(FLUX_URI=${uri[3]} "$FLUX" getattr broker.pid)"
+wait "$pid"
+is $? 1 "a rank that is lost before it enters fails the barrier"
+like "$(cat missing.err)" "rank 3 is lost" "with its name"
+wait "$other"
+is $? 1 "also one of other ranks that was told where its participants are"
+fails "the next one fails at once" "$FLUX" barrier -t 100 missing
+like "$err" "rank 3 is lost" "says so, too"
 
 release
 is "$status" 0 "the session ends well"

@@ -177,7 +177,7 @@ ok "drain" flux queue drain
 ok "waits for all" state_is "$id" completed
 fails "and accepts none" flux submit true
 ok "enable again" flux queue enable
-exits 0 "accepts" flux submit -q --wait true
+exits 0 "accepts" flux submit --quiet --wait true
 ok "policy" flux queue policy --queue=fcfs --nodes=best-fit
 is "$(tr -s ' \n' ' ' <<<"$out")" "queue fcfs nodes best-fit " "is another one"
 fails "no policy" flux queue policy --queue=no-such-policy
@@ -193,6 +193,13 @@ is "$(flux wreck purge --age=1h)" "0 jobs forgotten" "purge --age"
 is "$(flux wreck purge "$id")" "1 job forgotten" "purge one"
 fails "is not there any more" flux wreck eventlog "$id"
 exits 2 "purge needs to know which" flux wreck purge
+exits 1 "purge of a job that is not there" flux wreck purge 9999
+like "$err" "there is no job 9999" "... is told"
+run flux submit sleep 1000
+exits 1 "purge of a job that has not ended" flux wreck purge "$out"
+like "$err" "not ended yet: job" "... is told"
+flux cancel --all >/dev/null
+ok "all have ended" flux queue idle
 ok "purge --force" flux wreck purge --force
 is "$(flux jobs -a -n)" "" "nothing is left"
 ok "ids go on" test "$(flux submit true)" -gt "$id"

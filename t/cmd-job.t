@@ -27,29 +27,29 @@ ok "submit" flux submit true
 is "$out/$err" "1/" "prints the id, and nothing else"
 ok "--cc" flux submit --cc=1-5,7 sh -c 'exit 0'
 is "$out" "$(seq 2 7)" "prints the ids, one a line"
-ok "--quiet" flux submit -q true
+ok "--quiet" flux submit --quiet true
 is "$out$err" "" "prints none"
-exits 3 "--wait: the worst exit code" flux submit -q --wait --cc=0-3 sh -c 'exit {{cc}}'
-exits 0 "--wait: all are well" flux submit -q --wait --cc=1-3 true
-exits 127 "a program that is not there" flux submit -q --wait no-such-program
+exits 3 "--wait: the worst exit code" flux submit --quiet --wait --cc=0-3 sh -c 'exit {{cc}}'
+exits 0 "--wait: all are well" flux submit --quiet --wait --cc=1-3 true
+exits 127 "a program that is not there" flux submit --quiet --wait no-such-program
 like "$err" "job [0-9]+: .*no such program in PATH" "... which is said"
 ok "--watch" flux submit --watch sh -c 'echo out; echo err >&2'
 like "$out" "^[0-9]+.out\$" "shows the id and the output"
 is "$err" err "and standard error apart"
-ok "--watch, labelled" flux submit -q --watch -N2 -l sh -c 'echo $FLUX_TASK_RANK'
+ok "--watch, labelled" flux submit --quiet --watch -N2 -l sh -c 'echo $FLUX_TASK_RANK'
 is "$(sort <<<"$out" | tr '\n' ' ')" "0: 0 1: 1 " "labels are numbers of tasks"
 ok "--watch of two" flux submit --cc=8,9 --watch -l sh -c 'echo $FLUX_JOB_CC {{cc}}'
 id=$(head -n 1 <<<"$out")
 is "$(tail -n +3 <<<"$out" | sort | tr '\n' ' ')" "$id.0: 8 8 $((id + 1)).0: 9 9 " \
     "labels have the id, too; {{cc}} is replaced"
-ok "--progress" flux submit -q --progress --cc=1-20 true
+ok "--progress" flux submit --quiet --progress --cc=1-20 true
 like "$err" "^20 of 20 ended" "says how far it is"
-run flux submit -q --watch -t 1h --name=x --env=COLOUR=blue --chdir=/usr sh -c 'echo $COLOUR; pwd'
+run flux submit --quiet --watch -t 1h --name=x --env=COLOUR=blue --chdir=/usr sh -c 'echo $COLOUR; pwd'
 is "$out" "$(printf 'blue\n/usr')" "--env, --chdir"
 
 printf 'sh -c "echo %s a b; exit 2"\n\n# a comment\n  true  \n' "'" >commands
 sed -i "s/' a b/'a  b'/" commands
-exits 2 "--from" flux submit -q --watch --from=commands
+exits 2 "--from" flux submit --quiet --watch --from=commands
 is "$out" "a  b" "a command a line, quoted as for a shell, which does not run it"
 flux submit --dry-run --cc=1-3 echo from a jobspec >specs
 is "$(wc -l <specs)" 3 "--dry-run prints the jobspecs"
@@ -80,25 +80,25 @@ exits 2 "no duration" flux submit -t soon true
 exits 2 "no set" flux submit --cc=3-1 true
 exits 2 "--from and a command" flux submit --from=- true
 exits 2 "input that nobody sends" flux submit --stdin=all cat
-ok "--input" flux submit -q --watch -i commands cat
+ok "--input" flux submit --quiet --watch -i commands cat
 is "$out" "$(cat commands)" "is read"
-ok "--output" flux submit -q --wait -O 'o-{{id}}-{{task}}' -N2 sh -c 'echo $FLUX_TASK_RANK'
+ok "--output" flux submit --quiet --wait -O 'o-{{id}}-{{task}}' -N2 sh -c 'echo $FLUX_TASK_RANK'
 is "$(cat o-*-0 o-*-1 | tr '\n' ' ')" "0 1 " "goes to files"
 echo old >plain
-ok "--output to one file" flux submit -q --wait -O plain --cc=1-3 sh -c 'echo new'
+ok "--output to one file" flux submit --quiet --wait -O plain --cc=1-3 sh -c 'echo new'
 is "$(sort -u plain)" new "which begins empty"
 fails "a file that cannot be made" flux submit -O /no/such/file true
 is "$(flux submit --dry-run -O /no/such/file true | head -c 1)" "{" "--dry-run makes none"
 
 # --- jobs ---
 
-flux submit -q --wait --name=ended sh -c 'exit 4'
+flux submit --quiet --wait --name=ended sh -c 'exit 4'
 big=$(flux submit -N2 -x -t 10m --name=big sleep 1000)
 wait_until 10 state_is "$big" running
 ok "another runs" test -n "$big"
 small=$(flux submit -N1 -x --name=small sleep 0)
 held=$(flux submit --hold --name=held true)
-flux submit -q --dependency=afterok:"$small" --name=after true
+flux submit --quiet --dependency=afterok:"$small" --name=after true
 later=$(flux submit --begin-time=+1h --name=later true)
 
 ok "jobs" flux jobs
@@ -113,6 +113,12 @@ far=$(flux submit --setattr=system.begin-time=1e300 true)
 is "$(flux jobs -n -o why "$far")" "waits for begin-time never" "... of a year that no calendar has"
 flux cancel -q "$far"
 is "$(flux jobs -n -s running -o name)" big "-s running"
+is "$(flux jobs -n -s held -o name)" held "-s held: a word that STATE shows"
+is "$(flux jobs -n --name=ended -s failed -o '{name} {state}')" "ended failed" "-s failed"
+is "$(flux jobs -n -s failed,running -o state | sort -u | tr '\n' ' ')" "failed running " "-s failed,running"
+is "$(flux jobs -n -s completed -c 2 -o state | sort -u)" completed "-s completed -c"
+exits 2 "-s of a word that is none" flux jobs -s asleep
+like "$err" "held, ending, completed, failed, canceled, timeout" "... names those that are"
 exits 0 "... of a job that waits: none" flux jobs -s running "$held"
 fails "one that is not there" flux jobs 4000
 like "$err" "no job 4000" "... is named"

@@ -212,4 +212,30 @@ ok "all are there" bash -c "cmp <(grep '=' many | sort) <(sed -n 's/^many.//p' b
 
 release
 is "$status" 0 "the session ends well"
+
+# --- a store that an earlier version of copy made deeper than keys may be ---
+
+mkdir -m 700 state
+gzip -dc "$SRCDIR/t/kvs/deep.sqlite.gz" >state/content.sqlite
+chmod 600 state/content.sqlite
+hold 1 --statedir="$TEST_DIR/state"
+exits 1 "the dump of a store with keys that are too long" kvs dump archive
+like "$err" "left out: .*more than 64 names" "says what is left out"
+like "$err" "whole but for 1 keys" "and that the rest is there"
+is "$(grep -c '^zz = "last"$' archive)" 1 "what comes after it is there"
+is "$(grep -c '^# left out, too long: b[.]1[.]2' archive)" 1 "and a comment in the place of the key"
+is "$(tail -n 1 archive)" end "the archive is whole"
+kvs namespace create shallow
+ok "the archive is restored" kvs restore -N shallow archive
+is "$(kvs get -N shallow ok)" fine "with what it has"
+k=$(seq -s . 1 40)
+exits 1 "copy makes no keys that are too long" kvs copy a "c.$k"
+like "$err" "keys below it would have 82 names" "and says so"
+exits 1 "nor does move" kvs move b c.d
+ok "what is too deep can be moved up" kvs move "b.$k" high
+is "$(kvs get "high.more.$k.deep")" 1 "and read there"
+ok "then all can be dumped" kvs dump archive
+fails "what was not made is not there" kvs get c
+release
+is "$status" 0 "that session ends well, too"
 finish

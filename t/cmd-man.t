@@ -6,14 +6,14 @@ need_flux help version
 MAN=$SRCDIR/doc/man1
 
 # To help.txt, all that `flux WORD... --help` says, and that of the subcommands that its usage lists.
-# Two of flux wreck are other commands by another name, to whose pages its own sends the reader.
+# Some are other commands by another name, to whose pages the page sends the reader.
 collect() {
     local word
     "$FLUX" "$@" --help >text || return 1
     cat text >>help.txt
     for word in $(sed -nE "s/^(Usage:|      ) flux $* ([a-z]+)( .*)?\$/\\2/p" text | uniq); do
         case "$* $word" in
-        "wreck ls" | "wreck cancel") ;;
+        "wreck ls" | "wreck cancel" | "job cancel") ;;
         *) collect "$@" "$word" || return 1 ;;
         esac
     done

@@ -14,7 +14,7 @@ cat >outer.sh <<'END'
 #!/bin/sh
 #FLUX: -N2
 flux kvs put where=outer
-flux batch -q -N1 inner.sh
+flux batch --quiet -N1 inner.sh
 exec sleep 100
 END
 id=$("$FLUX" batch outer.sh)

@@ -10,7 +10,7 @@ is "$("$FLUX" pstree)" "session of 2 brokers" "nothing runs"
 cat >job.sh <<'END'
 #!/bin/sh
 #FLUX: -N2 -n2
-flux submit -q --cc=1-2 -N1 sleep 100
+flux submit --quiet --cc=1-2 -N1 sleep 100
 exec sleep 100
 END
 id=$("$FLUX" batch --name=outer job.sh)

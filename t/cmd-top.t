@@ -19,7 +19,7 @@ fails "no terminal" sh -c "'$FLUX' top </dev/null"
 cat >job.sh <<'END'
 #!/bin/sh
 #FLUX: -N1
-flux submit -q --name=within sleep 100
+flux submit --quiet --name=within sleep 100
 exec sleep 100
 END
 id=$("$FLUX" batch --name=outer job.sh)

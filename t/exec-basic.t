@@ -27,9 +27,15 @@ run "$FLUX" exec -r 0 sh -c 'echo ${FLUX_JOB_ID-none} ${PMI_FD-none}'
 is "$out" "none none" "it is no job"
 exits 127 "a program that no rank has" "$FLUX" exec -r 0-1 no-such-program
 like "$err" "cannot run 'no-such-program'" "... is named"
-fails "a rank that is not in the session" "$FLUX" exec -r 9 true
+exits 2 "a rank that is not in the session" "$FLUX" exec -r 9 true
 fails "no rank left" "$FLUX" exec -x 0-3 true
 exits 2 "no command" "$FLUX" exec
+exits 2 "a set of ranks that is none" "$FLUX" exec -r '0-' true
+exits 2 "a host that is not there" "$FLUX" exec -r no-such-host true
+like "$err" "no-such-host" "... is named"
+exits 2 "a rank that is not there" "$FLUX" exec -r 99 true
+ok "a host by its name" "$FLUX" exec -l -r "$(hostname)" hostname
+is "$(wc -l <<<"$out")" 4 "... is all of its ranks"
 release
 is "$status" 0 "the session ends"
 finish

@@ -90,7 +90,7 @@ like "$(cat b0.err)" "(rank|aborted|lost)" "with a sentence"
 ok "the loss is known" wait_until 20 lost_is 6
 exits 1 "up" "$FLUX" up
 like "$out" '6 of 7 up: 0-5.*lost: 6' "shows it"
-ok "up --json" sh -c "'$FLUX' up --json || true"
+exits 1 "up --json" "$FLUX" up --json
 like "$out" '"lost": "6"' "shows it"
 exits 1 "a new request to it" "$FLUX" ping -c 1 6
 like "$err$out" '(rank 6|6!broker)' "names it"

@@ -207,4 +207,18 @@ is $? 1 "with an error"
 like "$(cat up.err)" 'broker [0-9]+ was killed' "and a sentence"
 "$FLUX" start --size=3 --set=modules="$PWD/bad.so" sh -c 'exit 3' >up.out 2>up.err
 is $? 3 "where nobody dies it runs"
+
+# --- a module that cannot be stopped ---
+
+stuck() {
+    BAD_MODULE_STUCK=$PWD/stuck "$FLUX" start --size=1 --set=module.stop-timeout=1 sh -c \
+        "'$FLUX' module load ./bad.so stuck; exec sleep 1000" >stuck.out 2>&1 </dev/null &
+    local broker=$!
+    wait_until 30 test -e stuck || return
+    kill -TERM $broker
+    wait_until 30 sh -c "! kill -0 $broker" || kill -KILL $broker
+    wait $broker
+}
+exits 143 "a broker with a module that does not end: SIGTERM ends it" stuck
+like "$(cat stuck.out)" "modules that do not end within 1 s: bad; the broker ends" "... naming the module"
 finish

@@ -3,8 +3,8 @@
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-need_flux start event module
-plan 10
+need_flux start dmesg event module
+plan 12
 
 hold 2 --set=hb.period=50ms
 FLUX_URI=${FLUX_URI%/*/local}/1/local run run_with_timeout 30 "$FLUX" event sub --count=5 hb
@@ -15,6 +15,8 @@ is "$(tr '\n' ' ' <<<"$numbers")" "$(seq -s ' ' "$first" $((first + 4))) " \
     "with consecutive numbers"
 run "$FLUX" module stats hb
 like "$out" "period[[:space:]]+0.05" "at the period that was set"
+like "$out" "failed[[:space:]]+0$" "without one that failed"
+is "$("$FLUX" dmesg --source=hb)" "" "and without a complaint in the log"
 fails "it runs at the root only" "$FLUX" module load --ranks=1 hb
 like "$err" "belongs to rank 0, not to rank 1" "and says so elsewhere"
 ok "it can be unloaded" "$FLUX" module unload hb

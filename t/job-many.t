@@ -8,7 +8,7 @@ need_flux start submit wreck jobs
 . "$SRCDIR/t/jobs/lib.sh"
 
 hold 1 --statedir="$TEST_DIR/state"
-run "$FLUX" submit -q --hold --cc=1-2500 true
+run "$FLUX" submit --quiet --hold --cc=1-2500 true
 is "$status" 0 "2500 jobs are held"
 run "$FLUX" wreck urgency 1-2600 0
 is "$status" 1 "their urgency, and that of a hundred that are not there"
@@ -50,8 +50,8 @@ is "$(cat large)" "$long $long $long" "... and a large one, with a large jobspec
 
 # Thousands that wait for one.
 first=$("$FLUX" submit --hold true)
-run "$FLUX" submit -q --name=never --cc=1-1500 --dependency=afterok:"$first" true
-run "$FLUX" submit -q --name=later --hold --cc=1-1500 --dependency=afterany:"$first" true
+run "$FLUX" submit --quiet --name=never --cc=1-1500 --dependency=afterok:"$first" true
+run "$FLUX" submit --quiet --name=later --hold --cc=1-1500 --dependency=afterany:"$first" true
 is "$status" 0 "3000 jobs wait for one"
 ok "which is cancelled" "$FLUX" cancel "$first"
 all_are() {

@@ -95,6 +95,24 @@ is "$status" 137 "the launcher is reloaded: what ran is dead"
 "$FLUX" wreck wait "${ids//$'\n'/,}"
 is "$(number wrexec twice)" 0 "... and no job was launched twice"
 
+# A launcher whose mailbox is full: what it refuses for want of room is sent again.
+all_refused() {
+    [ "$(number wrexec busy)" -eq 0 ]
+}
+four_run() {
+    [ "$(number wrexec running)" -eq 4 ]
+}
+"$FLUX" module unload wrexec
+ok "a launcher that has no room at first" "$FLUX" module load "$PEERS/.libs/wrexec.so" 4 4
+submit --cc=1-4 run 60 0
+ok "... starts jobs when it has" wait_until 10 four_run
+is "$(number wrexec busy)" 4 "... after so many attempts"
+is "$(number wrexec twice)" 0 "... each once"
+"$FLUX" cancel "${ids//$'\n'/,}"
+exits 143 "... and ends them" run_with_timeout 30 "$FLUX" wreck wait "${ids%%$'\n'*}"
+ok "... after as many" all_refused
+"$FLUX" wreck wait "${ids//$'\n'/,}"
+
 none_runs() {
     [ "$(number sched running)" -eq 0 ]
 }

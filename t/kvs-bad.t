@@ -108,7 +108,7 @@ json kvs.namespace-create '{"namespace":"x","owner":-1,"rank":0}' EPROTO "a bad 
 json kvs.namespace-create '{"namespace":"primary","owner":0,"rank":0}' EEXIST "the primary"
 json kvs.namespace-remove '{"namespace":"x"}' ENOENT "of none"
 for topic in kvs.follow kvs.fence-told kvs.namespace-find kvs.namespace-open kvs.namespace-close \
-    kvs.namespace-drop kvs.namespace-lost kvs.namespace-register; do
+    kvs.namespace-drop kvs.namespace-lost kvs.namespace-register kvs.namespace-check; do
     json "$topic" '{"namespace":"primary"}' EPERM "by a client"
 done
 

@@ -29,6 +29,7 @@
 #     session N [OPT...] -- CMD   run CMD in a session of N brokers, at most SESSION_LIMIT seconds
 #     hold N [OPT...]             start such a session in the background; FLUX_URI leads to it
 #     release                     end it; leaves its exit code in $status
+#     kill_frozen         end all processes of the test with SIGKILL, as if at one moment
 #     kill_setsid PID             end with SIGKILL all that `setsid COMMAND &` of that id started
 #     need COMMAND...             skip_all unless all these commands exist
 #     need_flux [SUBCOMMAND...]   skip_all unless flux (and these subcommands) have been built
@@ -351,6 +352,38 @@ test_processes() {
         pid=${environ#/proc/}
         pid=${pid%/environ}
         [ "$pid" = "$$" ] || echo "$pid"
+    done
+}
+
+# Stop all processes of the test and end them with SIGKILL, so that none does anything about the end of
+# another.  A process that is amid an exec has no environment to be found by, and others may be about to
+# fork: so they are looked for until no more are found.  Children are killed before their parents, since
+# the kernel continues (and hangs up) a stopped process group whose last parent outside the group has gone.
+kill_frozen() {
+    local pid left=() fresh parents rest
+    while :; do
+        fresh=()
+        for pid in $(test_processes); do
+            if [[ " ${left[*]} " != *" $pid "* ]] && kill -STOP "$pid" 2>/dev/null; then
+                fresh+=("$pid")
+            fi
+        done
+        [ ${#fresh[@]} -gt 0 ] || break
+        left+=("${fresh[@]}")
+    done
+    while [ ${#left[@]} -gt 0 ]; do
+        parents=" $(for pid in "${left[@]}"; do
+            sed -n 's/^PPid:\t//p' "/proc/$pid/status" 2>/dev/null
+        done | tr '\n' ' ')"
+        rest=()
+        for pid in "${left[@]}"; do
+            if [[ $parents == *" $pid "* ]]; then
+                rest+=("$pid")
+            else
+                kill -KILL "$pid" 2>/dev/null
+            fi
+        done
+        left=("${rest[@]}")
     done
 }
 

@@ -3,8 +3,8 @@
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-need_flux start logger dmesg
-plan 23
+need_flux start logger dmesg module
+plan 46
 
 at() {
     local rank=$1
@@ -24,6 +24,36 @@ like "$out" "tester.err\[3\]: for all to see" "with the rank it is from"
 unlike "$out" "only here" "but not the other"
 run at 1 dmesg --broker=1
 unlike "$out" "for all to see" "nor do those on the way keep it"
+
+# More than a message holds, all in one go while the instance above is stopped: all of it is passed on,
+# and nothing is counted as dropped.
+counter() {
+    at "$1" module stats log | awk -v name="$2" '$2 == name { print $3 }'
+}
+before=$(counter 3 forwarded)
+is "$before" 1 "what is passed on is counted"
+above=$(at 2 getattr broker.pid)
+kill -STOP "$above"
+seq 1 200 | at 3 logger --level=err --source=many
+kill -CONT "$above"
+last() {
+    at 0 dmesg --source=many | grep -q ': 200$'
+}
+ok "many lines at once get to the root" wait_until 20 last
+is "$(counter 3 forwarded)" 201 "all of them"
+is "$(for rank in 0 1 2 3; do counter $rank forward_dropped; done | tr '\n' ' ')" "0 0 0 0 " \
+    "and none is counted as dropped on the way"
+# More than may wait for it: what is dropped is counted at the root, and only there.
+kill -STOP "$above"
+seq 1 1000 | at 3 logger --level=err --source=flood3
+kill -CONT "$above"
+told() {
+    [ "$(counter 0 forward_dropped)" -gt 0 ]
+}
+at 3 logger --level=err --source=many "and one more"
+ok "what was dropped on the way is told to the root" wait_until 20 told
+is "$(for rank in 1 2 3; do counter $rank forward_dropped; done | tr '\n' ' ')" "0 0 0 " \
+    "and is counted once"
 
 for level in emerg alert crit err warning notice info debug; do
     at 0 logger --level="$level" --source=levels "at level $level"
@@ -61,13 +91,32 @@ follower=$!
 ok "who follows is known" wait_until 20 followers 1
 at 2 logger --level=err --source=followed "new from rank 2"
 ok "a new line is shown" wait_until 20 grep -q "new from rank 2" followed
-kill "$follower"
+at 2 logger --level=err --source=followed "and another one"
+wait_until 20 grep -q "another one" followed
+"$FLUX" dmesg --follow --source=followed --count=1 >last 2>&1 &
+second=$!
+wait_until 20 grep -q "another one" last
+is "$(wc -l <last)" 1 "who wants the last line only gets no more"
+kill "$follower" "$second"
+wait "$second" 2>/dev/null
 wait "$follower" 2>/dev/null
 ok "and who goes away is forgotten" wait_until 20 followers 0
 
 ok "the log can be cleared" at 0 dmesg --clear
 run at 0 dmesg
 is "$out" "" "and is empty then"
+
+# Settings as arguments.
+at 3 module unload log
+for bad in ring-size=0 ring-size=x ring-bytes=1K ring-bytes=2G ring-bytes=many forward-level=loud \
+    color=red; do
+    fails "$bad is refused" at 3 module load --ranks=3 log "$bad"
+    like "$err" "log" "with a sentence"
+done
+ok "what is in bounds is not" at 3 module load --ranks=3 log ring-size=7 ring-bytes=4K \
+    forward-level=none
+seq 1 10 | at 3 logger --level=emerg --source=own
+is "$(counter 3 entries) $(counter 3 forwarded)" "7 0" "and is what counts"
 
 release
 is "$status" 0 "the session ends well"

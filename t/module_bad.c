@@ -7,6 +7,8 @@
  *    late-error         the reactor is stopped with an error and a sentence, 50 ms after init
  *    late-silent        likewise, without a sentence
  *    late-exit          the thread is ended with pthread_exit(), 50 ms after init
+ *    stuck              it never returns from a C function, 50 ms after init, and makes the file
+ *                       BAD_MODULE_STUCK when it is about to
  *    late-end           the reactor is stopped without an error
  *    none, or "good"    nothing: it answers "bad.echo", and keeps "bad.wait" without an answer
  * "bad.exit" makes it end its thread while it handles a request.  When it is loaded by a name from
@@ -15,6 +17,7 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -59,6 +62,15 @@ static void late_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
 {
     struct ctx *ctx = arg;
 
+    if (strcmp(ctx->what, "stuck") == 0) {
+        const char *path = getenv("BAD_MODULE_STUCK");
+        int fd = path ? open(path, O_WRONLY | O_CREAT, 0600) : -1;
+
+        if (fd >= 0)
+            close(fd);
+        for (;;)
+            poll(NULL, 0, 1000);
+    }
     if (strcmp(ctx->what, "late-exit") == 0)
         pthread_exit(NULL);
     if (strcmp(ctx->what, "late-error") == 0)
@@ -110,7 +122,7 @@ static int bad_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
         bad_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "out of memory");
     }
-    if (strncmp(what, "late-", 5) == 0)
+    if (strncmp(what, "late-", 5) == 0 || strcmp(what, "stuck") == 0)
         flux_timer_start(ctx->timer, LATE, 0.);
     *arg = ctx;
     return 0;

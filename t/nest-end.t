@@ -19,10 +19,10 @@ cat >tree.sh <<END
 # LEVELS
 trap 'echo level \$1 >>asked; exit 0' TERM HUP
 if [ \$1 -gt 1 ]; then
-    "$FLUX" batch -q -N2 -O tree.out tree.sh \$((\$1 - 1))
+    "$FLUX" batch --quiet -N2 -O tree.out tree.sh \$((\$1 - 1))
 else
-    "$FLUX" submit -q sh -c 'trap "echo job >>asked; exit 0" TERM; echo up >>up; sleep 100 & wait'
-    "$FLUX" submit -q sh -c 'trap "" TERM HUP; echo up >>up; while :; do sleep 100; done'
+    "$FLUX" submit --quiet sh -c 'trap "echo job >>asked; exit 0" TERM; echo up >>up; sleep 100 & wait'
+    "$FLUX" submit --quiet sh -c 'trap "" TERM HUP; echo up >>up; while :; do sleep 100; done'
 fi
 sleep 100 &
 wait
@@ -61,12 +61,12 @@ is "$("$FLUX" wreck wait "$id"; echo $?)" 124 "which is its exit code"
 # Who ends first takes the rest along.
 cat >short.sh <<END
 #!/bin/sh
-"$FLUX" submit -q sleep 100
-"$FLUX" batch -q -N1 -O /dev/null tree.sh 1
+"$FLUX" submit --quiet sleep 100
+"$FLUX" batch --quiet -N1 -O /dev/null tree.sh 1
 sleep 0.5
 exit 4
 END
-exits 4 "a script that ends before its jobs" "$FLUX" batch --wait -q -N2 -O short.out short.sh
+exits 4 "a script that ends before its jobs" "$FLUX" batch --wait --quiet -N2 -O short.out short.sh
 ok "takes them along" wait_until 10 gone
 
 # Killed brokers.
@@ -91,6 +91,28 @@ for pid in $(test_processes); do
     [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = flux-launcher ] && kill -KILL "$pid" 2>/dev/null
 done
 ok "killed: all launchers at once, and nothing is left" wait_until 20 gone
+
+# The broker of the parent is stopped while a session comes up and ends.
+cat >alone.sh <<END
+: >ready
+while [ ! -e go ]; do sleep 0.05; done
+"$FLUX" start true >alone.out 2>&1
+echo \$? >alone.status
+END
+id=$("$FLUX" submit -n1 sh alone.sh)
+wait_until 20 test -e ready
+brokers=()
+for pid in $(test_processes); do
+    [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = flux-broker ] && brokers+=("$pid")
+done
+kill -STOP "${brokers[@]}"
+touch go
+ok "a session ends while its parent is stopped" wait_until 60 test -s alone.status
+kill -CONT "${brokers[@]}"
+is "$(cat alone.status)" 0 "... with its exit code"
+unlike "$(cat alone.out)" "do not end within" "... and waits for no answer of the parent's"
+ok "... which goes on" wait_until 20 gone
+
 tree
 release
 ok "the session around it ends" wait_until 20 only_this_session

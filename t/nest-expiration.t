@@ -19,19 +19,19 @@ run "$FLUX" wreckrun -n1 sh -c 'echo ${FLUX_JOB_EXPIRATION-never}'
 is "$out" never "a job without a limit has no end"
 FLUX_JOB_EXPIRATION=5 run "$FLUX" wreckrun -n1 sh -c 'echo ${FLUX_JOB_EXPIRATION-never}'
 is "$out" never "... whatever its client's environment says"
-run "$FLUX" wreckrun -n1 -t 60 sh -c 'echo $FLUX_JOB_EXPIRATION'
+run "$FLUX" wreckrun -n1 -t 60s sh -c 'echo $FLUX_JOB_EXPIRATION'
 ok "a job with a limit knows when its time is up" same "$out" "$(time_of 3)"
 run "$FLUX" wreckrun -n1 "$FLUX" start "${attr[@]}"
 is "$status" 1 "a session in a job without a limit has none"
-run "$FLUX" wreckrun -n1 -t 60 "$FLUX" start "${attr[@]}"
+run "$FLUX" wreckrun -n1 -t 60s "$FLUX" start "${attr[@]}"
 ok "a session in a job with a limit knows it" same "$out" "$(time_of 5)"
-run "$FLUX" wreckrun -n1 -t 60 "$FLUX" start --set=sched.expiration=99 "${attr[@]}"
+run "$FLUX" wreckrun -n1 -t 60s "$FLUX" start --set=sched.expiration=99 "${attr[@]}"
 is "$out" 99 "one that was told to end sooner does"
-run "$FLUX" wreckrun -n1 -t 60 "$FLUX" start --set=sched.expiration=9999999999 "${attr[@]}"
+run "$FLUX" wreckrun -n1 -t 60s "$FLUX" start --set=sched.expiration=9999999999 "${attr[@]}"
 ok "one that was told to end later does not" same "$out" "$(time_of 7)"
-run "$FLUX" wreckrun -n1 -t 60 "$FLUX" start "$FLUX" wreckrun -n1 "$FLUX" start "${attr[@]}"
+run "$FLUX" wreckrun -n1 -t 60s "$FLUX" start "$FLUX" wreckrun -n1 "$FLUX" start "${attr[@]}"
 ok "a session in a job without a limit ends with the session around it" same "$out" "$(time_of 8)"
 release
-run env FLUX_JOB_ID=1 FLUX_URI=local:///nowhere FLUX_JOB_EXPIRATION=soon "$FLUX" start "${attr[@]}"
+run env FLUX_JOB_ID=1 FLUX_TASK_RANK=0 FLUX_URI=local:///nowhere FLUX_JOB_EXPIRATION=soon "$FLUX" start "${attr[@]}"
 is "$status" 1 "a time that is none does not count"
 finish

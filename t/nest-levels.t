@@ -13,16 +13,16 @@ hold 4 --set=resrc.config="$PWD/res.lua"
 cat >l3.sh <<END
 #!/bin/sh
 "$FLUX" getattr instance-level >level3
-"$FLUX" submit -q --wait --cc=1-3 "$LEAF"
+"$FLUX" submit --quiet --wait --cc=1-3 "$LEAF"
 "$PROOF"
 END
 # Level 2: two cores of one node; two sessions within, and jobs beside them.
 cat >l2.sh <<END
 #!/bin/sh
 "$FLUX" resource list >resources2.\$1
-"$FLUX" batch -N1 --wait -q -O l3.\$1.1 l3.sh &
-"$FLUX" batch -N1 --wait -q -O l3.\$1.2 l3.sh &
-"$FLUX" submit -q --wait --cc=1-3 "$LEAF"
+"$FLUX" batch -N1 --wait --quiet -O l3.\$1.1 l3.sh &
+"$FLUX" batch -N1 --wait --quiet -O l3.\$1.2 l3.sh &
+"$FLUX" submit --quiet --wait --cc=1-3 "$LEAF"
 wait
 "$PROOF"
 END
@@ -34,14 +34,14 @@ cat >l1.sh <<END
 "$FLUX" getattr jobid >jobid1
 "$FLUX" getattr parent-uri >parent1
 for i in 1 2 3 4; do
-    "$FLUX" batch -N1 -n2 --wait -q -O l2.\$i l2.sh \$i &
+    "$FLUX" batch -N1 -n2 --wait --quiet -O l2.\$i l2.sh \$i &
 done
-"$FLUX" submit -q --wait --cc=1-6 "$LEAF"
+"$FLUX" submit --quiet --wait --cc=1-6 "$LEAF"
 wait
 "$PROOF"
 exit 3
 END
-start_bg "$FLUX" submit -q --wait --cc=1-40 "$LEAF"
+start_bg "$FLUX" submit --quiet --wait --cc=1-40 "$LEAF"
 jobs=$bg
 run run_with_timeout 60 "$FLUX" batch --wait -O l1.out l1.sh
 is "$status" 3 "the exit code comes up" || note "$(cat l1.out l2.* l3.*)"

@@ -16,16 +16,16 @@ cat >inner.sh <<END
 #!/bin/sh
 "$FLUX" getattr size >size2
 "$FLUX" pstree >/dev/null
-"$FLUX" submit -q --wait -n$N "$FLUX" version >jobs2
+"$FLUX" submit --quiet --wait -n$N "$FLUX" version >jobs2
 END
 cat >outer.sh <<END
 #!/bin/sh
 "$FLUX" getattr size >size1
-"$FLUX" batch --wait -q -O inner -N$N inner.sh
+"$FLUX" batch --wait --quiet -O inner -N$N inner.sh
 END
 begin=$EPOCHREALTIME
 exits 0 "two sessions of $N brokers within one of $N" \
-    run_with_timeout 60 "$FLUX" batch --wait -q -O outer -N$N outer.sh
+    run_with_timeout 60 "$FLUX" batch --wait --quiet -O outer -N$N outer.sh
 note "$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.2f s", b - a }')"
 is "$(cat size1 2>/dev/null)" $N "all nodes at level 1" || note "$(cat outer)"
 is "$(cat size2 2>/dev/null)" $N "all nodes at level 2" || note "$(cat inner)"

@@ -61,14 +61,24 @@ stop_all() {
 timeout=$((3 + TIME_SCALE))
 start_all --set=peer.timeout=${timeout}s
 ok "three hosts" up_is 0-2
-kill -STOP "${pids[1]}"
-sleep 1
-kill -CONT "${pids[1]}"
-sleep $((timeout + 1))
-ok "a pause shorter than peer.timeout is no loss" up_is 0-2
+# A pause that is a second shorter than peer.timeout, of a leaf and of the root.
+for rank in 1 0; do
+    kill -STOP "${pids[rank]}"
+    sleep $((timeout - 1))
+    kill -CONT "${pids[rank]}"
+    sleep 2
+    ok "rank $rank: a pause shorter than peer.timeout is not a loss" up_is 0-2
+done
 
+# Events fill all queues towards the host that is cut off: that does not hide that it is gone.
+head -c 100000 /dev/zero >payload
+(while [ ! -e enough ] && in_ns 1 "$FLUX" event pub -r load <payload; do :; done) &
+load=$!
 in_ns 0 ip link set port3 down
-ok "a host that is cut off is lost" wait_until 10 up_is 0-1
+ok "a host that is cut off is lost, also under a load of events" \
+    wait_until $((2 * timeout + 10)) up_is 0-1
+touch enough
+wait "$load"
 ok "for itself it is, too" wait_until 30 sh -c "! kill -0 ${pids[2]}"
 in_ns 0 ip link set port3 up
 sleep 1

@@ -20,6 +20,15 @@
  *    pressure crowd COUNT
  *        Hold COUNT connections at a time, all of which ask at once; print "all N" when all were
  *        answered; end with standard input.
+ *    pressure flood COUNT TOPIC
+ *        Send COUNT requests to TOPIC that want no answer, then a ping to the same service; print
+ *        "answered" when that is.
+ *    pressure hoard COUNT
+ *        Connect until refused, COUNT times at most; print "refused after N: " and what the broker
+ *        says, or "connected N"; keep the connections until the end of standard input.
+ *    pressure serve PATH UID
+ *        Pretend to be a broker that runs as user UID: listen at PATH, print "ready", greet who
+ *        connects, and print "got N" with the number of bytes that came until it hung up.
  *
  * The connection is that of FLUX_URI, a plain UNIX socket: libflux would behave.
  */
@@ -33,6 +42,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -423,10 +433,134 @@ static int crowd(int argc, char **argv)
     return 0;
 }
 
+/* --- flood, hoard --- */
+
+static int flood(int argc, char **argv)
+{
+    char ping[FLUX_MSG_TOPIC_MAX];
+    uint32_t count;
+    flux_msg_t *msg;
+    size_t len;
+    char *buf;
+    int fd;
+
+    if (argc != 2 || str2u32(argv[0], &count) < 0)
+        return 2;
+    fd = connect_uri();
+    if (!(msg = flux_msg_create(FLUX_MSG_REQUEST, argv[1])))
+        fail(argv[1]);
+    flux_msg_set_nodeid(msg, FLUX_NODEID_ANY);
+    flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
+    if (!(buf = malloc(len = flux_msg_encoded_size(msg))))
+        fail("memory");
+    flux_msg_encode(msg, buf);
+    flux_msg_destroy(msg);
+    for (uint32_t i = 0; i < count; i++)
+        send_all(fd, buf, len);
+    free(buf);
+    snprintf(ping, sizeof(ping), "%.*s.ping", (int)strcspn(argv[1], "."), argv[1]);
+    buf = make_request(ping, FLUX_NODEID_ANY, 10, &len);
+    send_all(fd, buf, len);
+    free(buf);
+    print_messages(fd, 1);
+    printf("answered\n");
+    close(fd);
+    return 0;
+}
+
+/* The first message of the broker: true when it is a greeting, else its text is printed. */
+static bool greeted(int fd, uint32_t n)
+{
+    framer_t *framer = framer_create();
+    uint8_t *scratch = malloc(BUFFER);
+    flux_msg_t *msg = NULL;
+    bool hello = false;
+    errmsg_t err;
+
+    if (!framer || !scratch)
+        fail("memory");
+    while (!msg && framer_read(framer, fd, scratch, BUFFER, true) > 0)
+        msg = framer_next(framer, &err);
+    if (msg && !(hello = strcmp(flux_msg_topic(msg), "hello") == 0))
+        printf("refused after %u: %s\n", n, flux_msg_json(msg));
+    else if (!msg)
+        printf("cut off after %u\n", n);
+    flux_msg_destroy(msg);
+    framer_destroy(framer);
+    free(scratch);
+    return hello;
+}
+
+static int hoard(int argc, char **argv)
+{
+    uint32_t count, n = 0;
+
+    if (argc != 1 || str2u32(argv[0], &count) < 0)
+        return 2;
+    while (n < count && greeted(connect_uri(), n))
+        n++;
+    if (n == count)
+        printf("connected %u\n", n);
+    fflush(stdout);
+    wait_stdin();
+    return 0;
+}
+
+/* --- serve --- */
+
+static flux_msg_t *hello(void)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, "hello");
+
+    if (!msg || flux_msg_set_json(msg, "{\"protocol\":1,\"rank\":0,\"size\":1}") < 0)
+        fail("memory");
+    return msg;
+}
+
+static int serve(int argc, char **argv)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    flux_msg_t *msg = hello();
+    size_t len = flux_msg_encoded_size(msg);
+    char greeting[512];
+    uint32_t uid;
+
+    if (argc != 2 || str2u32(argv[1], &uid) < 0 || strlen(argv[0]) >= sizeof(sun.sun_path) ||
+        len > sizeof(greeting))
+        return 2;
+    flux_msg_encode(msg, greeting);
+    flux_msg_destroy(msg);
+    strcpy(sun.sun_path, argv[0]);
+    /* The kernel remembers who called listen(2). */
+    if (listener < 0 || bind(listener, (struct sockaddr *)&sun, sizeof(sun)) < 0 ||
+        chmod(argv[0], 0666) < 0 || setuid(uid) < 0 || listen(listener, 8) < 0)
+        fail(argv[0]);
+    printf("ready\n");
+    fflush(stdout);
+    for (;;) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        char buf[4096];
+        size_t got = 0;
+        ssize_t n;
+
+        if (fd < 0)
+            fail("accept");
+        /* Who has hung up already is counted with what it had sent. */
+        (void)!send(fd, greeting, len, MSG_NOSIGNAL);
+        while ((n = read(fd, buf, sizeof(buf))) > 0)
+            got += (size_t)n;
+        printf("got %zu\n", got);
+        fflush(stdout);
+        close(fd);
+    }
+}
+
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
+    {"serve", serve},     {"flood", flood},     {"hoard", hoard},
     {"ask", ask},         {"publish", publish}, {"listen", listen_deaf},
     {"send", send_bytes}, {"half", half},       {"crowd", crowd},
 };

@@ -99,7 +99,7 @@ is "$status" 0 "the session ends well"
 fails "a policy that is not there ends the start" session 1 --set=sched.queue-policy=none -- true
 like "$err" "attribute sched.queue-policy: .*no policy none" "... with a sentence"
 fails "as does a time that is none" session 1 --set=sched.expiration=soon -- true
-like "$err" "attribute sched.expiration: 'soon' is no time" "... likewise"
+like "$err" "sched.expiration=soon: a number is wanted" "... likewise"
 fails "as does one of nodes" session 1 --set=sched.node-policy=spraed -- true
 like "$err" "attribute sched.node-policy: .*no policy spraed" "... likewise"
 finish

@@ -16,15 +16,14 @@ session {
     hosts = "$(hostname)",
     address = "tcp://127.0.0.1:$port",
     curve = false,
-    attrs = { rundir = "$PWD/run" },
 }
 END
-mkdir -m 700 run
-sed -e "s,@bindir@,$(dirname "$FLUX"),; s,@sysconfdir@,$PWD/etc,; s,%S,$PWD/state,g" \
+mkdir -m 700 run run/flux
+sed -e "s,@bindir@,$(dirname "$FLUX"),; s,@sysconfdir@,$PWD/etc,; s,%S,$PWD/state,g; s,%t,$PWD/run,g" \
     "$SRCDIR/etc/flux.service.in" >unit
 read -ra command < <(sed -n 's/^ExecStart=//p' unit)
 good=$(sed -n 's/^SuccessExitStatus=//p' unit)
-export FLUX_URI="local://$PWD/run/0/local"
+export FLUX_URI="local://$PWD/run/flux/local"
 
 begin() {
     "${command[@]}" >"out.$1" 2>&1 </dev/null &
@@ -42,6 +41,26 @@ id=$out
 end
 is $? "$good" "SIGTERM ends it, with a code that counts as success"
 begin second >/dev/null 2>&1
+# The same directory at its usual place: without FLUX_URI the session is found.
+if unshare -m sh -c 'mkdir -p /run && mount -t tmpfs none /run && mkdir /run/flux' 2>/dev/null; then
+    cat >inside <<END
+mount -t tmpfs none /run && mkdir /run/flux && mount --bind "$PWD/run/flux" /run/flux || exit
+unset FLUX_URI
+"$FLUX" getattr size
+"$FLUX" uri --json
+"$FLUX" uri system
+END
+    run unshare -m bash inside
+    is "$status" 0 "a system session is found without FLUX_URI"
+    like "$out" "^1"$'\n' "... and answers"
+    like "$out" '"uri": "local:///run/flux/local"' "flux uri prints its address"
+    like "$out" $'\n'"local:///run/flux/local$" "... also when asked for it"
+else
+    skip 4 "no mount namespace can be made"
+fi
+is "$("$FLUX" uri)" "$FLUX_URI" "flux uri: what is in force"
+is "$("$FLUX" uri local)" "local://$PWD/run/flux/0/local" "flux uri local: the broker's own word"
+fails "flux uri of a job that is no session" "$FLUX" uri "$id"
 is "$("$FLUX" jobs -n -o id,state | xargs)" "$id held" "the next one has its queue"
 end
 is $? "$good" "... and ends like it"

@@ -22,7 +22,7 @@ done
 printf '0: 1,3\n1: 2\n3: 4\n' >tree
 ok "a tree from a file" session 5 "$M" --topology=tree -- "$FLUX" up
 ok "no size: one broker" start sh -c "test \$('$FLUX' getattr size) = 1"
-is "$(session 3 "$M" --set=some.name=value -- "$FLUX" getattr some.name)" value "--set"
+is "$(session 3 "$M" --set=user.name=value -- "$FLUX" getattr user.name)" value "--set"
 is "$(echo input | session 2 "$M" -- cat)" input "the command has standard input"
 
 # --- exit codes ---
@@ -102,10 +102,7 @@ is $? 0 "and ends well"
 start --size=2 --rundir="$PWD/shared" sh -c 'echo up >up1; exec sleep 100' &
 first=$!
 read -r _ <up1
-# All at once, so that nobody can tidy up: who is stopped does not see the others die.
-mapfile -t pids < <(test_processes)
-kill -STOP "${pids[@]}" 2>/dev/null
-kill -KILL "${pids[@]}" 2>/dev/null
+kill_frozen
 wait "$first" 2>/dev/null
 [ -S shared/0/local ]
 is $? 0 "killed brokers leave their sockets"

@@ -35,7 +35,7 @@ exits 7 "the greatest exit code of all tasks" "$FLUX" wreckrun -N4 sh -c \
     'test $FLUX_TASK_RANK = 2 && exit 7; exit $FLUX_TASK_RANK'
 exits 137 "a task that is killed: 128 + signal" "$FLUX" wreckrun -N4 sh -c \
     'test $FLUX_TASK_RANK = 1 && kill -9 $$; exit 0'
-like "$err" "task 1: signal 9" "... and who it was"
+like "$err" 'task 1 on [^ ]+ \(rank 1\): signal 9' "... and who it was"
 exits 127 "a program that is not there" "$FLUX" wreckrun -N4 no-such-program
 like "$err" "cannot run 'no-such-program': no such program in PATH" "... is named"
 exits 126 "a file that is no program" "$FLUX" wreckrun -n1 /etc/passwd

@@ -99,7 +99,13 @@ is "$status/$(sort <<<"$out" | tr '\n' ' ')" "0/1-0 1-1 1-2 1-3 1-4 1-5 1-6 1-7 
 pid=$!
 wait_until 10 reload_runs
 before=$(last_id)
-ok "reload while a job runs" "$FLUX" module reload wrexec
+for how in reload unload; do
+    run "$FLUX" module $how wrexec
+    is "$status" 1 "$how while a job runs is refused"
+    like "$err" '1 job with tasks at or below rank 0 would be killed.*--force' "... with the reason"
+done
+ok "... and the job goes on" reload_runs
+ok "unless it is forced" "$FLUX" module reload --force wrexec
 wait $pid
 isnt $? 0 "... ends the job"
 ok "... and its tasks" wait_until 10 reload_gone

@@ -49,6 +49,49 @@ like "$("$FLUX" kvs get "job.$id.eventlog")" "epilog .* failed .*exit code 4 .ca
     "... but is in its event log"
 ok "flux exec is no job: no prolog" "$FLUX" exec true
 release
+
+# However a job ends: the launcher is killed under it, before its tasks, with them and in the epilog.
+cat >epilog <<X
+#!/bin/sh
+test "\$SITE" != held || { echo >>"$PWD/held.\$FLUX_JOB_ID"; read -r word <"$PWD/gate"; }
+test -d "\$FLUX_JOB_TMPDIR" || exit 1
+echo "epilog \$FLUX_JOB_ID \$SITE" >>"$PWD/log"
+X
+mkfifo gate
+launcher() {
+    "$FLUX" exec -r 0 sh -c 'echo $PPID'
+}
+begun() {
+    grep -qs "^begun $1\$" log
+}
+hold 1 --set=wrexec.prolog="$PWD/prolog" --set=wrexec.epilog="$PWD/epilog"
+: >log
+pid=$(launcher)
+id=$(SITE=mine "$FLUX" submit sh -c 'echo "begun $FLUX_JOB_ID" >>log; exec sleep 1000')
+ok "a job runs" wait_until 30 begun "$id"
+kill -KILL "$pid"
+ok "its launcher is killed: the next one runs the epilog" wait_until 30 grep -qx "epilog $id mine" log
+run "$FLUX" wreck wait "$id"
+is "$status" 137 "... and the job has failed"
+id=$(SITE=slow "$FLUX" submit true)
+ok "a prolog runs" wait_until 30 grep -q "^prolog $id " log
+kill -KILL "$(launcher)"
+ok "... and is killed with its launcher: the epilog is run" wait_until 30 grep -qx "epilog $id slow" log
+id=$(SITE=held "$FLUX" submit true)
+ok "an epilog runs" wait_until 30 test -s "held.$id"
+kill -KILL "$(launcher)"
+ok "... and again after its launcher was killed" \
+    wait_until 30 sh -c "test \$(wc -l <held.$id) -eq 2"
+exec 3<>gate
+echo go >&3
+ok "... to its end" wait_until 30 grep -qx "epilog $id held" log
+exec 3>&-
+is "$(grep -c "^epilog" log)" 3 "each epilog ends once"
+id=$(SITE=mine "$FLUX" submit sh -c 'echo "begun $FLUX_JOB_ID" >>log; exec sleep 1000')
+ok "another job runs" wait_until 30 begun "$id"
+"$FLUX" module unload --force wrexec
+ok "the module is removed under it: its epilog is run" wait_until 30 grep -qx "epilog $id mine" log
+release
 hold 1 --set=wrexec.prolog="$PWD/prolog" --set=wrexec.hook-timeout=1s
 run run_with_timeout 30 env SITE=slow "$FLUX" wreckrun -N1 true
 is "$status" 126 "a prolog that takes too long"
@@ -88,6 +131,8 @@ return {
         if what == "memory" then local t = {} while true do t[#t + 1] = ("x"):rep(1000) .. #t end end
         if what == "wrong" then return job.nothing.there end
         if what == "late" and kept then kept:setenv("A", "b") end
+        if what == "move" then table.move({}, 1, 1 << 45, 1) end
+        if what == "pattern" then ("a"):rep(3000):find(".-.-.-.-.-.-x") end
         if what == "exit" then os.exit(1) end
         kept = job
     end,
@@ -108,14 +153,16 @@ log=$("$FLUX" kvs get "job.$id.eventlog")
 like "$log" "task 1 said five" "notes of plugins are in the event log"
 like "$log" "2 ended, the worst with 5" "... and the end of the job is known to them"
 for what in refuse:"a project is needed" loop:"more than 10000000 instructions" \
-    memory:"not enough memory" wrong:"attempt to index" exit:"attempt to call" \
+    move:"more than 10000000 instructions" pattern:"more than 10000000 instructions" \
+    memory:"more than 64 MiB of memory" wrong:"attempt to index" exit:"attempt to call" \
     notask:"no second task"; do
     run run_with_timeout 30 env WHAT="${what%%:*}" "$FLUX" wreckrun -n2 --overcommit true
     is "$status" 126 "${what%%:*}: the job is refused"
     like "$err" "plugin 10-check.lua, .*: .*${what#*:}" "... with a sentence"
 done
 run env WHAT=late "$FLUX" wreckrun -n1 true
-like "$err" "plugin 10-check.lua, init|^$" "a job kept for later is of no use"
+is "$status" 0 "a job that a plugin keeps for later"
+is "$err" "" "... is not there when the next one begins"
 ok "the session goes on" "$FLUX" wreckrun -n1 true
 id=$(WHAT=end "$FLUX" submit --wait true)
 is $? 0 "an error at the end does not change the result"

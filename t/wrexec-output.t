@@ -42,6 +42,11 @@ submit sh -c 'head -c 3000000 /dev/zero; echo end'
 is "$(test "$(records "$id" 1 | wc -c)" -le $((2 << 20)) && echo yes)" yes \
     "no more is kept than the session's limit"
 like "$("$FLUX" kvs get "job.$id.eventlog")" "limit of 2097152 bytes" "... which is in its event log"
+run "$FLUX" submit --wait --output-limit=0 sh -c 'echo kept'
+id=$out
+run "$FLUX" wreck attach "$id"
+is "$out" "" "a limit of 0 keeps nothing"
+like "$err" "its limit of 0 bytes is reached" "... which is told"
 submit --output-limit=8M sh -c 'head -c 3000000 /dev/zero'
 is "$(records "$id" 1 | wc -c)" 3000000 "a job's own limit overrides it"
 # Not all at once, which would be one record.
@@ -64,30 +69,30 @@ is "$("$FLUX" wreckrun -n1 sh -c 'head -c 67108864 /dev/zero | tr "\0" x' | head
     "a reader that has had enough"
 
 # Files.
-ok "to a file" "$FLUX" submit --wait -q --output='o-{{id}}-{{task}}' -N2 sh -c 'echo $FLUX_TASK_RANK'
+ok "to a file" "$FLUX" submit --wait --quiet --output='o-{{id}}-{{task}}' -N2 sh -c 'echo $FLUX_TASK_RANK'
 is "$(cat o-*-0 o-*-1 | tr '\n' ' ')" "0 1 " "a file for each task"
-"$FLUX" submit --wait -q --output=both -n1 sh -c 'echo a; echo b >&2; echo c'
+"$FLUX" submit --wait --quiet --output=both -n1 sh -c 'echo a; echo b >&2; echo c'
 is "$(tr '\n' ' ' <both)" "a b c " "without --error both go into one file, in order"
-"$FLUX" submit --wait -q --output=both --error=err -n1 sh -c 'echo a; echo b >&2'
+"$FLUX" submit --wait --quiet --output=both --error=err -n1 sh -c 'echo a; echo b >&2'
 is "$(tr '\n' ' ' <both)$(cat err)" "a b" "a file that is there is emptied"
-"$FLUX" submit --wait -q --label-io --output=lab -N2 sh -c \
+"$FLUX" submit --wait --quiet --label-io --output=lab -N2 sh -c \
     'for i in 1 2 3; do echo line $i; done; printf rest'
 is "$(sort lab | tr '\n' '|')" \
     "0: line 1|0: line 2|0: line 3|0: rest|1: line 1|1: line 2|1: line 3|1: rest|" \
     "labelled lines of two nodes in one file"
-"$FLUX" submit --wait -q --output='{{name}}.{{node}}' --name=abc -n1 echo x
+"$FLUX" submit --wait --quiet --output='{{name}}.{{node}}' --name=abc -n1 echo x
 is "$(cat abc.0)" x "{{name}} and {{node}}"
 run "$FLUX" submit --wait --output='/nonexistent/{{id}}' true
 is "$status" 126 "a file that cannot be opened: exit code 126"
 mkfifo fifo.0
-run run_with_timeout 20 "$FLUX" submit --wait -q --output='fifo.{{node}}' echo x
+run run_with_timeout 20 "$FLUX" submit --wait --quiet --output='fifo.{{node}}' echo x
 is "$status" 126 "a fifo that nobody reads stops nothing"
 mkfifo slow
 exec 3<>slow
-run run_with_timeout 20 "$FLUX" submit --wait -q --label --output=slow seq 1000000
+run run_with_timeout 20 "$FLUX" submit --wait --quiet --label --output=slow seq 1000000
 is "$status" 126 "... nor does one that is read too slowly, for labelled output"
 exec 3>&-
-ok "the session goes on" "$FLUX" submit --wait -q true
+ok "the session goes on" "$FLUX" submit --wait --quiet true
 
 # Input.
 echo "from a file" >in

@@ -60,6 +60,19 @@ like "$("$FLUX" kvs get --raw "job.$id.output" | tail -n 1)" "^ran .*/$id/run$" 
 # Limits.
 is "$("$FLUX" wreckrun -n1 --rlimit=nofile=77 sh -c 'ulimit -n')" 77 "a limit of open files"
 is "$("$FLUX" wreckrun -n1 --rlimit=core=0 sh -c 'ulimit -c')" 0 "... of core files"
+# What the submitter's shell has set.
+is "$(umask 037 && "$FLUX" wreckrun -n1 --output=mask.out sh -c 'umask; : >mask.file')" "" "a mask"
+is "$(stat -c %a mask.out mask.file | tr '\n' ' ')" "640 640 " "... holds for files of the task, and those opened for it"
+like "$(cat mask.out)" '^0?037$' "... and the task has it"
+id=$(umask 077 && "$FLUX" submit touch mask.queued)
+"$FLUX" wreck wait "$id"
+is "$(stat -c %a mask.queued)" 600 "... also when the job was queued"
+limits=$(ulimit -S -n 123 -s 5000 && "$FLUX" wreckrun -n1 sh -c 'echo $(ulimit -S -n) $(ulimit -S -s)')
+is "$limits" "123 5000" "soft limits of the submitter"
+is "$(ulimit -S -n 123 && "$FLUX" wreckrun -n1 sh -c 'ulimit -H -n')" "$(ulimit -H -n)" "... leave the hard ones"
+is "$(ulimit -S -n 123 && "$FLUX" wreckrun -n1 --rlimit=nofile=99 sh -c 'ulimit -n')" 99 "... yield to an option"
+is "$(ulimit -S -n 123 && "$FLUX" wreckrun -n1 --rlimit=none sh -c 'ulimit -S -n')" "$(ulimit -S -n)" \
+    "... and stay away when they are not wanted"
 run sh -c "ulimit -n >/dev/null; exec '$FLUX' wreckrun -n1 --rlimit=nofile=99999999999 true"
 is "$status" 126 "more than the node allows is refused"
 like "$err" "above what this node allows" "... with a sentence"
@@ -91,10 +104,10 @@ hold 1
 if [ "$(nproc --all)" -ge 2 ] && [ "$(nproc)" -ge 2 ]; then
     run "$FLUX" wreckrun -l -n2 --cpu-affinity=per-task sh -c 'grep Cpus_allowed_list /proc/self/status'
     is "$(cut -f 2 <<<"$out" | sort -u | wc -l)" 2 "each task is bound to its own core"
-    a=$("$FLUX" wreckrun -n1 -c1 nproc)
-    b=$("$FLUX" wreckrun -n1 -c2 nproc)
+    a=$("$FLUX" wreckrun -n1 -c1 env -u OMP_NUM_THREADS nproc)
+    b=$("$FLUX" wreckrun -n1 -c2 env -u OMP_NUM_THREADS nproc)
     is "$((a < b))" 1 "a task is bound to the cores of its job"
-    is "$("$FLUX" wreckrun -n1 -c1 --cpu-affinity=off nproc)" "$(nproc)" "... unless that is off"
+    is "$("$FLUX" wreckrun -n1 -c1 --cpu-affinity=off env -u OMP_NUM_THREADS nproc)" "$(nproc)" "... unless that is off"
 else
     skip 3 "one processor"
 fi
@@ -107,7 +120,7 @@ release
 mkdir bare
 cp "$BUILDDIR/src/modules/wrexec/flux-launcher" bare/
 FLUX_EXEC_PATH=$PWD/bare hold 1
-run "$FLUX" wreckrun -n2 --overcommit nproc
+run "$FLUX" wreckrun -n2 --overcommit env -u OMP_NUM_THREADS nproc
 is "$status $(sort -u <<<"$out")" "0 $(nproc)" "without hwloc tasks run, but are not bound"
 is "$("$FLUX" kvs get job.1.eventlog | grep -c "not bound to cores on .*launcher-hwloc.so is not in ")" 1 \
     "... which is told once"
@@ -115,11 +128,27 @@ release
 
 # Two brokers have the same cores here: to be bound to the first of each would be to share one.
 hold 2
-is "$("$FLUX" wreckrun -N2 -n2 -c1 nproc)" "$(nproc; nproc)" "brokers that share a machine bind nothing"
+is "$("$FLUX" wreckrun -N2 -n2 -c1 env -u OMP_NUM_THREADS nproc)" "$(nproc; nproc)" "brokers that share a machine bind nothing"
 if [ "$(nproc --all)" -ge 2 ] && [ "$(nproc)" -ge 2 ]; then
-    is "$("$FLUX" wreckrun -N2 -n2 -c1 --cpu-affinity=per-task nproc)" $'1\n1' "... unless it is asked for"
+    is "$("$FLUX" wreckrun -N2 -n2 -c1 --cpu-affinity=per-task env -u OMP_NUM_THREADS nproc)" $'1\n1' "... unless it is asked for"
 else
     skip 1 "one processor"
 fi
+release
+
+# More tasks than cores must not wait for each other in a loop.
+said() {
+    env -u OMP_NUM_THREADS "$FLUX" wreckrun "$@" | grep -E '^OMP_|yield' | sort -u | tr '\n' ' '
+}
+hold 1
+cores=$(nproc)
+is "$(said -n1 -c"$cores" env)" "OMP_NUM_THREADS=$cores " "a task has as many threads as cores"
+is "$(said -N1 -n$((cores + 1)) --overcommit env)" \
+    "OMPI_MCA_mpi_yield_when_idle=1 OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive " "tasks that share cores yield them"
+is "$(OMP_WAIT_POLICY=active "$FLUX" wreckrun -N1 -n$((cores + 1)) --overcommit env | grep WAIT | sort -u)" \
+    OMP_WAIT_POLICY=active "... unless something else was asked for"
+is "$(OMP_NUM_THREADS=9 FLUX_TASK_THREADS=9 "$FLUX" wreckrun -n1 -c"$cores" env | grep ^OMP_)" \
+    "OMP_NUM_THREADS=$cores" "what was said of a task does not count for jobs that it submits"
+is "$(OMP_NUM_THREADS=7 "$FLUX" wreckrun -n1 env | grep ^OMP_NUM)" OMP_NUM_THREADS=7 "a number that was chosen stays"
 release
 finish

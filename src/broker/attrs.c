@@ -3,6 +3,7 @@
  *    attr.get   {"name"}          -> {"name","value"}
  *    attr.set   {"name","value"}  -> {}
  *    attr.list  (no payload)      -> {"attrs":{name: value, ...}}
+ *    attr.sources (no payload)    -> {"attrs":{name: who said the value, ...}}
  *
  * Invariants:
  *  1. A fixed attribute never changes by attr.set.
@@ -19,6 +20,7 @@
 #include "attrs.h"
 #include "libflux/dispatch.h"
 #include "libflux/proto_attr.h"
+#include "libsettings/settings.h"
 #include "libutil/hmap.h"
 #include "libutil/strutil.h"
 
@@ -27,6 +29,7 @@
 struct attr {
     bool fixed;
     char *value;
+    char *source; /* NULL: the broker */
 };
 
 struct attrs {
@@ -40,6 +43,7 @@ static void attr_free(void *val)
 
     if (a) {
         free(a->value);
+        free(a->source);
         free(a);
     }
 }
@@ -81,7 +85,7 @@ static bool name_valid(const char *name)
 int attrs_set(attrs_t *attrs, const char *name, const char *value, bool fixed)
 {
     size_t len = strlen(value);
-    struct attr *a;
+    struct attr *a, *old;
 
     /* An answer is JSON text, which carries no other bytes. */
     if (!name_valid(name) || len > VALUE_MAX || str_utf8_span(value, len) != len) {
@@ -91,7 +95,9 @@ int attrs_set(attrs_t *attrs, const char *name, const char *value, bool fixed)
     if (!(a = calloc(1, sizeof(*a))))
         return -1;
     a->fixed = fixed;
-    if (!(a->value = strdup(value)) || hmap_put(attrs->map, name, a) < 0) {
+    old = hmap_get(attrs->map, name);
+    if (!(a->value = strdup(value)) || (old && old->source && !(a->source = strdup(old->source))) ||
+        hmap_put(attrs->map, name, a) < 0) {
         attr_free(a);
         errno = ENOMEM;
         return -1;
@@ -115,6 +121,21 @@ int attrs_setf(attrs_t *a, const char *name, bool fixed, const char *fmt, ...)
     rc = attrs_set(a, name, value, fixed);
     free(value);
     return rc;
+}
+
+int attrs_set_source(attrs_t *attrs, const char *name, const char *source)
+{
+    struct attr *a = hmap_get(attrs->map, name);
+    char *copy = strdup(source);
+
+    if (!a || !copy) {
+        free(copy);
+        errno = a ? ENOMEM : ENOENT;
+        return -1;
+    }
+    free(a->source);
+    a->source = copy;
+    return 0;
 }
 
 const char *attrs_get(const attrs_t *attrs, const char *name)
@@ -146,11 +167,14 @@ static void set_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct attr_pair in;
     json_t *owner;
     struct attr *a;
+    errmsg_t why;
 
     if (flux_request_decode(h, req, &attr_pair_schema, &in, &owner) < 0)
         return;
     a = hmap_get(attrs->map, in.name);
-    if (a && a->fixed)
+    if (settings_find(in.name) && settings_check(in.name, in.value, &why) < 0 && errno == EINVAL)
+        flux_respond_error(h, req, EINVAL, "%s", why.text);
+    else if (a && a->fixed)
         flux_respond_error(h, req, EPERM, "attribute %s is fixed once the broker has started",
                            in.name);
     else if (attrs_set(attrs, in.name, in.value, false) < 0)
@@ -159,14 +183,15 @@ static void set_cb(flux_t *h, const flux_msg_t *req, void *arg)
             "attribute '%.64s' cannot be set: %s (a name has 1 to 64 letters, digits, "
             "'.', '-' or '_')",
             in.name, strerror(errno));
-    else
+    else {
+        attrs_set_source(attrs, in.name, "setattr");
         flux_respond(h, req, "{}");
+    }
     json_decref(owner);
 }
 
-static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
+static void respond_all(flux_t *h, const flux_msg_t *req, attrs_t *attrs, bool sources)
 {
-    attrs_t *attrs = arg;
     json_t *obj = json_object();
     json_t *all = json_object();
     const void *key;
@@ -175,8 +200,11 @@ static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
     char *text = NULL;
     bool ok = obj && all && json_object_set(obj, "attrs", all) == 0;
 
-    while (ok && hmap_next(attrs->map, &pos, &key, NULL, &val))
-        ok = json_object_set_new(all, key, json_string(((struct attr *)val)->value)) == 0;
+    while (ok && hmap_next(attrs->map, &pos, &key, NULL, &val)) {
+        struct attr *a = val;
+        const char *source = a->source ? a->source : "broker";
+        ok = json_object_set_new(all, key, json_string(sources ? source : a->value)) == 0;
+    }
     if (ok && (text = json_dumps(obj, JSON_COMPACT | JSON_SORT_KEYS)))
         flux_respond(h, req, text);
     else
@@ -186,10 +214,22 @@ static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(obj);
 }
 
+static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    respond_all(h, req, arg, false);
+}
+
+static void sources_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    respond_all(h, req, arg, true);
+}
+
 static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "attr.get", get_cb, FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "attr.set", set_cb, 0},
     {FLUX_MSG_REQUEST, "attr.list", list_cb, FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "attr.sources", sources_cb,
+     FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
     FLUX_HANDLER_END,
 };
 

@@ -19,10 +19,13 @@ void attrs_destroy(attrs_t *a); /* NULL-safe, keeps errno */
 int attrs_set(attrs_t *a, const char *name, const char *value, bool fixed);
 int attrs_setf(attrs_t *a, const char *name, bool fixed, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* Remember who said the value ("--set", "FILE:LINE"); it stays when the value is set again.  -1 with
+ * ENOENT or ENOMEM. */
+int attrs_set_source(attrs_t *a, const char *name, const char *source);
 /* Value, or NULL; valid until it is set again. */
 const char *attrs_get(const attrs_t *a, const char *name);
 
-/* Serve attr.get, attr.set and attr.list on the core's handle.  -1 with errno. */
+/* Serve attr.get, attr.set, attr.list and attr.sources on the core's handle.  -1 with errno. */
 int attrs_serve(attrs_t *a, core_t *core);
 /* Stop serving, before the core goes. */
 void attrs_unserve(attrs_t *a);

@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "boot_private.h"
-#include "libflux/log.h"
 #include "libutil/duration.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
@@ -84,6 +83,11 @@ const char *boot_attr_at(const boot_t *b, size_t i, const char **name)
     return strvec_at(b->attrs, 2 * i + 1);
 }
 
+const char *boot_attr_source(const boot_t *b)
+{
+    return b->attr_source;
+}
+
 static int attr_bool(const boot_t *b, const char *name, bool *val, errmsg_t *err)
 {
     const char *text = boot_attr(b, name);
@@ -95,6 +99,20 @@ static int attr_bool(const boot_t *b, const char *name, bool *val, errmsg_t *err
 
 /* --- directories --- */
 
+/* RUNDIR/local leads to the socket of a broker of this host, whatever its rank: programs find a system
+ * session by that name (FLUX_SYSTEM_SOCKET).  One that a killed broker left is replaced; it is for convenience
+ * only, so that a failure is not one of the start. */
+static void link_socket(const boot_t *b)
+{
+    char path[BOOT_PATH_MAX + 8], target[32];
+
+    snprintf(path, sizeof(path), "%s/local", b->rundir);
+    snprintf(target, sizeof(target), "%u/local", b->rank);
+    if (symlink(target, path) < 0 && errno == EEXIST && access(path, F_OK) < 0 &&
+        unlink(path) == 0 && symlink(target, path) < 0)
+        errno = 0;
+}
+
 static int make_dirs(boot_t *b, errmsg_t *err)
 {
     bool made;
@@ -105,13 +123,30 @@ static int make_dirs(boot_t *b, errmsg_t *err)
             rmdir(b->rundir);
         return -1;
     }
+    if (b->ops == &boot_config_ops && boot_attr(b, "rundir"))
+        link_socket(b);
     return 0;
+}
+
+/* The link, if it leads to our socket. */
+static void unlink_socket(const boot_t *b)
+{
+    char path[BOOT_PATH_MAX + 8], want[32], target[32];
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "%s/local", b->rundir);
+    snprintf(want, sizeof(want), "%u/local", b->rank);
+    n = readlink(path, target, sizeof(target) - 1);
+    target[n > 0 ? n : 0] = '\0';
+    if (strcmp(target, want) == 0)
+        unlink(path);
 }
 
 static void remove_dirs(boot_t *b)
 {
     if (b->dirlock < 0)
         return;
+    unlink_socket(b);
     dir_remove_tree(b->rankdir);
     close(b->dirlock);
     rmdir(b->rundir); /* fails while others are in it, and then they do it */
@@ -244,7 +279,7 @@ static const struct core_link_ops nobody = {
 
 static void log_link(void *arg, int level, const char *text)
 {
-    flux_log(core_handle(arg), level, "link: %s", text);
+    core_say(arg, level, text);
 }
 
 static link_t *make_link(boot_t *b, core_t *core, errmsg_t *err)

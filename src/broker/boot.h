@@ -71,6 +71,9 @@ const char *boot_rankdir(const boot_t *b);  /* RUNDIR/RANK: sockets of this brok
  * with its name, or NULL beyond the end. */
 const char *boot_attr_at(const boot_t *b, size_t i, const char **name);
 
+/* Where those were said, "FILE:LINE". */
+const char *boot_attr_source(const boot_t *b);
+
 /* Phase 2.  *link is NULL for a session of one (a link that reaches nobody is plugged in).  -1 with
  * errno and a sentence. */
 int boot_link(boot_t *b, core_t *core, link_t **link, errmsg_t *err);

@@ -20,6 +20,7 @@
 
 #include "boot_cert.h"
 #include "libutil/fdutil.h"
+#include "libutil/filetrust.h"
 #include "libutil/strutil.h"
 
 #define FILE_MAX 4096
@@ -132,6 +133,7 @@ static int parse(struct cert *c, const char *path, const char *text, size_t len,
 int cert_read(struct cert *c, const char *path, bool secret, errmsg_t *err)
 {
     char name[PATH_SIZE], *text = NULL;
+    errmsg_t why;
     struct stat st;
     size_t len;
     int fd, rc;
@@ -143,9 +145,8 @@ int cert_read(struct cert *c, const char *path, bool secret, errmsg_t *err)
     } else if (secret && (st.st_mode & 077)) {
         rc = errmsg_fail(err, EPERM, "others can read the secret key in %s; do: chmod 600 %s", name,
                          name);
-    } else if (secret && st.st_uid != geteuid() && st.st_uid != 0) {
-        rc = errmsg_fail(err, EPERM, "certificate %s belongs to user %u, not to you", name,
-                         (unsigned)st.st_uid);
+    } else if (!file_is_trusted(name, &why)) {
+        rc = errmsg_fail(err, errno, "certificate %s", why.text);
     } else if (fd_read_all(fd, FILE_MAX, &text, &len) < 0) {
         rc = errmsg_fail(err, errno, "cannot read certificate %s: %s", name, strerror(errno));
     } else {

@@ -30,6 +30,7 @@
 #include "boot_private.h"
 #include "libconfig/configfile.h"
 #include "libidset/hostlist.h"
+#include "libsettings/settings.h"
 #include "libutil/strutil.h"
 
 #define SECTION "session"
@@ -117,12 +118,21 @@ static int find_rank(boot_t *b, struct conf *cf, errmsg_t *err)
 static int read_attrs(boot_t *b, struct conf *cf, errmsg_t *err)
 {
     char *key, *value;
-    int rc;
+    errmsg_t why;
+    int rc, bad = 0;
+
+    snprintf(b->attr_source, sizeof(b->attr_source), "%s:%d", config_name(cf->file),
+             config_line(cf->file, SECTION));
 
     for (size_t i = 0; (rc = config_pair(cf->file, SECTION, "attrs", i, &key, &value)) > 0; i++) {
-        rc = boot_attr_add(b, key, value);
+        if (settings_check(key, value, &why) < 0)
+            bad = errmsg_fail(err, EINVAL, "%s: session.attrs: %s", b->attr_source, why.text);
+        else
+            rc = boot_attr_add(b, key, value);
         free(key);
         free(value);
+        if (bad < 0)
+            return -1;
         if (rc < 0)
             break;
     }

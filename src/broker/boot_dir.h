@@ -19,11 +19,11 @@
 int boot_dir_session(const char *path, char *buf, bool *made, errmsg_t *err);
 
 /* Make RUNDIR/RANK, or take over what a dead broker left, and lock it.  Writes the name to `buf` as
- * above.  The lock: a descriptor, to be closed at the end.  -1 with EADDRINUSE (a living broker has
- * it), or as above. */
+ * above.  The lock: a descriptor, to be closed at the end.  -1 with EADDRINUSE (a living broker, or
+ * one of another host, has it), ENOTEMPTY (no broker made what is in it), or as above. */
 int boot_dir_rank(const char *rundir, uint32_t rank, char *buf, errmsg_t *err);
 
-/* Remove RUNDIR/RANK unless a living broker has it. */
+/* Remove RUNDIR/RANK, unless a living broker has it or it is not a broker's. */
 void boot_dir_remove_rank(const char *rundir, uint32_t rank);
 
 #endif

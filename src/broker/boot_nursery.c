@@ -42,12 +42,14 @@
 
 #include "boot_dir.h"
 #include "boot_nursery.h"
+#include "broker.h"
 #include "libpmi/pmi_mapping.h"
 #include "libpmi/pmi_server.h"
 #include "libutil/strutil.h"
 
 #define DEFAULT_GRACE 10.
-#define HURRY 1. /* grace after a second signal, or a broken start */
+#define OWN_FILES 64 /* besides one for each broker */
+#define HURRY 1.     /* grace after a second signal, or a broken start */
 #define SIGNAL_SLOT UINT64_MAX
 
 enum phase { SERVE, GRACE, TERM, KILL };
@@ -508,10 +510,17 @@ static int prepare(struct nursery *n, errmsg_t *err)
     struct rlimit files;
 
     /* One descriptor per broker here. */
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < n->cfg->size + 64) {
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < n->cfg->size + OWN_FILES) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        (files.rlim_cur < BROKER_NOFILE_MIN || files.rlim_cur < n->cfg->size + OWN_FILES))
+        return errmsg_fail(
+            err, EMFILE, "the limit of open files is %lu: %u brokers need at least %u (ulimit -n)",
+            (unsigned long)files.rlim_cur, n->cfg->size,
+            n->cfg->size + OWN_FILES > BROKER_NOFILE_MIN ? n->cfg->size + OWN_FILES
+                                                         : BROKER_NOFILE_MIN);
     if (!(n->child = calloc(n->cfg->size, sizeof(n->child[0]))))
         return errmsg_fail(err, ENOMEM, "out of memory for %u brokers", n->cfg->size);
     for (uint32_t i = 0; i < n->cfg->size; i++)

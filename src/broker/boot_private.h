@@ -41,8 +41,9 @@ struct boot {
     void *state; /* of the method */
     uint32_t rank;
     uint32_t size;
-    char *topology;  /* given by the method; NULL: the attribute's, or the default */
-    strvec_t *attrs; /* name, value, name, value ... */
+    char *topology;        /* given by the method; NULL: the attribute's, or the default */
+    char attr_source[300]; /* of these: FILE:LINE */
+    strvec_t *attrs;       /* name, value, name, value ... */
     char rundir[BOOT_PATH_MAX];
     char rankdir[BOOT_PATH_MAX];
     int dirlock; /* holds rankdir; -1: there is none yet */

@@ -10,7 +10,9 @@
  *    modules              comma-separated; default: the table below
  *    join.timeout, orphan.timeout, shutdown.grace   durations
  *    event.buffer         size: events kept for children that missed some
+ *    event.backlog        size: the same while a child does not keep up
  *    inflight.max         outstanding requests per client
+ *    module.stop-timeout  how long modules may take to end before the broker ends without them
  *    quorum               ranks that must be up for the initial program to start; default: all
  *
  * Signals: SIGTERM and SIGHUP take the session down in order; a second one ends this broker at
@@ -48,6 +50,7 @@
 /* Seconds, at level 0: between asking the initial program to end and making it; for the jobs. */
 #define KILL_AFTER 5.
 #define JOBS_AFTER 5.
+#define MODULES_AFTER 30.
 /* Seconds: a session that is a job and has lost its root must not hold the job's resources. */
 #define NESTED_ORPHAN 1.
 
@@ -76,12 +79,16 @@ struct broker {
     flux_watcher_t *sigterm;
     flux_watcher_t *sighup;
     flux_watcher_t *kill_timer;
+    flux_watcher_t *module_timer;
+    double module_timeout;
     char uri[160];
     double signalled; /* when a signal first asked for the end */
     bool going_down;
     bool children_gone;
     bool program_over;
     bool program_asked; /* to end */
+    bool modules_over;
+    bool abandoned; /* modules_over, but threads of modules still run */
     bool orderly;
     bool ran;    /* was in CORE_RUN */
     bool failed; /* this broker's own fault */
@@ -116,7 +123,25 @@ static void modules_stopped(modhost_t *mh, const char *error, void *arg)
 {
     struct broker *b = arg;
 
+    if (b->modules_over)
+        return;
+    b->modules_over = true;
     core_local_down_done(b->core);
+}
+
+/* A module that neither returns to its reactor nor can be interrupted must not keep the broker. */
+static void module_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct broker *b = arg;
+    char *names = modhost_running(b->modhost);
+
+    if (!b->modules_over) {
+        say("rank %u: modules that do not end within %g s: %s; the broker ends without them",
+            core_rank(b->core), b->module_timeout, names ? names : "?");
+        b->abandoned = true;
+        modules_stopped(b->modhost, NULL, b);
+    }
+    free(names);
 }
 
 static void kill_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -129,8 +154,10 @@ static void kill_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
 /* Modules go when children and the initial program are gone. */
 static void maybe_stop_modules(struct broker *b)
 {
-    if (b->children_gone && (!b->program || b->program_over))
+    if (b->children_gone && (!b->program || b->program_over)) {
+        flux_timer_start(b->module_timer, nested_patience(&b->nested, b->module_timeout), 0.);
         modhost_stop(b->modhost, modules_stopped, b);
+    }
 }
 
 static void program_done(program_t *p, int code, void *arg)
@@ -251,7 +278,7 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
         b->exit_code = core_rank(c) == 0 || b->failed || (!b->ran && !core_was_told(c))
                            ? core_exit_code(c)
                            : 0;
-        b->orderly = true;
+        b->orderly = !b->abandoned;
         flux_reactor_stop(b->r, 0);
         break;
     default:
@@ -325,6 +352,9 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
             return errmsg_fail(err, EINVAL, "attribute quorum=%s is no number from 1 to %u", text,
                                cc->size);
     }
+    b->module_timeout = MODULES_AFTER;
+    if (duration_attr(b, "module.stop-timeout", &b->module_timeout, err) < 0)
+        return -1;
     if (b->nested.level > 0)
         cc->orphan_timeout = NESTED_ORPHAN;
     if (duration_attr(b, "join.timeout", &cc->join_timeout, err) < 0 ||
@@ -335,6 +365,11 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
         if (size_parse(text, &val, &why) < 0)
             return errmsg_fail(err, EINVAL, "attribute event.buffer=%s: %s", text, why.text);
         cc->event_buffer = val;
+    }
+    if ((text = attrs_get(b->attrs, "event.backlog"))) {
+        if (size_parse(text, &val, &why) < 0)
+            return errmsg_fail(err, EINVAL, "attribute event.backlog=%s: %s", text, why.text);
+        cc->event_backlog = val;
     }
     if ((text = attrs_get(b->attrs, "inflight.max"))) {
         uint32_t n;
@@ -363,6 +398,7 @@ static int fill_attrs(struct broker *b)
         attrs_set(a, "boot.method", boot_method(b->boot), true) < 0 ||
         attrs_set(a, "rundir", boot_rundir(b->boot), true) < 0 ||
         attrs_set(a, "uri", b->uri, true) < 0 ||
+        attrs_setf(a, "userid", true, "%u", (unsigned)geteuid()) < 0 ||
         attrs_set(a, "version", PACKAGE_VERSION, true) < 0 ||
         attrs_setf(a, "broker.pid", true, "%d", (int)getpid()) < 0 ||
         nested_attrs(&b->nested, a) < 0)
@@ -412,7 +448,8 @@ static int watch_signals(struct broker *b)
     signal(SIGQUIT, SIG_IGN);
     if (!(b->sigterm = flux_signal_watcher_create(b->r, SIGTERM, signal_cb, b)) ||
         !(b->sighup = flux_signal_watcher_create(b->r, SIGHUP, signal_cb, b)) ||
-        !(b->kill_timer = flux_timer_create(b->r, kill_timer_cb, b)))
+        !(b->kill_timer = flux_timer_create(b->r, kill_timer_cb, b)) ||
+        !(b->module_timer = flux_timer_create(b->r, module_timer_cb, b)))
         return -1;
     flux_watcher_start(b->sigterm);
     flux_watcher_start(b->sighup);
@@ -431,7 +468,8 @@ static int bring_up(struct broker *b, errmsg_t *err)
     if (!(b->boot = boot_create(&bc, err)))
         return -1;
     for (size_t i = 0; (value = boot_attr_at(b->boot, i, &name)); i++) {
-        if (attrs_set(b->attrs, name, value, false) < 0)
+        if (attrs_set(b->attrs, name, value, false) < 0 ||
+            attrs_set_source(b->attrs, name, boot_attr_source(b->boot)) < 0)
             return errmsg_fail(err, errno, "attribute %s cannot be set: %s", name, strerror(errno));
     }
     if (configure_core(b, &cc, err) < 0)
@@ -469,6 +507,7 @@ static void take_down(struct broker *b)
     flux_watcher_destroy(b->sigterm);
     flux_watcher_destroy(b->sighup);
     flux_watcher_destroy(b->kill_timer);
+    flux_watcher_destroy(b->module_timer);
     flux_reactor_destroy(b->r);
 }
 
@@ -486,6 +525,11 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose)
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < BROKER_NOFILE_MIN) {
+        say("the limit of open files is %lu: a broker needs at least %d (ulimit -n)",
+            (unsigned long)files.rlim_cur, BROKER_NOFILE_MIN);
+        return 1;
+    }
     if (bring_up(&b, &err) < 0) {
         say("%s", err.text);
         b.exit_code = 1;
@@ -494,7 +538,13 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose)
         flux_reactor_run(b.r);
     if (b.orderly)
         take_down(&b);
-    else
+    else if (b.abandoned) {
+        /* What the threads of modules do not use; the rest goes with the process. */
+        program_destroy(b.program);
+        connector_destroy(b.connector);
+        link_destroy(b.link);
+        boot_destroy(b.boot);
+    } else
         boot_destroy(b.boot); /* threads still use the rest: it goes with the process */
     return b.exit_code;
 }

@@ -5,6 +5,9 @@
 #include <stdbool.h>
 
 #include "attrs.h"
+
+/* Fewer file descriptors are not enough for a broker's own sockets and modules, and some clients. */
+#define BROKER_NOFILE_MIN 96
 #include "libutil/errmsg.h"
 
 /* Be a broker until the session ends.  `attrs` holds what the command line set, and is filled in;

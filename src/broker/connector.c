@@ -16,6 +16,12 @@
  * blocks itself.  What it did not ask for just now (events, streams) cannot be held back that way:
  * when far too much waits, it is cut off.
  *
+ * JSON takes up to 80 times its size in memory once it is parsed.  So a JSON request with more than
+ * json_bytes is refused before it is read, one with more than json_values before any module sees it.
+ *
+ * A broker has a limited number of descriptors.  Clients leave RESERVED of them to the broker itself, and
+ * one process gets no more than per_process; who comes beyond that is told so, and is closed.
+ *
  * Writing works as in conn_local.c: the first message of a pass at once, the following ones in one
  * call at the end of the pass.
  *
@@ -36,6 +42,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -44,6 +51,7 @@
 #include "connector.h"
 #include "core_private.h"
 #include "libflux/framer.h"
+#include "libflux/jsonsize.h"
 #include "libflux/local_proto.h"
 #include "libutil/fdutil.h"
 #include "libutil/list.h"
@@ -53,6 +61,8 @@
 #define BACKLOG 4096
 #define ACCEPT_BATCH 64
 #define RETRY 0.25
+#define RESERVED 32
+#define JSON_SMALL 65536 /* has too few values in any case */
 
 enum client_state { CLIENT_OPEN, CLIENT_CLOSING, CLIENT_DEAD };
 
@@ -72,7 +82,8 @@ struct client {
     framer_t *in;
     outq_t *out;
     flux_watcher_t *io;
-    double pass; /* reactor's time when a message was last written at once */
+    double pass;  /* reactor's time when a message was last written at once */
+    bool counted; /* in connector.processes */
 };
 
 struct connector {
@@ -87,9 +98,11 @@ struct connector {
     flux_watcher_t *sweep;
     struct list_node clients;
     struct list_node dirty;
+    hmap_t *processes; /* pid -> number of connections */
     uint8_t *scratch;
     bool relief;  /* some client is no longer congested */
     bool starved; /* no descriptors: accept is stopped */
+    bool crowded; /* the last client was refused for want of room: that is in the log */
     struct connector_limits limits;
     struct connector_stats stats;
 };
@@ -253,6 +266,55 @@ static void broken(struct client *cl, const char *why)
     close_with_error(cl, EPROTO, why);
 }
 
+static void refuse(struct client *cl, const flux_msg_t *req, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void refuse(struct client *cl, const flux_msg_t *req, const char *fmt, ...)
+{
+    core_t *core = cl->cn->core;
+    flux_msg_t *resp;
+    char text[320];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (flux_msg_has_flag(req, FLUX_MSGF_NORESPONSE)) {
+        core_log(core, LOG_ERR, "a request of client %d is dropped: %s", (int)cl->pid, text);
+        return;
+    }
+    if (!(resp = flux_msg_response_create(req, EMSGSIZE)) || flux_msg_set_json(resp, text) < 0) {
+        flux_msg_destroy(resp);
+        kill_client(cl, "out of memory for an answer to the client");
+        return;
+    }
+    flux_msg_set_nodeid(resp, core_rank(core));
+    client_send(cl, resp);
+}
+
+/* A request may come in: true, or it was refused. */
+static bool check_request(struct client *cl, flux_msg_t *req)
+{
+    const struct connector_limits *lim = &cl->cn->limits;
+    size_t dropped = framer_dropped(cl->in);
+    size_t len;
+    const char *text = flux_msg_payload(req, &len);
+
+    flux_msg_route_clear(req);
+    if (dropped > 0) {
+        refuse(cl, req, "%s: a JSON payload of %zu bytes is too large, %zu are the most",
+               flux_msg_topic(req), dropped, lim->json_bytes);
+        return false;
+    }
+    if (len > JSON_SMALL && !flux_msg_has_flag(req, FLUX_MSGF_RAW) &&
+        flux_json_count(text, len, lim->json_values) > lim->json_values) {
+        refuse(cl, req, "%s: the JSON payload has more than %zu values", flux_msg_topic(req),
+               lim->json_values);
+        return false;
+    }
+    return true;
+}
+
 /* Pass on what was read, for as long as the client may be read from. */
 static void handle_input(struct client *cl)
 {
@@ -265,6 +327,11 @@ static void handle_input(struct client *cl)
             break;
         switch (flux_msg_type(msg)) {
         case FLUX_MSG_REQUEST:
+            if (check_request(cl, msg))
+                core_endpoint_input(cl->ep, msg);
+            else
+                flux_msg_destroy(msg);
+            break;
         case FLUX_MSG_RESPONSE:
             core_endpoint_input(cl->ep, msg);
             break;
@@ -323,10 +390,22 @@ static void client_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 
 /* --- life of a client --- */
 
+static void count_process(struct client *cl, int by)
+{
+    uintptr_t n = (uintptr_t)hmap_get_u64(cl->cn->processes, (uint64_t)cl->pid) + (uintptr_t)by;
+
+    if (n == 0)
+        hmap_del_u64(cl->cn->processes, (uint64_t)cl->pid);
+    else
+        cl->counted = hmap_put_u64(cl->cn->processes, (uint64_t)cl->pid, (void *)n) == 0;
+}
+
 static void client_free(struct client *cl)
 {
     if (cl) {
         int saved = errno;
+        if (cl->counted)
+            count_process(cl, -1);
         list_remove(&cl->node);
         list_remove(&cl->dirty_node);
         flux_watcher_destroy(cl->io);
@@ -396,6 +475,35 @@ static int send_hello(struct client *cl)
     return rc;
 }
 
+/* Is there room for one more client, and for one of this process? */
+static int check_room(struct client *cl, errmsg_t *err)
+{
+    connector_t *cn = cl->cn;
+    uint32_t rank = core_rank(cn->core);
+    unsigned mine = (unsigned)(uintptr_t)hmap_get_u64(cn->processes, (uint64_t)cl->pid);
+    struct rlimit files;
+
+    if (mine >= cn->limits.per_process)
+        return errmsg_fail(
+            err, EMFILE,
+            "process %d has %u connections to the broker of rank %u, and may have no more: "
+            "close some",
+            (int)cl->pid, mine, rank);
+    if (cn->stats.clients > cn->limits.clients)
+        return errmsg_fail(
+            err, EMFILE,
+            "the broker of rank %u serves %u clients, and no more at a time: try again later", rank,
+            cn->limits.clients);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
+        (rlim_t)cl->fd + RESERVED >= files.rlim_cur)
+        return errmsg_fail(
+            err, EMFILE,
+            "the broker of rank %u has no file descriptors for more clients: try again "
+            "later, or start it with a higher limit than %lu (ulimit -n)",
+            rank, (unsigned long)files.rlim_cur);
+    return 0;
+}
+
 static int admit(struct client *cl, errmsg_t *err)
 {
     connector_t *cn = cl->cn;
@@ -415,6 +523,18 @@ static int admit(struct client *cl, errmsg_t *err)
         close_with_error(cl, EPERM, why.text);
         return errmsg_fail(err, EPERM, "%s", why.text);
     }
+    if (check_room(cl, err) < 0) {
+        int errnum = errno;
+        cn->stats.refused++;
+        if (!cn->crowded)
+            core_log(cn->core, LOG_ERR, "a client was refused: %s", err->text);
+        cn->crowded = true;
+        close_with_error(cl, errnum, err->text);
+        errno = EPERM; /* it was told */
+        return -1;
+    }
+    cn->crowded = false;
+    count_process(cl, 1);
     snprintf(name, sizeof(name), "client-%d", (int)cred.pid);
     cl->ep = core_endpoint_add(cn->core, ENDPOINT_CLIENT, name, cred.uid, FLUX_ROLE_OWNER,
                                &client_endpoint_ops, cl);
@@ -447,6 +567,7 @@ int connector_adopt(connector_t *cn, int fd, errmsg_t *err)
         client_free(cl);
         return -1;
     }
+    framer_set_text_max(cl->in, cn->limits.json_bytes);
     list_append(&cn->clients, &cl->node);
     cn->stats.clients++;
     cn->stats.accepted++;
@@ -583,6 +704,20 @@ static int bind_path(connector_t *cn, const char *path, errmsg_t *err)
     return 0;
 }
 
+void connector_limits_init(struct connector_limits *limits)
+{
+    *limits = (struct connector_limits){
+        .pause_bytes = 1024 * 1024,
+        .pause_messages = 8192,
+        .cut_bytes = 64 * 1024 * 1024,
+        .pause_inflight = 32768,
+        .json_bytes = 8 * 1024 * 1024,
+        .json_values = 256 * 1024,
+        .clients = 65536,
+        .per_process = 4096,
+    };
+}
+
 connector_t *connector_create(core_t *core, const char *path, errmsg_t *err)
 {
     connector_t *cn = calloc(1, sizeof(*cn));
@@ -596,13 +731,8 @@ connector_t *connector_create(core_t *core, const char *path, errmsg_t *err)
     cn->fd = -1;
     list_init(&cn->clients);
     list_init(&cn->dirty);
-    cn->limits = (struct connector_limits){
-        .pause_bytes = 1024 * 1024,
-        .pause_messages = 8192,
-        .cut_bytes = 64 * 1024 * 1024,
-        .pause_inflight = 32768,
-    };
-    if (!(cn->scratch = malloc(SCRATCH_SIZE)) ||
+    connector_limits_init(&cn->limits);
+    if (!(cn->processes = hmap_create_u64(NULL)) || !(cn->scratch = malloc(SCRATCH_SIZE)) ||
         !(cn->sweep = flux_defer_create(cn->r, sweep_cb, cn)) ||
         !(cn->retry = flux_timer_create(cn->r, retry_cb, cn))) {
         errmsg_set(err, "cannot create the local connector: %s", strerror(errno));
@@ -650,6 +780,7 @@ void connector_destroy(connector_t *cn)
         if (cn->path && lstat(cn->path, &st) == 0 && st.st_dev == cn->dev && st.st_ino == cn->ino)
             (void)unlink(cn->path);
         free(cn->path);
+        hmap_destroy(cn->processes);
         free(cn->scratch);
         free(cn);
         errno = saved;

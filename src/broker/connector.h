@@ -29,7 +29,13 @@ struct connector_limits {
     size_t pause_messages;   /* the same in messages */
     size_t cut_bytes;        /* a client that reads so little is disconnected */
     unsigned pause_inflight; /* requests of a client without answer: no more is read from it */
+    size_t json_bytes;       /* a JSON request with a larger payload is refused with EMSGSIZE */
+    size_t json_values;      /* ... or with more values and names in it */
+    unsigned clients;        /* connections at a time; more are refused with EMFILE */
+    unsigned per_process;    /* the same of one process */
 };
+/* What a connector begins with. */
+void connector_limits_init(struct connector_limits *limits);
 void connector_set_limits(connector_t *cn, const struct connector_limits *limits);
 
 struct connector_stats {

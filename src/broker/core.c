@@ -32,6 +32,7 @@ void core_config_init(struct core_config *cfg)
         .orphan_timeout = 30.,
         .shutdown_grace = 5.,
         .event_buffer = 4 * 1024 * 1024,
+        .event_backlog = 64 * 1024 * 1024,
         .inflight_max = 65536,
     };
 }
@@ -47,6 +48,11 @@ void core_log(core_t *c, int level, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     c->cbs.log(c, level, text, c->cbs_arg);
+}
+
+void core_say(core_t *c, int level, const char *text)
+{
+    core_log(c, level, "%s", text);
 }
 
 void core_set_state(core_t *c, enum core_state state)

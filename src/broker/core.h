@@ -73,6 +73,7 @@ struct core_config {
     double orphan_timeout; /* seconds a broker without a parent stays */
     double shutdown_grace; /* seconds to wait for children when going down */
     size_t event_buffer;   /* bytes of past events kept for children that missed some */
+    size_t event_backlog;  /* the same while a child does not keep up with them */
     unsigned inflight_max; /* outstanding requests per endpoint */
 };
 void core_config_init(struct core_config *cfg); /* defaults */
@@ -86,6 +87,8 @@ void core_destroy(core_t *c); /* NULL-safe, keeps errno */
 void core_set_link(core_t *c, const struct core_link_ops *ops, void *arg);
 /* Say hello to the parent (once the link can carry it), or begin as root. */
 int core_start(core_t *c);
+/* Log a sentence as the core does its own: link and boot have no other way to the log. */
+void core_say(core_t *c, int level, const char *text);
 /* Local modules are loaded: this rank is ready. */
 void core_local_ready(core_t *c);
 /* Begin an orderly shutdown of the whole session (any rank; passed on to the root) with exit code
@@ -104,13 +107,16 @@ void core_local_down_done(core_t *c);
 void core_link_input(core_t *c, enum core_plane plane, uint32_t from, flux_msg_t *msg);
 /* The event link of child `rank` is in place: events published from now on reach it. */
 void core_child_event_up(core_t *c, uint32_t rank);
+/* A child does not take its events: keep more of them, and tell the children how far they should
+ * be, for a while.  `skipped`: they went out without waiting for it any longer. */
+void core_event_slow(core_t *c, bool skipped);
 /* A neighbour is gone for good.  Requests in flight to it end with EHOSTUNREACH, its own are
  * cancelled. */
 void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char *why);
 /* The queue towards a neighbour that gave EAGAIN has room again. */
 void core_peer_writable(core_t *c, uint32_t rank);
 
-/* Much of what came from this endpoint waits for neighbours that do not keep up: read no more from
+/* Much of what came from this endpoint waits for neighbours or modules that do not keep up: read no more from
  * it for now.  Others have no part in that, and are read on. */
 bool core_endpoint_congested(const endpoint_t *ep);
 /* Call back each time core_endpoint_congested() has become false again for some endpoint; NULL:
@@ -124,7 +130,16 @@ struct endpoint_ops {
     /* Deliver; takes the message over.  Must not fail for responses: an endpoint whose reader is
      * too slow gets rid of itself.  */
     void (*send)(void *arg, flux_msg_t *msg);
+    /* The same for a request of the local client `from`, of an endpoint that works on it later: it
+     * calls core_endpoint_taken() when it does.  0, or -1 when the request was refused (and answered).
+     * NULL: send() is used. */
+    int (*queue)(void *arg, flux_msg_t *msg, uint32_t from);
 };
+/* What a request counts while it waits in an endpoint's queue. */
+unsigned core_request_weight(const flux_msg_t *msg);
+/* Requests of client `from` with this weight do not wait any more. */
+void core_endpoint_taken(core_t *c, uint32_t from, unsigned weight);
+
 enum endpoint_kind { ENDPOINT_CLIENT, ENDPOINT_MODULE, ENDPOINT_BROKER };
 
 /* Messages that come from this endpoint are stamped with `userid` and `rolemask`.  `name` is for
@@ -174,7 +189,7 @@ const idset_t *core_ranks_lost(const core_t *c);
 struct core_stats {
     uint64_t tree_up, tree_down, ring, event_down; /* messages sent to neighbours */
     uint64_t requests, responses, events;          /* routed here */
-    uint64_t unreachable, dropped, gaps, replays;
+    uint64_t unreachable, dropped, gaps, replays, events_lost;
     uint64_t inflight;
 };
 void core_get_stats(const core_t *c, struct core_stats *st);

@@ -7,13 +7,28 @@
  *    to parent    "event.replay"   {"from":n}    send again what you have from n on
  *    to child     the events themselves, in order, on the tree plane
  *                 "event.skip"     {"to":n}      events up to n are not kept any more
- *                 "event.replayed" {"last":n}    that was all up to n
+ *                 "event.replayed" {"last":n}    that was a part of them; n is the newest there is
+ *                 "event.last"     {"last":n}    by now you should have all up to n
+ *                 "event.cut"      {"last":n}    no event after n comes any more: a parent above is lost
+ *
+ * A replay is sent in parts of REPLAY_BYTES, each of which is asked for, so that it never takes more
+ * than that of the queue to the child.
+ *
+ * While some child does not take its events (core_event_slow()) the log is allowed to grow to
+ * event_backlog, and the children are told by "event.last" what they should have: a gap at the very
+ * end is noticed without a further event.
+ *
+ * What cannot be replayed is told to all local subscribers, whatever their prefixes, in their
+ * stream: a message of topic "event.lost" with {"from":n,"to":m}; m is 0 when nothing comes from
+ * n on until this broker ends.  It has no number of its own.  A broker that loses its parent drops what
+ * may still come on the other plane; its children first take what it has passed on to them, since
+ * "event.cut" may overtake that.
  *
  * A child whose event link is not in place yet gets its events on the tree plane, one by one.
  *
  * Invariants:
  *  1. `last` only grows, by one, except when the parent says that events are lost (logged as an
- * error).
+ *     error, and told to subscribers): each number is either delivered or named as lost.
  *  2. The log holds the events up to `last` without a gap, at most event_buffer bytes of them (and
  * one); that of a broker without children holds none.
  *  3. An event reaches a subscriber once, however many of its prefixes match.
@@ -32,8 +47,14 @@
 
 #include "core_private.h"
 #include "eventlog.h"
+#include "libflux/proto_event.h"
 
 #define EARLY_MAX 1024
+#define REPLAY_BYTES (1024u * 1024)
+#define BEHIND 1.     /* seconds without an event until those that are missing are asked for */
+#define SLOW_EVERY 1. /* seconds between two words to children about what they should have ... */
+#define SLOW_FOR 60   /* ... of which so many follow the last time that a child missed some ... */
+#define SLOW_FOR_BLOCKED 2     /* ... or that the others waited for it */
 #define SUBSCRIPTIONS_MAX 4096 /* prefixes of one endpoint: each event is compared with all */
 
 struct queued {
@@ -47,6 +68,14 @@ struct event_log {
     uint64_t seen; /* newest event that came, accepted or dropped for a gap before it */
     bool replaying;
     bool passing_on;
+    bool cut;               /* no event comes after ... */
+    uint64_t cut_last;      /* ... this one, by which all are there ... */
+    bool cut_told;          /* ... as subscribers know */
+    uint64_t expected;      /* the parent said that it has sent so many ... */
+    uint64_t behind_at;     /* ... and `last` was this when it was looked at */
+    flux_watcher_t *behind; /* active while they may still come by themselves */
+    flux_watcher_t *slow;   /* active while the log may grow to event_backlog */
+    unsigned slow_left;
     struct list_node queue; /* struct queued: accepted, to be passed on */
     struct {
         flux_msg_t *msgs[EARLY_MAX];
@@ -60,12 +89,93 @@ struct subscription {
     char prefix[];
 };
 
+/* A control message {"FIELD":n} to a neighbour. */
+static int tell(core_t *c, struct peer *p, const char *topic, const char *field, uint64_t n)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, topic);
+    char json[48] = "{}";
+
+    if (field)
+        snprintf(json, sizeof(json), "{\"%s\":%llu}", field, (unsigned long long)n);
+    if (!msg || flux_msg_set_json(msg, json) < 0) {
+        flux_msg_destroy(msg);
+        return -1;
+    }
+    return route_control(c, p, msg);
+}
+
+static void tell_children(core_t *c, const char *topic, const char *field, uint64_t n)
+{
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        struct peer *p = &c->children[i];
+
+        if (p->up && !p->lost && !p->gone)
+            tell(c, p, topic, field, n);
+    }
+}
+
+static void ask_replay(core_t *c)
+{
+    struct event_log *l = c->events;
+
+    if (!l->replaying && c->parent && !c->parent->lost &&
+        tell(c, c->parent, "event.replay", "from", l->last + 1) == 0)
+        l->replaying = true;
+}
+
+static void behind_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    core_t *c = arg;
+    struct event_log *l = c->events;
+
+    if (l->last >= l->expected)
+        return;
+    if (l->last > l->behind_at) { /* they are coming */
+        l->behind_at = l->last;
+        flux_timer_start(w, BEHIND, 0.);
+        return;
+    }
+    if (l->expected > l->seen)
+        l->seen = l->expected;
+    ask_replay(c);
+}
+
+static void slow_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    core_t *c = arg;
+    struct event_log *l = c->events;
+
+    if (--l->slow_left == 0) {
+        flux_watcher_stop(w);
+        eventlog_set_limit(l->past, c->cfg.event_buffer);
+    }
+    tell_children(c, "event.last", "last", l->last);
+}
+
+void core_event_slow(core_t *c, bool skipped)
+{
+    struct event_log *l = c->events;
+    unsigned more = skipped ? SLOW_FOR : SLOW_FOR_BLOCKED;
+
+    if (more > l->slow_left)
+        l->slow_left = more;
+    if (flux_watcher_active(l->slow))
+        return;
+    if (c->cfg.event_backlog > c->cfg.event_buffer)
+        eventlog_set_limit(l->past, c->cfg.event_backlog);
+    flux_timer_start(l->slow, SLOW_EVERY, SLOW_EVERY);
+}
+
 int event_init(core_t *c)
 {
     if (!(c->events = calloc(1, sizeof(*c->events))))
         return -1;
     list_init(&c->events->queue);
-    return (c->events->past = eventlog_create(c->cfg.event_buffer)) ? 0 : -1;
+    if (!(c->events->slow = flux_timer_create(c->r, slow_cb, c)) ||
+        !(c->events->behind = flux_timer_create(c->r, behind_cb, c)) ||
+        !(c->events->past = eventlog_create(c->cfg.event_buffer)))
+        return -1;
+    return 0;
 }
 
 static void drop_early(struct event_log *l)
@@ -81,6 +191,8 @@ static void drop_early(struct event_log *l)
 void event_destroy(core_t *c)
 {
     if (c->events) {
+        flux_watcher_destroy(c->events->slow);
+        flux_watcher_destroy(c->events->behind);
         eventlog_destroy(c->events->past);
         drop_early(c->events);
         LIST_FOREACH_SAFE(it, tmp, &c->events->queue)
@@ -119,7 +231,8 @@ static bool subscribed(endpoint_t *ep, const char *topic)
     return false;
 }
 
-static void deliver(core_t *c, flux_msg_t *msg)
+/* To those that subscribed to it, or to `all`. */
+static void deliver(core_t *c, flux_msg_t *msg, bool all)
 {
     struct list_node *it = c->subscribers.next;
 
@@ -129,12 +242,32 @@ static void deliver(core_t *c, flux_msg_t *msg)
 
         if (ep->event_seen < flux_msg_seq(msg)) {
             ep->event_seen = flux_msg_seq(msg);
-            if (subscribed(ep, flux_msg_topic(msg)))
+            if (all || subscribed(ep, flux_msg_topic(msg)))
                 ep->ops->send(ep->arg, flux_msg_incref(msg));
         }
         /* Being told it may have left, with others: those that were told are passed over. */
         it = left == c->subscribers_left ? it->next : c->subscribers.next;
     }
+}
+
+/* Tell local subscribers that events `from` to `to` (0: all that may follow) do not come.  `seq`
+ * only keeps anybody from being told twice. */
+static void deliver_lost(core_t *c, uint64_t from, uint64_t to, uint64_t seq)
+{
+    struct event_lost in = {from, to};
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_EVENT, "event.lost");
+    char *json = flux_schema_encode(&event_lost_schema, &in);
+
+    if (msg && json && flux_msg_set_json(msg, json) == 0) {
+        flux_msg_set_seq(msg, seq);
+        flux_msg_set_nodeid(msg, c->cfg.rank);
+        flux_msg_set_cred(msg, c->cfg.userid, FLUX_ROLE_BROKER);
+        deliver(c, msg, true);
+    } else
+        core_log(c, LOG_CRIT, "rank %u is out of memory to tell which events are lost",
+                 c->cfg.rank);
+    free(json);
+    flux_msg_destroy(msg);
 }
 
 static void pass_down(core_t *c, flux_msg_t *msg)
@@ -160,7 +293,19 @@ static void pass_on(core_t *c, flux_msg_t *msg)
 {
     pass_down(c, msg);
     overlay_event(c, msg);
-    deliver(c, msg);
+    deliver(c, msg, false);
+}
+
+/* Nothing comes any more, and what was still on its way has come. */
+static void cut_reached(core_t *c)
+{
+    struct event_log *l = c->events;
+
+    if (!l->cut || l->cut_told || l->passing_on || l->last < l->cut_last)
+        return;
+    l->cut_told = true;
+    deliver_lost(c, l->last + 1, 0, l->last + 1);
+    tell_children(c, "event.cut", "last", l->last);
 }
 
 static void accept_event(core_t *c, flux_msg_t *msg)
@@ -192,25 +337,7 @@ static void accept_event(core_t *c, flux_msg_t *msg)
         free(q);
     }
     l->passing_on = false;
-}
-
-static void ask_replay(core_t *c)
-{
-    struct event_log *l = c->events;
-    flux_msg_t *msg;
-    char json[40];
-
-    if (l->replaying || !c->parent || c->parent->lost)
-        return;
-    snprintf(json, sizeof(json), "{\"from\":%llu}", (unsigned long long)l->last + 1);
-    if (!(msg = flux_msg_create(FLUX_MSG_CONTROL, "event.replay")))
-        return;
-    if (flux_msg_set_json(msg, json) < 0) {
-        flux_msg_destroy(msg);
-        return;
-    }
-    if (route_control(c, c->parent, msg) == 0)
-        l->replaying = true;
+    cut_reached(c);
 }
 
 void event_input(core_t *c, flux_msg_t *msg)
@@ -218,6 +345,10 @@ void event_input(core_t *c, flux_msg_t *msg)
     struct event_log *l = c->events;
     uint64_t seq = flux_msg_seq(msg);
 
+    if (l->cut && seq > l->cut_last) { /* is said to be lost, or will be */
+        flux_msg_destroy(msg);
+        return;
+    }
     if (seq > l->seen)
         l->seen = seq;
     if (c->state == CORE_JOIN) {
@@ -255,62 +386,83 @@ void event_set_last(core_t *c, uint64_t seq)
 struct replay {
     core_t *c;
     struct peer *child;
+    size_t bytes;
 };
 
 static int replay_one(void *arg, flux_msg_t *msg)
 {
     struct replay *r = arg;
 
+    r->bytes += flux_msg_encoded_size(msg);
     if (r->c->link->send(r->c->link_arg, CORE_TREE, r->child->rank, msg, true) < 0) {
         flux_msg_destroy(msg);
         return -1;
     }
     r->c->stats.tree_down++;
-    return 0;
+    return r->bytes >= REPLAY_BYTES;
 }
 
 void event_replay(core_t *c, struct peer *child, uint64_t from)
 {
     struct event_log *l = c->events;
     uint64_t first = l->last - eventlog_count(l->past) + 1;
-    struct replay r = {c, child};
-    flux_msg_t *msg;
-    char json[40];
+    struct replay r = {c, child, 0};
 
     c->stats.replays++;
     if (from < first) {
-        snprintf(json, sizeof(json), "{\"to\":%llu}", (unsigned long long)first - 1);
-        if ((msg = flux_msg_create(FLUX_MSG_CONTROL, "event.skip"))) {
-            if (flux_msg_set_json(msg, json) == 0)
-                route_control(c, child, msg);
-            else
-                flux_msg_destroy(msg);
-        }
+        tell(c, child, "event.skip", "to", first - 1);
         from = first;
     }
     if (from <= l->last && eventlog_each(l->past, from - first, replay_one, &r) < 0)
         return;
-    snprintf(json, sizeof(json), "{\"last\":%llu}", (unsigned long long)l->last);
-    if ((msg = flux_msg_create(FLUX_MSG_CONTROL, "event.replayed"))) {
-        if (flux_msg_set_json(msg, json) == 0)
-            route_control(c, child, msg);
-        else
-            flux_msg_destroy(msg);
-    }
+    tell(c, child, "event.replayed", "last", l->last);
 }
 
 void event_skip(core_t *c, uint64_t to)
 {
     struct event_log *l = c->events;
+    uint64_t from = l->last + 1;
 
-    if (to <= l->last)
+    if (to < from)
         return;
-    core_log(
-        c, LOG_CRIT,
-        "rank %u missed events %llu to %llu, which its parent keeps no longer: raise event.buffer",
-        c->cfg.rank, (unsigned long long)l->last + 1, (unsigned long long)to);
+    core_log(c, LOG_CRIT,
+             "rank %u missed events %llu to %llu, which its parent keeps no longer: raise "
+             "event.backlog",
+             c->cfg.rank, (unsigned long long)from, (unsigned long long)to);
     eventlog_clear(l->past);
     l->last = to;
+    c->stats.events_lost += to - from + 1;
+    deliver_lost(c, from, to, to);
+    tell_children(c, "event.last", "last", to);
+    cut_reached(c);
+}
+
+/* The word may have overtaken the events. */
+void event_expect(core_t *c, uint64_t last)
+{
+    struct event_log *l = c->events;
+
+    if (last > l->expected)
+        l->expected = last;
+    if (c->state == CORE_JOIN || l->last >= l->expected || flux_watcher_active(l->behind))
+        return;
+    l->behind_at = l->last;
+    flux_timer_start(l->behind, BEHIND, 0.);
+}
+
+void event_cut(core_t *c, uint64_t last)
+{
+    struct event_log *l = c->events;
+
+    if (l->cut_told)
+        return;
+    l->cut = true;
+    l->cut_last = last > l->last ? last : l->last;
+    if (l->seen > l->cut_last)
+        l->seen = l->cut_last;
+    cut_reached(c);
+    if (!l->cut_told)
+        event_expect(c, l->cut_last);
 }
 
 void event_replayed(core_t *c, uint64_t last)

@@ -9,7 +9,7 @@
  *    up    overlay.lost     {"ranks"}            these were lost
  *    down  overlay.shutdown {"rc","reason"}      go down, children first
  *    up    overlay.goodbye  {}                   my subtree is down
- *    event.replay, event.skip, event.replayed    see core_event.c
+ *    event.replay, event.skip, event.replayed, event.last, event.cut    see core_event.c
  *
  * Events of the root: "overlay.run" {"up"} when all ranks are ready; "overlay.down" {"ranks"} when
  * some were lost.
@@ -307,12 +307,21 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
     if (!(p = overlay_tree_peer(c, rank)) || p->lost)
         return;
     if (p == c->parent) {
-        if (c->state < CORE_DOWN)
+        if (c->state == CORE_JOIN)
+            core_log(c, LOG_CRIT, "rank %u cannot join through its parent, rank %u: %s",
+                     c->cfg.rank, rank, why);
+        else if (c->state < CORE_DOWN)
             core_log(c, LOG_ERR, "rank %u lost its parent, rank %u: %s", c->cfg.rank, rank, why);
         peer_gone(c, p, why);
         if (c->down_asked) {
             /* Whoever was asked cannot answer any more. */
             overlay_shutdown(c, c->exit_code, "the parent was lost while the session goes down");
+            return;
+        }
+        if (c->state < CORE_DOWN)
+            event_cut(c, 0);
+        if (c->state == CORE_JOIN) { /* there is nothing to serve meanwhile */
+            overlay_shutdown(c, 1, why);
             return;
         }
         if (c->state < CORE_DOWN && c->cfg.orphan_timeout >= 0.)
@@ -553,6 +562,16 @@ static void replayed_cb(core_t *c, struct peer *p, const void *in, const flux_ms
     event_replayed(c, ((const struct number *)in)->last);
 }
 
+static void last_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
+{
+    event_expect(c, ((const struct number *)in)->last);
+}
+
+static void cut_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
+{
+    event_cut(c, ((const struct number *)in)->last);
+}
+
 static const struct flux_field empty_fields[] = {FLUX_FIELD_END};
 static const struct flux_schema empty_schema = {empty_fields};
 
@@ -572,6 +591,8 @@ static const struct control {
     {"overlay.shutdown", false, &shutdown_order_schema, shutdown_cb},
     {"event.skip", false, &to_schema, skip_cb},
     {"event.replayed", false, &last_schema, replayed_cb},
+    {"event.last", false, &last_schema, last_cb},
+    {"event.cut", false, &last_schema, cut_cb},
 };
 
 void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
@@ -641,7 +662,8 @@ static void join_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
         return;
     }
     core_log(c, LOG_CRIT,
-             "rank %u got no welcome from its parent, rank %u, within %.0f s: giving up",
+             "rank %u got no welcome from its parent, rank %u, within %.0f s (join.timeout): "
+             "giving up",
              c->cfg.rank, c->parent->rank, c->cfg.join_timeout);
     overlay_shutdown(c, 1, "no welcome");
 }

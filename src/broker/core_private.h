@@ -47,7 +47,9 @@ struct endpoint {
     unsigned inflight; /* requests from it that are not answered */
     size_t held_count; /* requests from it that wait for neighbours, and their bytes */
     size_t held_bytes;
-    struct list_node to;   /* inflight.to_node */
+    unsigned queued;     /* weight of the requests from it that wait in queues of local endpoints */
+    bool choked;         /* that was too much, and is not yet half of it */
+    struct list_node to; /* inflight.to_node */
     struct list_node from; /* inflight.from_node */
     struct list_node subs; /* struct subscription */
     unsigned nsubs;
@@ -163,6 +165,8 @@ void event_set_last(core_t *c, uint64_t seq); /* welcomed: what came before is o
 void event_replay(core_t *c, struct peer *child, uint64_t from);
 void event_replayed(core_t *c, uint64_t last);
 void event_skip(core_t *c, uint64_t to);
+void event_expect(core_t *c, uint64_t last); /* the parent has sent events up to `last` */
+void event_cut(core_t *c, uint64_t last);    /* none comes after it, or (0) after what has come */
 int event_subscribe(endpoint_t *ep, const char *prefix);
 int event_unsubscribe(endpoint_t *ep, const char *prefix);
 void event_unsubscribe_all(endpoint_t *ep);

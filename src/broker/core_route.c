@@ -18,7 +18,9 @@
  *  2. A request never comes back to a broker on the ring: more hops than ranks end it.
  *  3. No more than HELD_MAX requests, or HELD_BYTES_MAX bytes of them, are held for one neighbour;
  * a local client is not read while more than CONGESTED of its own, or CONGESTED_BYTES, are held.
- *  4. What is held for a neighbour is sent before anything that comes later for it.
+ *  4. A local client is not read while requests of more than QUEUED_MAX wait in the queues of modules: who
+ *     floods a module holds up itself, and what others ask waits behind little of it.
+ *  5. What is held for a neighbour is sent before anything that comes later for it.
  *
  * Failure: errors are answered to the sender; what has no sender to answer (NORESPONSE) is counted
  * as dropped.
@@ -36,6 +38,9 @@
 #define HELD_BYTES_MAX (64 * 1024 * 1024)
 #define CONGESTED 1024
 #define CONGESTED_BYTES (1024 * 1024)
+/* Of one client in all modules: so many small requests, or a MiB. */
+#define QUEUED_MAX 256
+#define QUEUED_UNIT 4096
 
 struct held {
     struct list_node node;
@@ -176,6 +181,17 @@ static void deliver_local(core_t *c, endpoint_t *ep, flux_msg_t *msg, endpoint_t
         !inflight_add(c, msg, from_ep, from_peer, ep, NULL)) {
         route_error(c, msg, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
         flux_msg_destroy(msg);
+        return;
+    }
+    if (ep->ops->queue && from_ep && from_ep->kind == ENDPOINT_CLIENT) {
+        uint32_t id = from_ep->id;
+        unsigned weight = core_request_weight(msg);
+
+        from_ep->queued += weight;
+        if (from_ep->queued > QUEUED_MAX)
+            from_ep->choked = true;
+        if (ep->ops->queue(ep->arg, msg, id) < 0)
+            core_endpoint_taken(c, id, weight);
         return;
     }
     ep->ops->send(ep->arg, msg);
@@ -329,7 +345,26 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
 
 bool core_endpoint_congested(const endpoint_t *ep)
 {
-    return ep->held_count > CONGESTED || ep->held_bytes > CONGESTED_BYTES;
+    return ep->choked || ep->held_count > CONGESTED || ep->held_bytes > CONGESTED_BYTES;
+}
+
+unsigned core_request_weight(const flux_msg_t *msg)
+{
+    return 1 + (unsigned)(flux_msg_encoded_size(msg) / QUEUED_UNIT);
+}
+
+void core_endpoint_taken(core_t *c, uint32_t from, unsigned weight)
+{
+    endpoint_t *ep = hmap_get_u64(c->endpoints, from);
+
+    if (!ep)
+        return;
+    ep->queued = ep->queued > weight ? ep->queued - weight : 0;
+    if (!ep->choked || ep->queued > QUEUED_MAX / 2)
+        return;
+    ep->choked = false;
+    if (!core_endpoint_congested(ep) && c->relief_cb)
+        c->relief_cb(c->relief_arg);
 }
 
 /* One request less of this endpoint waits: true when that makes it congested no more. */

@@ -41,6 +41,7 @@ static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct core_stats, dropped, 0),
     FLUX_FIELD_U64(struct core_stats, gaps, 0),
     FLUX_FIELD_U64(struct core_stats, replays, 0),
+    FLUX_FIELD_U64(struct core_stats, events_lost, 0),
     FLUX_FIELD_U64(struct core_stats, inflight, 0),
     FLUX_FIELD_END,
 };
@@ -48,7 +49,8 @@ static const struct flux_schema stats_schema = FLUX_SCHEMA(struct core_stats, st
 
 static bool reserved(const char *topic)
 {
-    return flux_topic_prefix(topic, "overlay.") || flux_topic_prefix(topic, "kvs.");
+    return flux_topic_prefix(topic, "overlay.") || flux_topic_prefix(topic, "kvs.") ||
+           flux_topic_prefix(topic, "event.lost");
 }
 
 static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)

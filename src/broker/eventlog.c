@@ -24,6 +24,7 @@ struct segment {
     size_t begin;
     size_t end;
     size_t size;
+    size_t count; /* frames from `begin` on */
     char data[];
 };
 
@@ -87,6 +88,7 @@ static void drop_oldest(eventlog_t *l)
     size_t size = frame_size(s, s->begin);
 
     s->begin += size;
+    s->count--;
     l->bytes -= size;
     l->count--;
     if (s->begin == s->end)
@@ -106,10 +108,17 @@ static struct segment *room(eventlog_t *l, size_t size)
         size = SEGMENT_SIZE;
     if (!(s = malloc(sizeof(*s) + size)))
         return NULL;
-    s->begin = s->end = 0;
+    s->begin = s->end = s->count = 0;
     s->size = size;
     list_append(&l->segments, &s->node);
     return s;
+}
+
+void eventlog_set_limit(eventlog_t *l, size_t limit)
+{
+    l->limit = limit;
+    while (l->count > 1 && l->bytes > limit)
+        drop_oldest(l);
 }
 
 int eventlog_append(eventlog_t *l, const flux_msg_t *msg)
@@ -126,6 +135,7 @@ int eventlog_append(eventlog_t *l, const flux_msg_t *msg)
     }
     flux_msg_encode(msg, s->data + s->end);
     s->end += size;
+    s->count++;
     l->bytes += size;
     l->count++;
     return 0;
@@ -137,6 +147,12 @@ int eventlog_each(const eventlog_t *l, size_t skip, eventlog_f cb, void *arg)
     {
         struct segment *s = list_entry(it, struct segment, node);
         size_t size;
+        int rc;
+
+        if (skip >= s->count) {
+            skip -= s->count;
+            continue;
+        }
         for (size_t at = s->begin; at < s->end; at += size) {
             flux_msg_t *msg;
             size = frame_size(s, at);
@@ -144,8 +160,10 @@ int eventlog_each(const eventlog_t *l, size_t skip, eventlog_f cb, void *arg)
                 skip--;
                 continue;
             }
-            if (!(msg = flux_msg_decode(s->data + at, size, NULL)) || cb(arg, msg) < 0)
+            if (!(msg = flux_msg_decode(s->data + at, size, NULL)) || (rc = cb(arg, msg)) < 0)
                 return -1;
+            if (rc > 0)
+                return 0;
         }
     }
     return 0;

@@ -17,8 +17,11 @@ void eventlog_clear(eventlog_t *l);
 int eventlog_append(eventlog_t *l, const flux_msg_t *msg);
 size_t eventlog_count(const eventlog_t *l);
 
+/* Keep at most `limit` bytes from now on. */
+void eventlog_set_limit(eventlog_t *l, size_t limit);
+
 /* Those after the oldest `skip`, from old to new; cb() takes the message over, and may not change the
- * log.  Ends when it returns -1.  -1 then, and with ENOMEM. */
+ * log.  Ends when it returns 1 (that was enough) or -1.  -1 then, and with ENOMEM. */
 typedef int (*eventlog_f)(void *arg, flux_msg_t *msg);
 int eventlog_each(const eventlog_t *l, size_t skip, eventlog_f cb, void *arg);
 

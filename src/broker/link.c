@@ -4,26 +4,25 @@
  *     ROUTER  bound      tree children and the ring predecessor connect to it
  *     DEALER  connected  to the parent's ROUTER        DEALER  connected  to the ring successor's
  *     XPUB    bound      events for the children       SUB     connected  to the parent's XPUB
- *     ROUTER  inproc     authentication (zap.c)        PAIRs   inproc     monitors of the DEALERs
+ *     ROUTER  inproc     authentication (zap.c)        PAIRs   inproc     monitors of the others
  * and, when events go by multicast, a PUB or SUB on epgm.
  *
- * Wire.  A frame is one or several encoded messages back to back (link_queue.h).  A frame of less
- * than a message header is a word of the link: "cut" (the sender has cut this connection: you are
- * gone for it), or empty (nothing).  Routing ids have 5 bytes: 'T' (tree) or 'R' (ring), and the
+ * Wire.  A frame is one or several encoded messages back to back, or a part of a large one
+ * (link_queue.h).  A frame of less than a message header is a word of the link: "cut" (the sender
+ * has cut this connection: you are gone for it), "refused: WHY" (you do not belong here), or empty
+ * (a sign of life).  Routing ids have 5 bytes: 'T' (tree) or 'R' (ring), and the
  * rank of the connecting broker, big endian.
  *
  * 1. A connecting broker must own the key that this rank has (link_allow()); what comes from a
  *    peer that claims another rank than its key's is dropped.
  * 2. The child's SUB subscribes to "" and after that to "up.RANK". The parent's XPUB shows it
- *    that subscription, and its end: so a parent knows when the child's events flow, and when it
- *    is gone, whether its process died, its host, or the network (heartbeats of ZeroMQ, sent by
- *    the connecting side, and by the XPUB: the time to live that a heartbeat carries covers the
- *    other side only after the first one, and until any other message comes).
- * 3. The loss of the parent or ring successor is seen by a monitor on the DEALER, once the
- *    connection was in use; before that ZeroMQ tries again for ever, and the core's join_timeout
- *    is the end of it.
- * 4. The ring predecessor has no such witness: it is noticed when something is to be sent to it
- *    (ROUTER_MANDATORY), and by the root telling everybody who was lost.
+ *    that subscription: so a parent knows when the child's events flow.
+ * 3. The end of a connection is told by the monitors of the sockets: on a connecting socket once
+ *    the connection was in use (before that ZeroMQ tries again for ever, and the core's
+ *    join_timeout is the end of it), on a listening one once its peer has shown who it is
+ *    (link_gate.c). A peer of which one connection ends is lost.
+ * 4. A peer that falls silent without an end of its connections (it is stopped, its host died, the
+ *    network is cut) is found by link_beat.c.
  * 5. A peer that is lost stays lost (state table in link_private.h).
  * 6. The core is called from the reactor only, never from within its own calls.
  * 7. Bounds: ZeroMQ holds at most HWM frames per connection and direction. Beyond that a peer's
@@ -50,6 +49,8 @@
 #define RETRY_MS 50         /* a connection that could not be made is tried again after this ... */
 #define RETRY_MAX_MS 500    /* ... and at last after this */
 #define HANDSHAKE_MS 120000 /* many brokers on few cores, busy with their own bring-up */
+#define HANDSHAKE_TCP_MS 10000 /* where strangers come too: who did not make it tries again */
+#define FRAME_SLACK 1024       /* what CURVE adds to a frame, and more */
 #define TTL_MAX_MS 65000
 #define BACKLOG 4096
 #define MAX_SOCKETS 32
@@ -80,7 +81,7 @@ void link_logf(link_t *l, int level, const char *fmt, ...)
 
 static void log_refusal(void *arg, const char *text)
 {
-    link_logf(arg, LOG_WARNING, "%s", text);
+    link_logf(arg, LOG_ERR, "%s", text);
 }
 
 void link_make_id(uint8_t *id, enum core_plane plane, uint32_t rank)
@@ -106,17 +107,17 @@ static int set_int(void *sock, int option, int value)
 
 static int set_heartbeat(const link_t *l, void *sock)
 {
-    int ms = (int)(l->peer_timeout * 1000.);
+    int ms = l->peer_timeout > INT_MAX / 4000 ? INT_MAX / 4 : (int)(l->peer_timeout * 1000.);
 
     if (l->peer_timeout <= 0.)
         return 0;
-    if (l->peer_timeout > INT_MAX / 1000)
-        ms = INT_MAX;
-    if (set_int(sock, ZMQ_HEARTBEAT_IVL, ms / 3 > 0 ? ms / 3 : 1) < 0 ||
-        set_int(sock, ZMQ_HEARTBEAT_TIMEOUT, ms - ms / 3) < 0)
+    /* Not less than link_beat.c allows: these only find a connection that is broken while others
+     * of the same peer are not. */
+    if (set_int(sock, ZMQ_HEARTBEAT_IVL, ms / 2 > 0 ? ms / 2 : 1) < 0 ||
+        set_int(sock, ZMQ_HEARTBEAT_TIMEOUT, ms + ms / 2) < 0)
         return -1;
     /* The receiver of a greater one computes its milliseconds in 16 bits. */
-    return ms > TTL_MAX_MS ? 0 : set_int(sock, ZMQ_HEARTBEAT_TTL, ms < 200 ? 200 : ms);
+    return 2 * ms > TTL_MAX_MS ? 0 : set_int(sock, ZMQ_HEARTBEAT_TTL, ms < 200 ? 400 : 2 * ms);
 }
 
 /* A socket with what all have in common. */
@@ -125,7 +126,7 @@ static struct link_source *open_source(link_t *l, int which, int type,
 {
     struct link_source *src = &l->src[which];
     bool events = which == SRC_PUB || which == SRC_SUB || which == SRC_CAST;
-    int64_t max = (int64_t)FLUX_MSG_PAYLOAD_MAX + 65536;
+    int64_t max = LINK_FRAME_MAX + FRAME_SLACK; /* before a peer is known, and after */
 
     src->l = l;
     src->drain = drain;
@@ -178,9 +179,11 @@ static bool key_ok(const char *key)
 /* First of all: ZeroMQ's threads would block on events that nobody takes. */
 static void stop_monitors(link_t *l)
 {
-    for (int i = SRC_UP; i <= SRC_RING; i++) {
-        if (l->src[i].sock)
-            zmq_socket_monitor(l->src[i].sock, NULL, 0);
+    static const int watched[] = {SRC_IN, SRC_UP, SRC_RING, SRC_PUB};
+
+    for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++) {
+        if (l->src[watched[i]].sock)
+            zmq_socket_monitor(l->src[watched[i]].sock, NULL, 0);
     }
 }
 
@@ -277,7 +280,8 @@ link_t *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
         return NULL;
     }
     if (cfg->event_uri && !str_starts(cfg->event_uri, "epgm://")) {
-        errmsg_fail(err, EINVAL, "event.uri \"%s\" is none: it must begin with epgm://",
+        errmsg_fail(err, EINVAL,
+                    "event.uri \"%s\" is not a multicast address: it must begin with epgm://",
                     cfg->event_uri);
         return NULL;
     }
@@ -305,7 +309,7 @@ link_t *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
         errmsg_fail(err, ENOMEM, "out of memory while preparing the broker's link");
         goto error;
     }
-    if (expect_peers(l) < 0) {
+    if (expect_peers(l) < 0 || !(l->gate = link_gate_create(l))) {
         errmsg_fail(err, ENOMEM, "out of memory while preparing the broker's link");
         goto error;
     }
@@ -334,6 +338,7 @@ void link_destroy(link_t *l)
     zap_destroy(l->zap);
     if (l->ctx)
         zmq_ctx_term(l->ctx);
+    link_gate_destroy(l->gate);
     link_queue_clear(&l->events);
     peer_free(l->parent);
     peer_free(l->next);
@@ -354,7 +359,9 @@ static int bind_source(struct link_source *src, const char *uri, errmsg_t *err)
     if (!src)
         return errmsg_fail(err, errno, "cannot open a socket: %s", zmq_strerror(errno));
     if (set_ipv6(src->sock, uri) < 0 || secure_server(src->l, src->sock) < 0 ||
-        set_int(src->sock, ZMQ_BACKLOG, BACKLOG) < 0 || zmq_bind(src->sock, uri) < 0 ||
+        set_int(src->sock, ZMQ_BACKLOG, BACKLOG) < 0 ||
+        (str_starts(uri, "tcp:") && set_int(src->sock, ZMQ_HANDSHAKE_IVL, HANDSHAKE_TCP_MS) < 0) ||
+        link_gate_guard(src->l, (int)(src - src->l->src)) < 0 || zmq_bind(src->sock, uri) < 0 ||
         zmq_getsockopt(src->sock, ZMQ_LAST_ENDPOINT, bound, &len) < 0)
         return errmsg_fail(err, errno, "cannot listen at %s: %s", uri, zmq_strerror(errno));
     if (!(src->uri = strdup(bound)))
@@ -377,7 +384,9 @@ int link_bind(link_t *l, const char *tree_uri, const char *event_uri, errmsg_t *
         return 0;
     /* NODROP: a full child stops the flow, for a moment (link_io.c), instead of losing events. */
     pub = open_source(l, SRC_PUB, ZMQ_XPUB, link_drain_pub);
-    if (pub && (set_int(pub->sock, ZMQ_XPUB_NODROP, 1) < 0 || set_heartbeat(l, pub->sock) < 0))
+    /* VERBOSE: each child's "up.RANK" is shown, whoever has subscribed to the same before. */
+    if (pub && (set_int(pub->sock, ZMQ_XPUB_NODROP, 1) < 0 ||
+                set_int(pub->sock, ZMQ_XPUB_VERBOSE, 1) < 0 || set_heartbeat(l, pub->sock) < 0))
         pub = NULL;
     return bind_source(pub, event_uri, err);
 }
@@ -440,7 +449,8 @@ static int connect_source(struct link_source *src, const char *uri, const char *
 static int monitor(link_t *l, struct link_source *src, int which)
 {
     const int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_DISCONNECTED;
+                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                       ZMQ_EVENT_DISCONNECTED;
     struct link_source *mon = &l->src[which];
     char address[32];
 
@@ -477,7 +487,10 @@ static int connect_dealer(link_t *l, int which, enum core_plane plane, uint32_t 
             monitor(l, src, which == SRC_UP ? SRC_UP_MON : SRC_RING_MON) < 0)
             src = NULL;
     }
-    return connect_source(src, uri, key, err);
+    if (connect_source(src, uri, key, err) < 0)
+        return -1;
+    link_send_word(*slot, ""); /* the other side's gate is to know whose connection it is */
+    return 0;
 }
 
 int link_connect_parent(link_t *l, uint32_t rank, const char *tree_uri, const char *event_uri,

@@ -17,12 +17,15 @@
  *    asks for what it has missed (sequence numbers).
  * 5. A peer whose connection failed while the core was calling is put on a list and reported
  *    from the reactor.
- * 6. A child that was dropped is expected to leave by itself. If it is still connected after
+ * 6. A message larger than a frame comes and goes as a ZeroMQ message of several parts, which
+ *    ZeroMQ delivers whole or not at all.
+ * 7. A child that was dropped is expected to leave by itself. If it is still connected after
  *    CUT_AFTER seconds it gets the word "cut", and takes that for the loss of its parent.  So
  *    does a peer that was lost and is heard again, since it was stopped for long or one of its
  *    connections survived: it would wait for answers for ever.
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +44,7 @@
 #define EVENT_PATIENCE 0.05
 #define EVENT_BYTES_MAX (8u * 1024 * 1024)
 #define UP_PREFIX "up."
+#define DRAIN_TURNS 64
 
 /* --- peers that are gone --- */
 
@@ -62,7 +66,7 @@ static void peer_close(struct link_peer *p)
     }
 }
 
-static void peer_doom(struct link_peer *p, const char *why)
+void link_peer_doom(struct link_peer *p, const char *why)
 {
     link_t *l = p->l;
 
@@ -88,15 +92,17 @@ static void report_doomed(link_t *l)
 
 /* --- sending --- */
 
-/* 1: taken, 0: not now, -1: gone. */
-static int send_frame(struct link_peer *p, zmq_msg_t *frame)
+/* `begun`: parts of the same message went before.  1: taken, 0: not now, -1: gone. */
+static int send_frame(struct link_peer *p, zmq_msg_t *frame, bool begun, bool more)
 {
     void *sock = p->source->sock;
 
-    if (!p->outbound && zmq_send(sock, p->id, sizeof(p->id), ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
+    if (!p->outbound && !begun &&
+        zmq_send(sock, p->id, sizeof(p->id), ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
         return errno == EAGAIN ? 0 : -1;
-    if (zmq_msg_send(frame, sock, ZMQ_DONTWAIT) < 0)
-        return errno == EAGAIN ? 0 : -1;
+    if (zmq_msg_send(frame, sock, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) < 0)
+        return errno == EAGAIN && !begun ? 0 : -1; /* room is granted for a whole message */
+    p->sent = true;
     return 1;
 }
 
@@ -110,15 +116,16 @@ static void peer_flush(struct link_peer *p)
     p->blocked = false;
     while (rc > 0 && (frame = link_queue_frame(&p->queue))) {
         size_t count = p->queue.frame_count;
+        bool more = link_queue_more(&p->queue);
 
-        if ((rc = send_frame(p, frame)) > 0) {
+        if ((rc = send_frame(p, frame, link_queue_begun(&p->queue), more)) > 0) {
             link_queue_sent(&p->queue);
             l->stats.frames_out++;
-            l->stats.msgs_out += count;
+            l->stats.msgs_out += more ? 0 : count;
         }
     }
     if (rc < 0) {
-        peer_doom(p, "its connection is gone");
+        link_peer_doom(p, "its connection is gone");
     } else if (p->queue.count > 0) { /* blocked, or no memory for a frame: later */
         p->blocked = true;
         list_append(&l->blocked, &p->work);
@@ -157,17 +164,19 @@ static void events_flush(link_t *l)
         lossy = now - l->event_blocked_since >= EVENT_PATIENCE || l->events.bytes > EVENT_BYTES_MAX;
         if (lossy) {
             l->stats.event_skips++;
+            core_event_slow(l->core, true);
             events_lossy(l, 1);
         }
     }
     while ((frame = link_queue_frame(&l->events))) {
         size_t count = l->events.frame_count;
+        bool more = link_queue_more(&l->events);
 
-        if (zmq_msg_send(frame, src->sock, ZMQ_DONTWAIT) < 0)
+        if (zmq_msg_send(frame, src->sock, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) < 0)
             break;
         link_queue_sent(&l->events);
         l->stats.frames_out++;
-        l->stats.events_out += count;
+        l->stats.events_out += more ? 0 : count;
     }
     if (lossy)
         events_lossy(l, 0);
@@ -176,6 +185,8 @@ static void events_flush(link_t *l)
     } else if (!l->event_blocked) {
         l->event_blocked = true;
         l->event_blocked_since = now;
+        if (!l->cast_uri)
+            core_event_slow(l->core, false);
         if (!flux_watcher_active(l->retry))
             flux_timer_start(l->retry, RETRY, RETRY);
     }
@@ -283,7 +294,7 @@ static int op_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *
             "rank %u does not take what it is sent: %zu messages of %zu bytes wait; it is cut "
             "off and counts as lost",
             rank, p->queue.count, p->queue.bytes);
-        peer_doom(p, "it did not take what it was sent");
+        link_peer_doom(p, "it did not take what it was sent");
         errno = EHOSTUNREACH;
         return -1;
     }
@@ -319,18 +330,25 @@ static int op_publish(void *arg, const flux_msg_t *event)
     return 0;
 }
 
-static void send_cut(struct link_peer *p)
+void link_send_word(struct link_peer *p, const char *text)
 {
+    size_t len = strlen(text);
     zmq_msg_t word;
 
-    if (zmq_msg_init_size(&word, strlen(LINK_WORD_CUT)) < 0)
+    /* Not into the middle of a message. */
+    if (link_queue_begun(&p->queue) || zmq_msg_init_size(&word, len) < 0)
         return;
-    memcpy(zmq_msg_data(&word), LINK_WORD_CUT, strlen(LINK_WORD_CUT));
-    send_frame(p, &word);
+    memcpy(zmq_msg_data(&word), text, len);
+    send_frame(p, &word, false, false);
     zmq_msg_close(&word);
 }
 
-/* Rule 6.  A peer that said goodbye needs no word, and ZeroMQ would hold the end of this broker up
+static void send_cut(struct link_peer *p)
+{
+    link_send_word(p, LINK_WORD_CUT);
+}
+
+/* Rule 7.  A peer that said goodbye needs no word, and ZeroMQ would hold the end of this broker up
  * with it. */
 static void peer_cut(struct link_peer *p)
 {
@@ -398,7 +416,7 @@ static bool take_messages(link_t *l, enum core_plane plane, uint32_t from, const
             msg = flux_msg_decode(p, size, &err);
         if (!msg) {
             l->stats.malformed++;
-            link_logf(l, LOG_ERR, "dropped %zu bytes from rank %u that are no message: %s", len,
+            link_logf(l, LOG_ERR, "dropped %zu bytes from rank %u that are not a message: %s", len,
                       from, err.text[0] ? err.text : "it is cut short");
             return false;
         }
@@ -413,10 +431,10 @@ static bool take_messages(link_t *l, enum core_plane plane, uint32_t from, const
     return true;
 }
 
-static void take_frame(struct link_peer *p, zmq_msg_t *frame)
+static void take_frame(struct link_peer *p, const char *data, size_t len)
 {
-    const char *data = zmq_msg_data(frame);
-    size_t len = zmq_msg_size(frame);
+    const size_t refused = strlen(LINK_WORD_REFUSED);
+    char why[LINK_WORD_MAX + 32];
 
     if (p->state == LINK_GONE) {
         if (!p->outbound)
@@ -424,44 +442,99 @@ static void take_frame(struct link_peer *p, zmq_msg_t *frame)
         return;
     }
     p->state = LINK_UP;
+    p->heard = flux_reactor_now(p->l->r);
     if (len > LINK_WORD_MAX) {
         take_messages(p->l, p->plane, p->rank, data, len);
     } else if (len == strlen(LINK_WORD_CUT) && memcmp(data, LINK_WORD_CUT, len) == 0) {
-        peer_doom(p, "it cut the connection");
+        link_peer_doom(p, "it cut the connection");
+    } else if (len > refused && memcmp(data, LINK_WORD_REFUSED, refused) == 0 && p->outbound) {
+        snprintf(why, sizeof(why), "it refuses this broker: %.*s", (int)(len - refused),
+                 data + refused);
+        link_logf(p->l, LOG_ERR, "rank %u at %s refuses this broker: %.*s", p->rank, p->source->uri,
+                  (int)(len - refused), data + refused);
+        link_peer_doom(p, why);
     } else if (len > 0) {
         p->l->stats.malformed++;
-        link_logf(p->l, LOG_ERR, "dropped %zu bytes from rank %u that are no message", len,
+        link_logf(p->l, LOG_ERR, "dropped %zu bytes from rank %u that are not a message", len,
                   p->rank);
     }
 }
 
-/* Receive the parts of a message; those beyond `max` are dropped.  Returns how many there were, 0
- * when nothing is there.  Close min(returned, max) of them. */
-static int receive(void *sock, zmq_msg_t *parts, int max)
+/* What came as one: a frame, or (rule 6) the parts of a large message, put together. */
+struct incoming {
+    zmq_msg_t id;    /* ROUTER: who sent it */
+    zmq_msg_t first; /* with the properties of the connection */
+    char *joined;
+    const char *data;
+    size_t len;
+    bool good;
+};
+
+static bool receive_part(void *sock, zmq_msg_t *part)
 {
-    bool more = true;
-    int count = 0;
-
-    while (more) {
-        zmq_msg_t extra, *part = count < max ? &parts[count] : &extra;
-
-        zmq_msg_init(part);
-        if (zmq_msg_recv(part, sock, ZMQ_DONTWAIT) < 0) {
-            zmq_msg_close(part);
-            break;
-        }
-        more = zmq_msg_more(part);
-        if (count >= max)
-            zmq_msg_close(part);
-        count++;
-    }
-    return count;
+    zmq_msg_init(part);
+    if (zmq_msg_recv(part, sock, ZMQ_DONTWAIT) >= 0)
+        return true;
+    zmq_msg_close(part);
+    return false;
 }
 
-static void close_parts(zmq_msg_t *parts, int count, int max)
+/* The further parts of a message that in->first begins. */
+static bool join_parts(void *sock, struct incoming *in)
 {
-    for (int i = 0; i < count && i < max; i++)
-        zmq_msg_close(&parts[i]);
+    ssize_t size = flux_msg_frame_size(in->data, in->len, NULL);
+    bool good = size > 0 && (size_t)size > in->len && (in->joined = malloc(size));
+    size_t have = in->len;
+    bool more = true;
+    zmq_msg_t part;
+
+    if (good)
+        memcpy(in->joined, in->data, have);
+    while (more && receive_part(sock, &part)) {
+        size_t len = zmq_msg_size(&part);
+
+        more = zmq_msg_more(&part);
+        good = good && len <= (size_t)size - have;
+        if (good)
+            memcpy(in->joined + have, zmq_msg_data(&part), len);
+        have += len;
+        zmq_msg_close(&part);
+    }
+    in->data = in->joined;
+    in->len = have;
+    return good && have == (size_t)size;
+}
+
+/* Receive one message; false when nothing is there.  To be followed by release(). */
+static bool receive(void *sock, bool router, struct incoming *in)
+{
+    memset(in, 0, sizeof(*in));
+    if (!receive_part(sock, router ? &in->id : &in->first))
+        return false;
+    if (!router) {
+        zmq_msg_init(&in->id);
+    } else if (!zmq_msg_more(&in->id) || !receive_part(sock, &in->first)) {
+        zmq_msg_init(&in->first);
+        return true; /* an id and nothing behind it */
+    }
+    in->data = zmq_msg_data(&in->first);
+    in->len = zmq_msg_size(&in->first);
+    in->good = !zmq_msg_more(&in->first) || join_parts(sock, in);
+    return true;
+}
+
+static void release(struct incoming *in)
+{
+    zmq_msg_close(&in->id);
+    zmq_msg_close(&in->first);
+    free(in->joined);
+}
+
+static void drop_malformed(link_t *l, const struct incoming *in)
+{
+    l->stats.malformed++;
+    link_logf(l, LOG_ERR, "dropped %zu bytes from a neighbour whose parts are not a message",
+              in->len);
 }
 
 /* Is that peer who it says?  The key was proven by CURVE, and came back from zap.c as user id. */
@@ -475,92 +548,126 @@ static bool claim_ok(const struct link_peer *p, zmq_msg_t *frame)
     return key && p->key[0] && strcmp(key, p->key) == 0;
 }
 
-static struct link_peer *identify(link_t *l, zmq_msg_t *id, zmq_msg_t *frame)
+/* Who sent this has no business here: say so at both ends, and cut its connection. */
+static void turn_away(link_t *l, struct incoming *in, const char *why, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void turn_away(link_t *l, struct incoming *in, const char *why, const char *fmt, ...)
 {
-    const uint8_t *b = zmq_msg_data(id);
+    void *sock = l->src[SRC_IN].sock;
+    char text[160], word[LINK_WORD_MAX + 1];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    l->stats.misclaimed++;
+    link_logf(l, LOG_ERR, "refused a broker at %s: %s", link_gate_address(l, SRC_IN, &in->first),
+              text);
+    snprintf(word, sizeof(word), LINK_WORD_REFUSED "%s", why);
+    if (zmq_send(sock, zmq_msg_data(&in->id), zmq_msg_size(&in->id), ZMQ_SNDMORE | ZMQ_DONTWAIT) >=
+        0)
+        zmq_send(sock, word, strlen(word), ZMQ_DONTWAIT);
+    link_gate_reject(l, SRC_IN, &in->first);
+}
+
+static struct link_peer *identify(link_t *l, struct incoming *in)
+{
+    const uint8_t *b = zmq_msg_data(&in->id);
     struct link_peer *p = NULL;
     uint32_t rank = 0;
+    bool broker = zmq_msg_size(&in->id) == LINK_ID_SIZE && (b[0] == 'T' || b[0] == 'R');
 
-    if (zmq_msg_size(id) == LINK_ID_SIZE && (b[0] == 'T' || b[0] == 'R')) {
+    if (broker) {
         rank = (uint32_t)b[1] << 24 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 8 | b[4];
         p = link_inbound(l, b[0] == 'R' ? CORE_RING : CORE_TREE, rank);
     }
-    if (!p) {
-        l->stats.misclaimed++;
-        link_logf(l, LOG_WARNING, "dropped a message from a broker that is no neighbour of rank %u",
-                  l->rank);
-        return NULL;
-    }
-    if (!claim_ok(p, frame)) {
-        l->stats.misclaimed++;
-        link_logf(l, LOG_WARNING,
-                  "dropped a message from a broker that says it is rank %u but has "
-                  "another rank's key",
-                  rank);
-        return NULL;
+    if (!broker) {
+        turn_away(l, in, "it is not a broker", "it does not introduce itself as a broker does");
+    } else if (!p) {
+        turn_away(l, in, "not a neighbour",
+                  "it says it is rank %u, which is not a neighbour of rank %u", rank, l->rank);
+    } else if (!claim_ok(p, &in->first)) {
+        turn_away(l, in, "the key is another rank's",
+                  "it says it is rank %u but has another rank's key", rank);
+        p = NULL;
+    } else if (!p->greeted) {
+        link_gate_admit(l, SRC_IN, &in->first, p);
     }
     return p;
 }
 
 void link_drain_in(struct link_source *src)
 {
+    struct incoming in;
     size_t bytes = 0;
-    zmq_msg_t part[2];
 
     for (int i = 0; i < BATCH_FRAMES && bytes < BATCH_BYTES; i++) {
-        int count = receive(src->sock, part, 2);
+        struct link_peer *p;
 
-        if (count == 0)
+        if (!receive(src->sock, true, &in))
             return;
-        if (count == 2) {
-            struct link_peer *p = identify(src->l, &part[0], &part[1]);
-
-            bytes += zmq_msg_size(&part[1]);
-            if (p)
-                take_frame(p, &part[1]);
-        } else {
-            src->l->stats.malformed++;
-            link_logf(src->l, LOG_ERR, "dropped a message of %d parts from a neighbour", count);
-        }
-        close_parts(part, count, 2);
+        bytes += in.len;
+        if (!in.good)
+            drop_malformed(src->l, &in);
+        else if ((p = identify(src->l, &in)))
+            take_frame(p, in.data, in.len);
+        release(&in);
     }
+}
+
+static bool readable(struct link_source *src)
+{
+    int events = 0;
+    size_t len = sizeof(events);
+
+    return src->sock && zmq_getsockopt(src->sock, ZMQ_EVENTS, &events, &len) == 0 &&
+           (events & ZMQ_POLLIN);
+}
+
+void link_drain_all_in(link_t *l)
+{
+    /* A connection that has ended holds at most its HWM. */
+    for (int i = 0; i < DRAIN_TURNS && readable(&l->src[SRC_IN]); i++)
+        link_drain_in(&l->src[SRC_IN]);
 }
 
 void link_drain_peer(struct link_source *src)
 {
+    struct incoming in;
     size_t bytes = 0;
-    zmq_msg_t part[1];
 
     for (int i = 0; i < BATCH_FRAMES && bytes < BATCH_BYTES; i++) {
-        int count = receive(src->sock, part, 1);
-
-        if (count == 0)
+        if (!receive(src->sock, false, &in))
             return;
-        bytes += zmq_msg_size(&part[0]);
-        if (count == 1)
-            take_frame(src->peer, &part[0]);
-        close_parts(part, count, 1);
+        bytes += in.len;
+        if (in.good)
+            take_frame(src->peer, in.data, in.len);
+        else
+            drop_malformed(src->l, &in);
+        release(&in);
     }
 }
 
 void link_drain_sub(struct link_source *src)
 {
     link_t *l = src->l;
+    struct incoming in;
     size_t bytes = 0;
-    zmq_msg_t part[1];
 
     if (l->rank == 0)
         return;
     for (int i = 0; i < BATCH_FRAMES && bytes < BATCH_BYTES; i++) {
-        int count = receive(src->sock, part, 1);
-
-        if (count == 0)
+        if (!receive(src->sock, false, &in))
             return;
-        bytes += zmq_msg_size(&part[0]);
-        if (count == 1 && l->parent && l->parent->state != LINK_GONE)
-            take_messages(l, CORE_EVENT, l->parent->rank, zmq_msg_data(&part[0]),
-                          zmq_msg_size(&part[0]));
-        close_parts(part, count, 1);
+        bytes += in.len;
+        if (!in.good) {
+            drop_malformed(l, &in);
+        } else if (l->parent && l->parent->state != LINK_GONE) {
+            l->parent->heard = flux_reactor_now(l->r);
+            take_messages(l, CORE_EVENT, l->parent->rank, in.data, in.len);
+        }
+        release(&in);
     }
 }
 
@@ -573,7 +680,8 @@ static void child_event_up(struct link_peer *p)
     core_child_event_up(p->l->core, p->rank);
 }
 
-/* "\1up.RANK" from a child, or "\0up.RANK" from ZeroMQ when that child's connection ended. */
+/* "\1up.RANK" from a child.  Its end is told by the monitor of the socket: that of a subscription
+ * does not say whose it was. */
 static void take_subscription(link_t *l, zmq_msg_t *frame)
 {
     const char *data = zmq_msg_data(frame);
@@ -582,86 +690,46 @@ static void take_subscription(link_t *l, zmq_msg_t *frame)
     uint32_t rank;
     struct link_peer *p;
 
-    if (len < 1 + strlen(UP_PREFIX) + 1 || len > sizeof(topic) ||
+    if (len < 1 + strlen(UP_PREFIX) + 1 || len > sizeof(topic) || data[0] != 1 ||
         memcmp(data + 1, UP_PREFIX, strlen(UP_PREFIX)) != 0)
         return; /* "" */
     memcpy(topic, data + 1, len - 1);
     topic[len - 1] = '\0';
-    if (str2u32(topic + strlen(UP_PREFIX), &rank) < 0 || !(p = link_inbound(l, CORE_TREE, rank)))
+    if (str2u32(topic + strlen(UP_PREFIX), &rank) < 0)
         return;
-    if (data[0] == 1) {
-        if (!claim_ok(p, frame)) {
-            l->stats.misclaimed++;
-            link_logf(l, LOG_WARNING, "a broker says it is rank %u but has another rank's key",
-                      rank);
-        } else {
-            p->connected = true;
-            child_event_up(p);
-            if (p->state == LINK_GONE) {
-                send_cut(p);
-                flux_watcher_start(l->flush);
-            }
-        }
-    } else if (p->connected) {
-        p->connected = false;
-        peer_doom(p, "its connection is gone");
+    if (!(p = link_inbound(l, CORE_TREE, rank)) || !claim_ok(p, frame)) {
+        l->stats.misclaimed++;
+        link_logf(l, LOG_ERR, "refused a broker at %s: it says it is rank %u but %s",
+                  link_gate_address(l, SRC_PUB, frame), rank,
+                  p ? "has another rank's key" : "that is not a child of this one");
+        link_gate_reject(l, SRC_PUB, frame);
+        return;
+    }
+    p->connected = true;
+    link_gate_admit(l, SRC_PUB, frame, p);
+    child_event_up(p);
+    if (p->state == LINK_GONE) {
+        send_cut(p);
+        flux_watcher_start(l->flush);
     }
 }
 
 void link_drain_pub(struct link_source *src)
 {
-    zmq_msg_t part[1];
+    struct incoming in;
 
     for (int i = 0; i < BATCH_FRAMES; i++) {
-        int count = receive(src->sock, part, 1);
-
-        if (count == 0)
+        if (!receive(src->sock, false, &in))
             return;
-        if (count == 1)
-            take_subscription(src->l, &part[0]);
-        close_parts(part, count, 1);
+        if (in.good && !in.joined)
+            take_subscription(src->l, &in.first);
+        release(&in);
     }
 }
 
 void link_drain_zap(struct link_source *src)
 {
     zap_serve(src->l->zap, flux_reactor_now(src->l->r), BATCH_FRAMES);
-}
-
-void link_drain_monitor(struct link_source *src)
-{
-    struct link_peer *p = src->peer;
-    zmq_msg_t part[2];
-    int count;
-
-    while ((count = receive(src->sock, part, 2)) > 0) {
-        uint16_t event = 0;
-
-        if (zmq_msg_size(&part[0]) >= sizeof(event))
-            memcpy(&event, zmq_msg_data(&part[0]), sizeof(event));
-        close_parts(part, count, 2);
-        switch (event) {
-        case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
-            p->handshaken = true;
-            break;
-        case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
-            link_logf(p->l, LOG_ERR, "rank %u refuses this broker's key", p->rank);
-            peer_doom(p, "it refuses this broker's key");
-            break;
-        case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-            link_logf(p->l, LOG_WARNING,
-                      "rank %u at %s does not answer as a broker with the expected "
-                      "key does; trying again",
-                      p->rank, p->source->uri);
-            break;
-        case ZMQ_EVENT_DISCONNECTED:
-            if (p->handshaken)
-                peer_doom(p, "its connection is gone");
-            break;
-        default:
-            break;
-        }
-    }
 }
 
 /* --- turns --- */
@@ -717,7 +785,8 @@ int link_io_start(link_t *l)
     if (!(l->flush = flux_defer_create(l->r, on_flush, l)) ||
         !(l->again = flux_timer_create(l->r, on_again, l)) ||
         !(l->cut = flux_timer_create(l->r, on_cut, l)) ||
-        !(l->retry = flux_timer_create(l->r, on_retry, l)))
+        !(l->retry = flux_timer_create(l->r, on_retry, l)) || link_gate_start(l) < 0 ||
+        link_beat_start(l) < 0)
         return -1;
     for (int i = 0; i < SRC_COUNT; i++) {
         struct link_source *src = &l->src[i];
@@ -747,4 +816,6 @@ void link_io_stop(link_t *l)
     flux_watcher_destroy(l->cut);
     flux_watcher_destroy(l->retry);
     l->flush = l->again = l->cut = l->retry = NULL;
+    link_gate_stop(l);
+    link_beat_stop(l);
 }

@@ -1,5 +1,6 @@
 /* What the files of the link share.  link.c: sockets, keys and the public calls; link_io.c: what
- * happens when a socket is ready; link_queue.c: what waits. */
+ * happens when a socket is ready; link_gate.c: connections that others open, and the monitors;
+ * link_beat.c: signs of life; link_queue.c: what waits. */
 #ifndef BROKER_LINK_PRIVATE_H
 #define BROKER_LINK_PRIVATE_H
 
@@ -12,6 +13,7 @@
 #define LINK_ID_SIZE 5
 #define LINK_WORD_MAX 39 /* frames shorter than a message header are words of the link itself */
 #define LINK_WORD_CUT "cut"
+#define LINK_WORD_REFUSED "refused: " /* ... why */
 #define LINK_KEY_SIZE (ZAP_KEY_SIZE + 1)
 
 /* state       meaning                                          left when
@@ -28,6 +30,10 @@ struct link_peer {
     bool outbound; /* we connected to it (parent, ring successor); else it connected to us */
     enum link_peer_state state;
     bool handshaken; /* outbound: the connection was in use, its end is the end */
+    bool greeted;    /* inbound: its connection is known to the gate */
+    bool sent;       /* something was sent since the last beat */
+    double heard;    /* reactor time of the last frame from it */
+    double told;     /* reactor time when the log was last told about its handshakes; 0: never */
     bool event_up;   /* child: its event connection is there */
     bool connected;  /* child: the same, also when it is gone for us */
     bool cut_due;    /* gone for us; it is to be told when it stays connected */
@@ -64,6 +70,8 @@ enum {
     SRC_SUB,      /* SUB: events from the parent */
     SRC_ZAP,      /* authentication */
     SRC_CAST,     /* PUB at the root, else SUB: events by multicast */
+    SRC_IN_MON,   /* PAIR: connections that are opened to SRC_IN ... */
+    SRC_PUB_MON,  /* ... and to SRC_PUB */
     SRC_COUNT,
 };
 
@@ -102,7 +110,10 @@ struct link {
     flux_watcher_t *again; /* timer 0: go on with what was cut short */
     flux_watcher_t *cut;   /* timer: see peer_cut() */
     flux_watcher_t *retry; /* timer, only while something is blocked */
-    bool announce;         /* multicast: children's event links are there from the start */
+    flux_watcher_t *beat;  /* timer, see link_beat.c */
+    double beat_every, beat_last;
+    struct link_gate *gate;
+    bool announce; /* multicast: children's event links are there from the start */
     struct link_stats stats;
 };
 
@@ -117,9 +128,32 @@ void link_io_flush(link_t *l);
 void link_drain_in(struct link_source *src);
 void link_drain_peer(struct link_source *src);
 void link_drain_monitor(struct link_source *src);
+void link_drain_all_in(link_t *l); /* read all that has come in at SRC_IN */
+/* That peer is gone: forget what waits for it, and tell the core from the reactor. */
+void link_peer_doom(struct link_peer *p, const char *why);
+/* Send a word (which may be empty) past the queue; dropped where it cannot be sent now. */
+void link_send_word(struct link_peer *p, const char *word);
 void link_drain_pub(struct link_source *src);
 void link_drain_sub(struct link_source *src);
 void link_drain_zap(struct link_source *src);
+
+/* link_gate.c */
+struct link_gate *link_gate_create(link_t *l);
+void link_gate_destroy(struct link_gate *g);
+/* Hear of the connections of bound socket `which` (SRC_IN, SRC_PUB). */
+int link_gate_guard(link_t *l, int which);
+/* The connection on which `frame` came belongs to neighbour `p`, as its key proves. */
+void link_gate_admit(link_t *l, int which, zmq_msg_t *frame, struct link_peer *p);
+/* That connection is one of somebody who does not belong here: it is cut off. */
+void link_gate_reject(link_t *l, int which, zmq_msg_t *frame);
+/* "ADDRESS:PORT" of the connection on which `frame` came. */
+const char *link_gate_address(link_t *l, int which, zmq_msg_t *frame);
+int link_gate_start(link_t *l);
+void link_gate_stop(link_t *l);
+
+/* link_beat.c */
+int link_beat_start(link_t *l);
+void link_beat_stop(link_t *l);
 
 struct link_peer *link_inbound(const link_t *l, enum core_plane plane, uint32_t rank);
 void link_make_id(uint8_t *id, enum core_plane plane, uint32_t rank);

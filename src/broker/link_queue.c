@@ -6,14 +6,34 @@
  *    frame.
  * 3. Messages in `frame` stay in the ring until link_queue_sent(), which costs nothing and keeps
  *    the queue whole when making a frame fails.
+ * 4. A message that is larger than LINK_FRAME_MAX is encoded once into a `link_whole` and leaves
+ *    as a ZeroMQ message of several parts, which share that memory: ZeroMQ's threads give their
+ *    references back, so the count is atomic.  The limit on what a stranger can make a broker
+ *    allocate (ZMQ_MAXMSGSIZE, before anybody is authenticated) can so be the size of a part.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "link_queue.h"
 
 #define RING_MIN 16
+
+struct link_whole {
+    atomic_uint refs;
+    size_t size;
+    char data[];
+};
+
+static void whole_release(void *data, void *hint)
+{
+    struct link_whole *w = hint;
+
+    (void)data;
+    if (w && atomic_fetch_sub(&w->refs, 1) == 1)
+        free(w);
+}
 
 void link_queue_init(struct link_queue *q)
 {
@@ -45,6 +65,7 @@ void link_queue_clear(struct link_queue *q)
 {
     if (q->framed)
         zmq_msg_close(&q->frame);
+    whole_release(NULL, q->whole);
     drop_front(q, q->count);
     free(q->ring);
     link_queue_init(q);
@@ -83,6 +104,42 @@ size_t link_queue_backlog(const struct link_queue *q)
     return q->count > 0 ? q->bytes - flux_msg_encoded_size(at(q, 0)) : 0;
 }
 
+/* The part of `q->whole` at `q->part_at`. */
+static zmq_msg_t *next_part(struct link_queue *q)
+{
+    size_t left = q->whole->size - q->part_at;
+
+    atomic_fetch_add(&q->whole->refs, 1);
+    if (zmq_msg_init_data(&q->frame, q->whole->data + q->part_at,
+                          left < LINK_FRAME_MAX ? left : LINK_FRAME_MAX, whole_release,
+                          q->whole) < 0) {
+        whole_release(NULL, q->whole);
+        errno = ENOMEM;
+        return NULL;
+    }
+    q->framed = true;
+    return &q->frame;
+}
+
+/* The message in front does not fit into a frame. */
+static zmq_msg_t *cut_message(struct link_queue *q, size_t size)
+{
+    struct link_whole *w = malloc(sizeof(*w) + size);
+
+    if (!w) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    atomic_init(&w->refs, 1);
+    w->size = size;
+    flux_msg_encode(at(q, 0), w->data);
+    q->whole = w;
+    q->part_at = 0;
+    q->frame_count = 1;
+    q->frame_bytes = size;
+    return next_part(q);
+}
+
 zmq_msg_t *link_queue_frame(struct link_queue *q)
 {
     size_t n = 0, bytes = 0;
@@ -90,10 +147,15 @@ zmq_msg_t *link_queue_frame(struct link_queue *q)
 
     if (q->framed)
         return &q->frame;
+    if (q->whole)
+        return next_part(q);
+    if (q->count > 0 && (bytes = flux_msg_encoded_size(at(q, 0))) > LINK_FRAME_MAX)
+        return cut_message(q, bytes);
+    bytes = 0;
     while (n < q->count) {
         size_t size = flux_msg_encoded_size(at(q, n));
 
-        if (n > 0 && bytes + size > LINK_FRAME_MAX)
+        if (bytes + size > LINK_FRAME_MAX)
             break;
         bytes += size;
         n++;
@@ -117,12 +179,29 @@ zmq_msg_t *link_queue_frame(struct link_queue *q)
     return &q->frame;
 }
 
+bool link_queue_more(const struct link_queue *q)
+{
+    return q->whole && q->whole->size - q->part_at > LINK_FRAME_MAX;
+}
+
+bool link_queue_begun(const struct link_queue *q)
+{
+    return q->whole && q->part_at > 0;
+}
+
 void link_queue_sent(struct link_queue *q)
 {
     if (!q->framed)
         return;
     zmq_msg_close(&q->frame);
     q->framed = false;
+    if (link_queue_more(q)) {
+        q->part_at += LINK_FRAME_MAX;
+        return;
+    }
+    whole_release(NULL, q->whole);
+    q->whole = NULL;
+    q->part_at = 0;
     q->bytes -= q->frame_bytes;
     drop_front(q, q->frame_count);
 }

@@ -83,7 +83,7 @@ static int put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit
 {
     struct pile *p = &m->fill;
 
-    if (limit > 0 && (p->count >= limit || p->bytes >= MAILBOX_BYTES_MAX))
+    if (limit > 0 && (p->count >= limit || p->bytes >= limit * MAILBOX_BYTES_EACH))
         return ENOBUFS;
     if (p->count == p->cap) {
         size_t cap = p->cap ? p->cap * 2 : 16;

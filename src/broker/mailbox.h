@@ -13,8 +13,8 @@
 
 typedef struct mailbox mailbox_t;
 
-/* Most bytes of messages that a put with a limit may leave waiting. */
-#define MAILBOX_BYTES_MAX (64 * 1024 * 1024)
+/* A put with a limit of N letters may also leave no more than N times so many bytes waiting. */
+#define MAILBOX_BYTES_EACH 1024
 
 struct letter {
     void *from;      /* the sender's own mark */

@@ -19,6 +19,7 @@
 
 #include "boot_nursery.h"
 #include "broker.h"
+#include "libsettings/settings.h"
 #include "libutil/duration.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
@@ -44,13 +45,18 @@ static const struct option options[] = {
 static int set_attr(attrs_t *attrs, char *arg)
 {
     char *eq = strchr(arg, '=');
+    errmsg_t err;
 
     if (!eq || eq == arg) {
         fprintf(stderr, "flux-broker: --set=%s: NAME=VALUE is needed\n", arg);
         return -1;
     }
     *eq = '\0';
-    if (attrs_set(attrs, arg, eq + 1, false) < 0) {
+    if (settings_check(arg, eq + 1, &err) < 0) {
+        fprintf(stderr, "flux-broker: --set: %s\n", err.text);
+        return -1;
+    }
+    if (attrs_set(attrs, arg, eq + 1, false) < 0 || attrs_set_source(attrs, arg, "--set") < 0) {
         fprintf(stderr, "flux-broker: attribute '%s' cannot be set: %s\n", arg, strerror(errno));
         return -1;
     }

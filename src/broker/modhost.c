@@ -30,7 +30,10 @@
  * Invariants:
  *  1. A module that fails, ends, or is unloaded affects nothing but itself: what it had not
  *     answered ends with ENOSYS and its sentence.
- *  2. A mailbox holds at most MAILBOX_MAX letters of requests; a sender beyond that gets EAGAIN.
+ *  2. A mailbox holds at most MAILBOX_MAX letters of requests; a sender beyond that gets EAGAIN.  Half of
+ *     that is for requests of modules and brokers alone, which no flood of clients' requests keeps out.
+ *     The thread says which requests of local clients it has taken, so that a client of which many wait
+ *     is not read any more (core_route.c).
  *  3. Two modules of one name never run at a time, but for the moment of a reload's hand-over.
  *
  * Failure: loading answers with the reason: no such file, no such symbol, wrong ABI, init's
@@ -46,9 +49,12 @@
 #include <string.h>
 
 #include "libflux/paths.h"
+#include "libutil/filetrust.h"
+#include "libutil/strbuf.h"
 #include "modhost_private.h"
 
 #define MAILBOX_MAX 65536
+#define MAILBOX_CLIENTS_MAX (MAILBOX_MAX / 2)
 #define STACK_SIZE (1024 * 1024)
 
 static void module_free(struct module *m)
@@ -100,28 +106,28 @@ static void waker_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         wake(list_entry(n, struct module, asleep));
 }
 
-/* To the module.  What finds its mailbox full is refused; what must not be lost gets in anyway. */
-static void endpoint_send(void *arg, flux_msg_t *msg)
+/* A broker or a module says that a client is gone, or wants an answer no more: it is said once, and
+ * nobody would notice if it were lost.  Clients cannot flood with it: they have not this role. */
+static bool must_arrive(const flux_msg_t *msg)
 {
-    struct module *m = arg;
-    core_t *core = m->mh->core;
-    bool request = flux_msg_type(msg) == FLUX_MSG_REQUEST;
-    flux_msg_t *resp;
-    int rc;
+    const char *dot = strrchr(flux_msg_topic(msg), '.');
 
-    rc = mailbox_post(m->inbox, NULL, msg, 0, request ? MAILBOX_MAX : 0);
-    if (rc >= 0) {
-        m->received++;
-        if (rc == 1 && ++m->posted >= WAKE_AFTER) {
-            wake(m);
-        } else if (rc == 1 && list_empty(&m->asleep)) {
-            list_append(&m->mh->asleep, &m->asleep);
-            flux_watcher_start(m->mh->waker);
-        }
-        return;
-    }
-    if (request && !flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
-        (resp = flux_msg_response_create(msg, EAGAIN))) {
+    return (flux_msg_rolemask(msg) & FLUX_ROLE_BROKER) && dot &&
+           (strcmp(dot, ".disconnect") == 0 || strcmp(dot, ".cancel") == 0);
+}
+
+static void refuse(struct module *m, flux_msg_t *msg)
+{
+    core_t *core = m->mh->core;
+    flux_msg_t *resp;
+
+    if (flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE)) {
+        if (m->dropped++ == 0)
+            flux_log(
+                core_handle(core), LOG_ERR,
+                "module %s does not keep up: %s from user %u was dropped, and maybe more after it",
+                m->name, flux_msg_topic(msg), flux_msg_userid(msg));
+    } else if ((resp = flux_msg_response_create(msg, EAGAIN))) {
         flux_msg_set_nodeid(resp, core_rank(core));
         if (flux_msg_set_json(
                 resp, "the module has more requests than it can take: try again later") == 0)
@@ -132,7 +138,43 @@ static void endpoint_send(void *arg, flux_msg_t *msg)
     flux_msg_destroy(msg);
 }
 
-static const struct endpoint_ops endpoint_ops = {.send = endpoint_send};
+/* To the module.  A request that finds the mailbox full is refused: -1; what must not be lost gets in
+ * anyway. */
+static int post(struct module *m, flux_msg_t *msg, uint32_t from)
+{
+    size_t limit = 0;
+    int rc;
+
+    if (flux_msg_type(msg) == FLUX_MSG_REQUEST && !must_arrive(msg))
+        limit = flux_msg_rolemask(msg) & FLUX_ROLE_BROKER ? MAILBOX_MAX : MAILBOX_CLIENTS_MAX;
+    if ((rc = mailbox_post(m->inbox, (void *)(uintptr_t)from, msg, 0, limit)) < 0) {
+        if (limit > 0)
+            refuse(m, msg);
+        else
+            flux_msg_destroy(msg);
+        return -1;
+    }
+    m->received++;
+    if (rc == 1 && ++m->posted >= WAKE_AFTER) {
+        wake(m);
+    } else if (rc == 1 && list_empty(&m->asleep)) {
+        list_append(&m->mh->asleep, &m->asleep);
+        flux_watcher_start(m->mh->waker);
+    }
+    return 0;
+}
+
+static void endpoint_send(void *arg, flux_msg_t *msg)
+{
+    (void)post(arg, msg, 0);
+}
+
+static int endpoint_queue(void *arg, flux_msg_t *msg, uint32_t from)
+{
+    return post(arg, msg, from);
+}
+
+static const struct endpoint_ops endpoint_ops = {.send = endpoint_send, .queue = endpoint_queue};
 
 /* The module's name from a path: the file's name up to the first dot. */
 static char *name_of(const char *path)
@@ -147,9 +189,14 @@ static int open_dso(struct module *m, errmsg_t *err)
 {
     char symbol[128];
     char *file = flux_path_module(m->path, err);
+    errmsg_t why;
 
     if (!file)
         return -1;
+    if (!file_is_trusted(file, &why)) {
+        free(file);
+        return errmsg_fail(err, errno, "module %s", why.text);
+    }
     m->dso = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!m->dso) {
         free(file);
@@ -297,14 +344,19 @@ static void module_ready(struct module *m)
     }
 }
 
-/* What waits in the old mailbox and is in no table of requests in flight. */
+/* What waits in the old mailbox: what is in no table of requests in flight goes to `fresh` (NULL: nobody
+ * follows).  No client is held up for it any more. */
 static void move_mail(struct module *old, struct module *fresh)
 {
     size_t n;
     struct letter *l = mailbox_take(old->inbox, &n);
 
     for (size_t i = 0; i < n; i++) {
-        if (l[i].msg && flux_msg_type(l[i].msg) == FLUX_MSG_REQUEST &&
+        if (!l[i].msg)
+            continue;
+        core_endpoint_taken(old->mh->core, (uint32_t)(uintptr_t)l[i].from,
+                            core_request_weight(l[i].msg));
+        if (fresh && flux_msg_type(l[i].msg) == FLUX_MSG_REQUEST &&
             flux_msg_has_flag(l[i].msg, FLUX_MSGF_NORESPONSE))
             endpoint_send(fresh, l[i].msg);
         else
@@ -360,6 +412,7 @@ static void module_exited(struct module *m)
         flux_log(core_handle(mh->core), LOG_ERR, "%s", why);
     answer(mh, &m->load_req, NULL, m->errnum ? m->errnum : ENOSYS, why);
     answer(mh, &m->stop_req, "{}", 0, NULL);
+    move_mail(m, NULL);
     core_endpoint_remove(m->ep, ENOSYS, why);
     if (m->initial) {
         mh->starting--;
@@ -410,7 +463,10 @@ static void outbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 
     for (size_t i = 0; i < n; i++) {
         struct module *m = l[i].from;
-        if (l[i].msg) {
+        if (l[i].code >= CODE_TOOK) {
+            core_endpoint_taken(mh->core, (uint32_t)(uintptr_t)l[i].from,
+                                (unsigned)(l[i].code - CODE_TOOK));
+        } else if (l[i].msg) {
             m->sent++;
             core_endpoint_input(m->ep, l[i].msg);
         } else if (l[i].code == CODE_READY)
@@ -491,4 +547,13 @@ void modhost_stop(modhost_t *mh, modhost_done_f done, void *arg)
     LIST_FOREACH(it, &mh->modules)
     stop_for_good(list_entry(it, struct module, node));
     check_stopped(mh);
+}
+
+char *modhost_running(const modhost_t *mh)
+{
+    strbuf_t *sb = strbuf_create(0);
+
+    LIST_FOREACH(it, &mh->modules)
+    strbuf_addf(sb, "%s%s", strbuf_len(sb) ? "," : "", list_entry(it, struct module, node)->name);
+    return strbuf_take(sb);
 }

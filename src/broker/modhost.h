@@ -23,4 +23,7 @@ int modhost_start(modhost_t *mh, const char *names, modhost_done_f done, void *a
 /* Stop all modules side by side, then call `done`. */
 void modhost_stop(modhost_t *mh, modhost_done_f done, void *arg);
 
+/* Names of the modules whose threads have not ended, with commas, malloc'd; NULL: out of memory. */
+char *modhost_running(const modhost_t *mh);
+
 #endif

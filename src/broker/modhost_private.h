@@ -12,7 +12,9 @@
 #define WAKE_AFTER 16
 
 enum state { LOADING, RUNNING, STOPPING };
-enum code { CODE_STOP = 1, CODE_ASK, CODE_READY, CODE_REFUSED, CODE_EXITED };
+/* From CODE_TOOK up: requests of weight CODE - CODE_TOOK were taken, of the client that is the letter's
+ * `from`. */
+enum code { CODE_STOP = 1, CODE_ASK, CODE_READY, CODE_REFUSED, CODE_EXITED, CODE_TOOK };
 
 struct module {
     struct list_node node;
@@ -31,6 +33,7 @@ struct module {
     enum state state;
     uint64_t received;
     uint64_t sent;
+    uint64_t dropped;     /* requests without response that found the mailbox full */
     flux_msg_t *load_req; /* answered when it runs */
     flux_msg_t *stop_req; /* answered when it has stopped */
     bool reload;          /* when it has stopped, start it again */

@@ -1,7 +1,9 @@
 /* nested.c - see nested.h.
  *
  * Strict on purpose: a broker that wrongly believes to be a job would take a few cores for the
- * whole machine.  So both the number of the job and the address of its session have to be there.
+ * whole machine.  So the number of the job, the address of its session and the number of the task
+ * have to be there; the first alone is what the initial program of a session has that is a job, and
+ * sessions that it starts are nobody's.
  */
 #include "nested.h"
 
@@ -29,7 +31,8 @@ bool nested_read(struct nested *n)
     uint64_t num;
 
     memset(n, 0, sizeof(*n));
-    if (!id || !uri || str2u64(id, &num) < 0 || !str_starts(uri, "local:///"))
+    if (!id || !uri || !getenv("FLUX_TASK_RANK") || str2u64(id, &num) < 0 ||
+        !str_starts(uri, "local:///"))
         return false;
     if (!level || str2u32(level, &n->level) < 0 || n->level == 0 || n->level > NESTED_LEVEL_MAX)
         n->level = 1;
@@ -49,7 +52,8 @@ int nested_attrs(const struct nested *n, attrs_t *attrs)
     if (n->level == 0)
         return 0;
     if (n->expiration && !(own > 0. && own < a_time(n->expiration)) &&
-        attrs_set(attrs, "sched.expiration", n->expiration, true) < 0)
+        (attrs_set(attrs, "sched.expiration", n->expiration, true) < 0 ||
+         attrs_set_source(attrs, "sched.expiration", "environment FLUX_JOB_EXPIRATION") < 0))
         return -1;
     return attrs_set(attrs, "jobid", n->jobid, true) < 0 ||
                    attrs_set(attrs, "parent-uri", n->parent, true) < 0

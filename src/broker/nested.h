@@ -1,6 +1,7 @@
 /* A session as a job of another: what the launcher of that job said in the environment.
  *
  *    FLUX_JOB_ID        its number there
+ *    FLUX_TASK_RANK     the number of the task that this broker is
  *    FLUX_JOB_LEVEL     how deep it is: 1 for a job of a session that is nobody's job
  *    FLUX_URI           the broker of that session on this node
  *    FLUX_JOB_TMPDIR    a directory that goes with the job
@@ -8,8 +9,9 @@
  *                       absent: never
  *
  * Becomes the attributes instance-level, jobid, parent-uri, and sched.expiration, beyond which the
- * scheduler plans nothing.  The initial program of a session sees none of these variables: a session
- * that it starts in turn is nobody's job.
+ * scheduler plans nothing.  A broker is a job's only if it is one of its tasks (FLUX_TASK_RANK): the
+ * initial program of a session sees FLUX_JOB_ID, too, but a session that it starts in turn is
+ * nobody's job.
  *
  * Thread rules: any thread, as long as none changes the environment.
  */

@@ -62,9 +62,15 @@ static bool inherited(const char *var)
                                      "OMPI_MCA_btl_vader_backing_directory=",
                                      "HYDI_",
                                      "MPI_LOCAL"};
+    /* What the program of a job is told about that: which it is (FLUX_JOB_CC: which of many), how
+     * large, how long. */
+    static const char *const job[] = {
+        "FLUX_JOB_ID=", "FLUX_JOB_NNODES=", "FLUX_JOB_EXPIRATION=", "FLUX_JOB_CC="};
 
-    if (strncmp(var, "FLUX_JOB_CC=", sizeof("FLUX_JOB_CC=") - 1) == 0)
-        return true; /* which of many this one is: that is for the program */
+    for (size_t i = 0; i < sizeof(job) / sizeof(job[0]); i++) {
+        if (strncmp(var, job[i], strlen(job[i])) == 0)
+            return true;
+    }
     for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
         if (strncmp(var, no[i], strlen(no[i])) == 0)
             return false;

@@ -14,7 +14,8 @@ typedef struct program program_t;
 typedef void (*program_done_f)(program_t *p, int code, void *arg);
 
 /* Start `argv` (NULL-terminated; looked up in PATH), or a shell when argv[0] is NULL.  The
- * environment is the broker's, without what its own launcher left there, with FLUX_URI set and the
+ * environment is the broker's, without what its own launcher left there (but for the number, size and end of the
+ * job that the session is), with FLUX_URI set and the
  * directory of `flux` first in PATH.  NULL with errno and a sentence. */
 program_t *program_start(flux_reactor_t *r, char *const argv[], const char *uri,
                          program_done_f done, void *arg, errmsg_t *err);

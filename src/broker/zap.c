@@ -125,7 +125,7 @@ static bool frame_is(zmq_msg_t *frame, const char *text)
 
 static void say_refused(zap_t *z, zmq_msg_t *address, const char *why, double now)
 {
-    char text[256];
+    char text[320];
     int len = (int)zmq_msg_size(address);
 
     if (now - z->log_since >= LOG_PERIOD) {
@@ -164,6 +164,7 @@ static void answer(zap_t *z, zmq_msg_t *frames, const char *code, const char *te
 static void decide(zap_t *z, zmq_msg_t *frames, int count, double now)
 {
     const char *user = NULL, *why = NULL;
+    char text[128], key[ZAP_KEY_SIZE + 1];
 
     if (count <= F_REQUEST || zmq_msg_size(&frames[F_EMPTY]) != 0)
         return;
@@ -171,7 +172,9 @@ static void decide(zap_t *z, zmq_msg_t *frames, int count, double now)
         !frame_is(&frames[F_MECHANISM], "CURVE") || zmq_msg_size(&frames[F_KEY]) != KEY_BYTES)
         why = "it does not use CURVE as this broker does";
     else if (!(user = hmap_get(z->keys, zmq_msg_data(&frames[F_KEY]))))
-        why = "its key is not one of this session's";
+        why = text;
+    if (why == text && zmq_z85_encode(key, zmq_msg_data(&frames[F_KEY]), KEY_BYTES))
+        snprintf(text, sizeof(text), "its public key, %s, is not that of a neighbour", key);
     if (why) {
         z->refused++;
         if (count > F_ADDRESS)

@@ -4,13 +4,14 @@
  *    comments  blank, comment, first line "#!..."       comments
  *    comments  a block begins                           block, until the line that has its end
  *    comments  anything else                            code
- *    code      a comment with FLUX:                     code; told as late
+ *    code      a comment with FLUX:, #SBATCH            code; told as late
  *
  * A line of a block may be decorated with '*' or '#' in front.  A block that never ends takes the
  * rest of the script with it, as it does for the language.
  */
 #include "batchscript.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -95,26 +96,77 @@ static const char *open_block(struct span *s)
     return NULL;
 }
 
+/* An option, not a dash in a sentence. */
+static bool option_follows(struct span s)
+{
+    s = trim(s);
+    return s.len >= 2 && s.p[0] == '-' &&
+           (isalnum((unsigned char)s.p[1]) ||
+            (s.p[1] == '-' && s.len >= 3 && isalpha((unsigned char)s.p[2])));
+}
+
+/* "FLUX:" or "flux:"; in any other spelling, or without the colon, only when an option follows. */
+static bool take_flux(struct span *s)
+{
+    struct span rest = *s;
+    bool exact = take(&rest, "FLUX:") || take(&rest, "flux:");
+
+    if (!exact) {
+        if (s->len < 5 || strncasecmp(s->p, "flux", 4) != 0 || (s->p[4] != ':' && !blank(s->p[4])))
+            return false;
+        rest = (struct span){s->p + 5, s->len - 5};
+        if (!option_follows(rest))
+            return false;
+    }
+    *s = rest;
+    return true;
+}
+
+static void found(struct batch_directive *d, enum batch_kind kind, struct span text)
+{
+    text = trim(text);
+    d->kind = kind;
+    d->text = text.p;
+    d->len = text.len;
+}
+
 static bool directive(struct span s, const char *close, struct batch_directive *d)
 {
     const char *end;
 
     s = trim(s);
-    if (!take(&s, "FLUX:"))
+    if (!take_flux(&s))
         return false;
     if (close && (end = memmem(s.p, s.len, close, strlen(close))))
         s.len = (size_t)(end - s.p);
-    s = trim(s);
-    d->text = s.p;
-    d->len = s.len;
+    found(d, BATCH_FLUX, s);
     return true;
+}
+
+/* Of other schedulers: "#SBATCH", but not "##SBATCH", which is one that was switched off. */
+static bool foreign(struct span line, struct batch_directive *d)
+{
+    static const struct {
+        const char *mark;
+        enum batch_kind kind;
+    } marks[] = {{"#SBATCH", BATCH_SBATCH}, {"#PBS", BATCH_OTHER}, {"#BSUB", BATCH_OTHER}};
+
+    for (size_t i = 0; i < COUNT(marks); i++) {
+        struct span rest = line;
+
+        if (take(&rest, marks[i].mark) && (rest.len == 0 || blank(rest.p[0]))) {
+            found(d, marks[i].kind, marks[i].kind == BATCH_OTHER ? line : rest);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* A line, trimmed: is it a directive?  Changes the state. */
 static bool look(struct batchscript *s, struct span line, struct batch_directive *d)
 {
     const char *close = s->close;
-    bool found;
+    bool is_one;
 
     if (!close && !s->code)
         close = open_block(&line);
@@ -122,12 +174,14 @@ static bool look(struct batchscript *s, struct span line, struct batch_directive
         while (line.len && (line.p[0] == '*' || line.p[0] == '#') && !has(line, close))
             line.p++, line.len--;
     if (close) {
-        found = directive(line, close, d);
+        is_one = directive(line, close, d);
         s->close = has(line, close) ? NULL : close;
-        return found;
+        return is_one;
     }
     if (line.len == 0)
         return false;
+    if (foreign(line, d))
+        return true;
     if (take_comment(&line))
         return directive(line, NULL, d);
     s->code = true;

@@ -1,13 +1,16 @@
-/* Directives in a batch script: options of flux batch that stand in its comments.
+/* Directives in a batch script: options that stand in its comments.
  *
  *    #FLUX: -N4 --time-limit=1h           sh, Python, Perl, Ruby, Lua (--FLUX:), C (//FLUX:), ...
+ *    # flux: -N4                          as RFC 36 has them
+ *    #FLUX -N4                            the colon may be missing where an option follows
+ *    #SBATCH -N4                          of Slurm, at the beginning of a line
+ *    #PBS -l nodes=4                      of other schedulers: told, not understood
  *
- * A directive is a comment whose text begins with "FLUX:".  Comments are those of the languages
- * that scripts are written in: from "#", "//", "--", "%", ";", "REM" or "dnl" to the end of the
- * line; and the lines of a block between slash-star and star-slash, three quotes and three quotes,
- * "--[[" and "]]", "=begin" and "=end", "<!--" and "-->", "{-" and "-}", "(*" and "*)".  Options
- * begin where the script does and end with its first line that is neither blank nor comment: what
- * comes later may belong to a script that this script writes.
+ * Comments are those of the languages that scripts are written in: from "#", "//", "--", "%", ";",
+ * "REM" or "dnl" to the end of the line; and the lines of a block between slash-star and star-slash,
+ * three quotes and three quotes, "--[[" and "]]", "=begin" and "=end", "<!--" and "-->", "{-" and
+ * "-}", "(*" and "*)".  Options begin where the script does and end with its first line that is
+ * neither blank nor comment: what comes later may belong to a script that this script writes.
  *
  * Thread rules: functions use nothing but their arguments.
  */
@@ -25,9 +28,13 @@ struct batchscript {
     bool code;         /* the first line of the program has been seen */
 };
 
+enum batch_kind { BATCH_FLUX, BATCH_SBATCH, BATCH_OTHER };
+
 struct batch_directive {
+    enum batch_kind kind;
     size_t line;      /* from 1 */
-    const char *text; /* behind "FLUX:", without blanks around it; not NUL-terminated */
+    const char *text; /* behind "FLUX:" or "#SBATCH", without blanks around it; BATCH_OTHER: the
+                         whole line; not NUL-terminated */
     size_t len;
     bool late; /* stands behind the first line of the program: it does not count */
 };

@@ -119,6 +119,8 @@ static void print_option(const struct cmd_opt *o)
         printf("\n %s:\n", help);
         return;
     }
+    if (!o->help)
+        return;
     if (o->key < 256)
         n += (size_t)snprintf(left + n, sizeof(left) - n, "-%c%s", o->key, o->name ? ", " : "");
     else
@@ -158,6 +160,15 @@ static void print_synopsis(struct cmd *c, const char *synopsis)
     }
 }
 
+static bool has_duration(const struct cmd_usage *u)
+{
+    for (const struct cmd_opt *o = u->opts; o && o->key; o++) {
+        if (o->arg && strstr(o->arg, "DURATION"))
+            return true;
+    }
+    return false;
+}
+
 static void print_help(struct cmd *c, const struct cmd_usage *u)
 {
     static const struct cmd_opt help = {'h', "help", NULL, "print this"};
@@ -170,6 +181,9 @@ static void print_help(struct cmd *c, const struct cmd_usage *u)
     for (const struct cmd_opt *o = u->opts; o && o->key; o++)
         print_option(o);
     print_option(&help);
+    if (has_duration(u))
+        printf("\nDURATION: 500ms, 30s, 1.5m, 2h, 1d, MM:SS, HH:MM:SS, D-HH, D-HH:MM:SS or inf.\n"
+               "A number without unit counts seconds, unless the option says otherwise.\n");
     if (u->more)
         printf("\n%s\n", u->more);
     if (!u->more || !strstr(u->more, "Exit code:"))
@@ -188,7 +202,7 @@ static void make_tables(const struct cmd_usage *u, char *shorts, struct option *
         bool optional = o->arg && o->arg[0] == '[';
         if (o->key < 0)
             continue;
-        if (o->key < 256) {
+        if (o->key < 256 && o->help) {
             *shorts++ = (char)o->key;
             if (o->arg)
                 *shorts++ = ':';
@@ -290,6 +304,16 @@ int cmd_parse_duration(struct cmd *c, const char *what, const char *s, double *o
     errmsg_t err;
 
     if (duration_parse(s, out, &err) == 0)
+        return 0;
+    cmd_usage_error(c, "%s: %s", what, err.text);
+    return -1;
+}
+
+int cmd_parse_limit(struct cmd *c, const char *what, const char *s, double *out)
+{
+    errmsg_t err;
+
+    if (duration_parse_minutes(s, out, &err) == 0)
         return 0;
     cmd_usage_error(c, "%s: %s", what, err.text);
     return -1;

@@ -67,7 +67,9 @@ struct cmd_opt {
     int key;          /* the letter, or CMD_KEY(n) */
     const char *name; /* long name, or NULL */
     const char *arg;  /* NULL: takes none; "N": needs one; "[N]": may have one (--name=N) */
-    const char *help; /* one line, or several with \n */
+    const char
+        *help; /* one line, or several with \n; NULL: a synonym of the option that has the same
+                         key, not listed in the help */
 };
 /* A line above the options that follow it. */
 #define CMD_OPT_HEADING(text)  \
@@ -103,7 +105,10 @@ int cmd_usage_error(struct cmd *c, const char *fmt, ...) __attribute__((format(p
 /* Values, checked: 0, or -1 after cmd_usage_error(). */
 int cmd_parse_u32(struct cmd *c, const char *what, const char *s, uint32_t *out);
 int cmd_parse_u64(struct cmd *c, const char *what, const char *s, uint64_t *out);
+/* A length of time in seconds, INFINITY included; a number without unit counts seconds. */
 int cmd_parse_duration(struct cmd *c, const char *what, const char *s, double *out);
+/* The same for the time limit of a job: a number without unit counts minutes. */
+int cmd_parse_limit(struct cmd *c, const char *what, const char *s, double *out);
 
 /* --- commands of commands: flux kvs put --- */
 

@@ -28,6 +28,7 @@
 #include "cmd_all.h"
 #include "jobopts.h"
 #include "jobstream.h"
+#include "jobtell.h"
 #include "libjob/job.h"
 #include "libutil/fdutil.h"
 #include "nestjob.h"
@@ -73,8 +74,9 @@ struct alloc {
     flux_watcher_t *in;
     size_t room; /* for standard input */
     bool in_open;
-    char *note; /* what ended it */
-    char *said; /* the last notice: the end is not told twice */
+    jobtell_t *tell; /* that it waits */
+    char *note;      /* what ended it */
+    char *said;      /* the last notice: the end is not told twice */
 };
 
 static void finish(struct alloc *a, int code)
@@ -92,6 +94,12 @@ static void give_up(struct alloc *a, int code)
     flux_reactor_stop(flux_get_reactor(a->h), 0);
 }
 
+static void stop_telling(struct alloc *a)
+{
+    jobtell_stop(a->tell);
+    a->tell = NULL;
+}
+
 /* In raw mode a line feed does not go back to the left. */
 static const char *line_end(const struct alloc *a)
 {
@@ -100,6 +108,7 @@ static const char *line_end(const struct alloc *a)
 
 static void say(const struct alloc *a, const char *text)
 {
+    cmd_progress_end(a->c);
     fprintf(stderr, "flux alloc: job %" PRIu64 ": %s%s", a->s.id, text, line_end(a));
 }
 
@@ -171,7 +180,7 @@ static void begin(struct alloc *a)
     errmsg_t err;
 
     a->running = true;
-    cmd_progress_end(a->c);
+    stop_telling(a);
     if (a->ending)
         return;
     if (a->pty && !(a->raw = termraw_start(STDIN_FILENO, &err)))
@@ -290,6 +299,7 @@ static void ended_cb(flux_future_t *f, void *arg)
     struct alloc *a = arg;
     struct job_ended e = {0};
     const json_t *ended;
+    const char *why;
     errmsg_t err;
     int code;
 
@@ -301,11 +311,12 @@ static void ended_cb(flux_future_t *f, void *arg)
     code = e.error ? CMD_FAIL : e.code;
     termraw_stop(a->raw);
     a->raw = NULL;
-    cmd_progress_end(a->c);
+    stop_telling(a);
+    why = jobtell_reason(&e);
     if (a->ending)
         code = 128 + a->signalled;
-    else if (e.text && (!a->said || strcmp(a->said, e.text) != 0))
-        say(a, e.text);
+    else if (why && (!a->said || strcmp(a->said, why) != 0))
+        say(a, why);
     else if (!a->running && a->note)
         say(a, a->note);
     finish(a, code);
@@ -392,11 +403,12 @@ static int relay(struct alloc *a)
     signal(SIGPIPE, SIG_IGN);
     a->s.h = a->h;
     a->code = CMD_FAIL;
-    cmd_progress(a->c, "job %" PRIu64 " waits for its allocation; ^C cancels it", a->s.id);
+    a->tell = jobtell_start(a->c, a->h, a->s.id, "^C cancels it");
     if (!w || jobstream_open(&a->s, &cb) < 0 || listen_to(a) < 0)
         cmd_error(a->c, "out of memory");
     else if (flux_run(a->h) < 0 && !a->finished)
         say(a, "the connection to the broker was lost");
+    stop_telling(a);
     termraw_stop(a->raw);
     flux_watcher_destroy(a->in);
     sigwatch_destroy(w);

@@ -192,18 +192,19 @@ static void print_event(const flux_msg_t *msg)
 static void event_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct sub *s = arg;
+    bool lost = strcmp(flux_msg_topic(msg), "event.lost") == 0;
 
     if (flux_msg_seq(msg) <= s->last_seq || (s->count && s->seen >= s->count))
         return;
     s->last_seq = flux_msg_seq(msg);
-    s->seen++;
+    s->seen += !lost;
     if (s->json)
         print_json_event(msg);
     else
         print_event(msg);
     if (s->flush)
         flux_watcher_start(s->flush);
-    if (s->timer)
+    if (s->timer && !lost)
         flux_timer_start(s->timer, s->timeout, 0.);
     if (s->count && s->seen == s->count)
         flux_reactor_stop(flux_get_reactor(h), 0);

@@ -44,8 +44,9 @@ static const struct cmd_opt opts[] = {
     {'A', "all-users", NULL, "jobs of all users (default: mine)"},
     {'u', "user", "USER", "jobs of that user; 'all'"},
     {'s', "states", "STATES",
-     "pending, running, active, inactive, all, or names of states:\n"
-     "depend, priority, sched, run, cleanup"},
+     "pending, running, active, inactive, all; words of the column\n"
+     "STATE: held, ending, completed, failed, canceled, timeout; or\n"
+     "names of states: depend, priority, sched, run, cleanup"},
     {KEY_NAME, "name", "NAME", "jobs of that name"},
     {'c', "count", "N", "at most N jobs"},
     {KEY_SINCE, "since", "DURATION", "of ended ones those that ended in this time"},
@@ -53,6 +54,7 @@ static const struct cmd_opt opts[] = {
      "id,name,state; +why: more than usual; a template:\n"
      "'{id:>6} {name:20.20} {state}'; help: list them"},
     {'n', "no-header", NULL, "without the line of titles"},
+    {'n', "suppress-header", NULL, NULL},
     {KEY_WHY, "why", NULL, "why jobs wait, and when they are expected to start"},
     {KEY_WATCH, "watch", NULL, "live: until interrupted"},
     {KEY_COLOUR, "color", "WHEN", "auto (on terminals, the default), always, never"},
@@ -72,6 +74,8 @@ struct jobs {
     struct cmd *c;
     flux_t *h;
     struct job_list query;
+    struct jobact_shown shown;
+    uint32_t max; /* to be shown; 0: all */
     const char *format;
     bool all, why, watch, json, header, colours;
     jobs_table_t *table;
@@ -114,8 +118,10 @@ static int take_job(void *arg, const struct job_info *info, json_t *json)
 
     if (j->missing && idset_clear(j->missing, (uint32_t)info->id) < 0)
         return cmd_error(j->c, "out of memory"), -1;
+    if (!jobact_shown(&j->shown, info))
+        return 0;
     /* More than were asked for are not shown, whatever the service says. */
-    if (j->query.max && j->taken++ >= j->query.max)
+    if (j->max && j->taken++ >= j->max)
         return 0;
     if (j->array) {
         char buf[32];
@@ -134,7 +140,7 @@ static int take_job(void *arg, const struct job_info *info, json_t *json)
 /* Of those that were named: say which are not there.  What other options leave out may be. */
 static int tell_missing(struct jobs *j)
 {
-    bool some = j->query.max || j->query.name || j->query.since > 0. ||
+    bool some = j->max || j->query.name || j->query.since > 0. ||
                 (j->query.states && j->query.states != JOB_STATES_ALL);
     char *missing = NULL;
     int code = CMD_OK;
@@ -248,7 +254,8 @@ static void list_cb(flux_future_t *f, void *arg)
         struct job_info info = {0};
 
         if (flux_job_list_at(jobs, i, &info, &err) < 0 ||
-            jobs_table_add(j->table, &info, j->now) < 0) {
+            (jobact_shown(&j->shown, &info) && (!j->max || j->taken++ < j->max) &&
+             jobs_table_add(j->table, &info, j->now) < 0)) {
             live_fail(j, errno == ENOMEM ? "out of memory" : err.text);
             return;
         }
@@ -259,6 +266,7 @@ static void list_cb(flux_future_t *f, void *arg)
 static void ask_list(struct jobs *j)
 {
     j->dirty = false;
+    j->taken = 0;
     j->now = wall_clock();
     jobs_table_clear(j->table);
     if (!(j->list = flux_job_list(j->h, &j->query)) ||
@@ -373,14 +381,15 @@ static int take_option(struct jobs *j, int key, const char *val)
     case 'u':
         return jobact_user(j->c, "--user", val, &j->query.user);
     case 's':
-        return jobact_states(j->c, "--states", val, &j->query.states);
+        return jobact_states_shown(j->c, "--states", val, &j->query.states, &j->shown);
     case KEY_NAME:
         j->query.name = val;
         return 0;
     case 'c':
-        return cmd_parse_u32(j->c, "--count", val, &j->query.max);
+        return cmd_parse_u32(j->c, "--count", val, &j->max);
     case KEY_SINCE:
-        if (cmd_parse_duration(j->c, "--since", val, &since) < 0)
+        /* "-15m", relative to now, says the same. */
+        if (cmd_parse_duration(j->c, "--since", val + (*val == '-'), &since) < 0)
             return -1;
         j->query.since = since < wall_clock() ? wall_clock() - since : 0.;
         j->all = true;
@@ -418,6 +427,7 @@ static int run(struct jobs *j)
     if (!(j->table = jobs_table_create(spec, j->why ? COLUMNS_WHY : COLUMNS, &err)))
         return cmd_usage_error(j->c, "--format: %s", err.text);
     j->query.estimates = j->why || jobs_table_estimates(j->table);
+    j->query.max = j->shown.only[0] ? 0 : j->max; /* the service does not know all words */
     if (j->why && !j->query.states && !j->query.ids && !j->all)
         j->query.states = JOB_STATES_PENDING;
     if (j->all && !j->query.states)

@@ -98,6 +98,9 @@ static int option(struct cmd *c, int key, const char *val, struct kvs_args *a)
     case KVS_KEY_TAG:
         a->tag = true;
         break;
+    case KVS_KEY_JOBS:
+        a->jobs = true;
+        break;
     case KVS_KEY_INFO:
         a->info = true;
         break;

@@ -33,6 +33,7 @@ struct kvs_args {
     bool if_absent;
     bool tag;
     bool info;
+    bool jobs;
     const char *if_tag[KVS_IF_TAG_MAX];
     size_t n_if_tag;
     uint64_t count; /* 0: not said */
@@ -53,6 +54,7 @@ enum {
     KVS_KEY_INFO = CMD_KEY(6),
     KVS_KEY_AT_KEY = CMD_KEY(7),
     KVS_KEY_OWNER = CMD_KEY(8),
+    KVS_KEY_JOBS = CMD_KEY(9),
 };
 
 #define KVS_OPT_AT                                                                          \
@@ -143,6 +145,9 @@ struct kvs_walk {
     bool recursive;
     int (*entry)(struct cmd *c, struct kvs_walk *w, const char *key, const struct kvs_item *e);
     int (*leave)(struct cmd *c, struct kvs_walk *w, const char *key); /* of a directory; or NULL */
+    /* Instead of `entry`, for a key that is longer than keys may be and so cannot be asked for: earlier
+     * versions of the store let copy and move make such.  NULL: the walk fails. */
+    int (*too_long)(struct cmd *c, struct kvs_walk *w, const char *key, const errmsg_t *why);
     void *arg;
 };
 int kvs_walk(struct cmd *c, struct kvs_walk *w, const char *key);

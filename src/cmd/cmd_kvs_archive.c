@@ -153,6 +153,13 @@ void archive_put_piece(FILE *out, const char *data, size_t len)
     }
 }
 
+void archive_put_left_out(FILE *out, const char *key)
+{
+    fputs("# left out, too long: ", out);
+    put_key(out, key, strlen(key));
+    putc('\n', out);
+}
+
 void archive_put_end(FILE *out)
 {
     fputs("end\n", out);

@@ -35,6 +35,8 @@ void archive_put_link(FILE *out, const char *key, const char *target, size_t len
 /* A value in pieces, each of any length; `size` is that of all. */
 void archive_put_value(FILE *out, const char *key, uint64_t size);
 void archive_put_piece(FILE *out, const char *data, size_t len);
+/* A comment: this key is not in the archive. */
+void archive_put_left_out(FILE *out, const char *key);
 void archive_put_end(FILE *out);
 
 /* --- reading --- */

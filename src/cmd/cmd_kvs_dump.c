@@ -4,7 +4,12 @@
  * Keys come in the order of names, so that two archives can be compared line by line.  Values of
  * more than a chunk are streamed.  A file gets its name when it is whole and on disk.
  *
- * Failure: no file, or the old one as it was.
+ * Keys that are longer than keys may be, which copy and move of earlier versions could make, cannot
+ * be restored.  They are left out: each is named in a comment of the archive, the first few on
+ * stderr.
+ *
+ * Failure: no file, or the old one as it was.  When keys were left out the file is there, and the
+ * exit code is 1.
  */
 #include "config.h"
 #include <errno.h>
@@ -21,7 +26,10 @@ struct dump {
     const char *base; /* "." or a directory */
     FILE *out;
     uint64_t entries;
+    uint64_t left_out; /* directories among them count as one */
 };
+
+#define LEFT_OUT_SHOWN 10
 
 static int stream_value(struct cmd *c, struct kvs_walk *w, const char *key)
 {
@@ -74,12 +82,24 @@ static int dump_entry(struct cmd *c, struct kvs_walk *w, const char *key, const 
     return CMD_OK;
 }
 
-static int dump_root(struct cmd *c, const struct kvs_args *a, FILE *out)
+static int leave_out(struct cmd *c, struct kvs_walk *w, const char *key, const errmsg_t *why)
+{
+    struct dump *d = w->arg;
+
+    if (++d->left_out <= LEFT_OUT_SHOWN)
+        cmd_error(c, "left out: %s", why->text);
+    archive_put_left_out(d->out, key);
+    return CMD_OK;
+}
+
+/* Keys may have been left out: *left_out. */
+static int dump_root(struct cmd *c, const struct kvs_args *a, FILE *out, uint64_t *left_out)
 {
     struct dump d = {.base = a->at_key ? a->at_key : ".", .out = out};
     struct kvs_walk w = {.flags = FLUX_KVS_VALUES,
                          .recursive = true,
                          .entry = dump_entry,
+                         .too_long = leave_out,
                          .ns = a->ns,
                          .h = cmd_handle(c),
                          .arg = &d};
@@ -100,10 +120,11 @@ static int dump_root(struct cmd *c, const struct kvs_args *a, FILE *out)
     kvs_root_release(&root);
     if (rc == CMD_OK)
         archive_put_end(out);
+    *left_out = d.left_out;
     return rc;
 }
 
-static int dump_file(struct cmd *c, const struct kvs_args *a, const char *path)
+static int dump_file(struct cmd *c, const struct kvs_args *a, const char *path, uint64_t *left_out)
 {
     char *tmp = NULL;
     FILE *out = NULL;
@@ -121,7 +142,8 @@ static int dump_file(struct cmd *c, const struct kvs_args *a, const char *path)
         free(tmp);
         return CMD_FAIL;
     }
-    if ((rc = dump_root(c, a, out)) == CMD_OK && (fflush(out) != 0 || ferror(out) || fsync(fd) < 0))
+    if ((rc = dump_root(c, a, out, left_out)) == CMD_OK &&
+        (fflush(out) != 0 || ferror(out) || fsync(fd) < 0))
         rc = cmd_error(c, "cannot write %s: %s", path, strerror(errno));
     if (fclose(out) != 0 && rc == CMD_OK)
         rc = cmd_error(c, "cannot write %s: %s", path, strerror(errno));
@@ -147,9 +169,17 @@ int kvs_dump(struct cmd *c, int argc, char **argv)
         "The file is yours alone to read; '-' is standard output.",
         opts, NULL, 0};
     struct kvs_args a;
+    uint64_t left_out = 0;
     int rc = kvs_parse(c, &usage, argc, argv, 1, 1, "FILE or - is needed", &a);
 
     if (rc)
         return rc - 1;
-    return strcmp(a.argv[0], "-") == 0 ? dump_root(c, &a, stdout) : dump_file(c, &a, a.argv[0]);
+    rc = strcmp(a.argv[0], "-") == 0 ? dump_root(c, &a, stdout, &left_out)
+                                     : dump_file(c, &a, a.argv[0], &left_out);
+    if (rc == CMD_OK && left_out > 0)
+        return cmd_error(c,
+                         "the archive is whole but for %" PRIu64 " keys that are too long: move "
+                         "what is above them to shorter keys",
+                         left_out);
+    return rc;
 }

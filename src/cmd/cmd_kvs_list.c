@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "cmd_kvs.h"
+#include "libkvs/kvs_key.h"
 
 #define PAGE_NAMES 8192
 #define PAGE_VALUES 512
@@ -270,6 +271,23 @@ static int walk_value(struct cmd *c, struct kvs_walk *w, const char *base, const
     return rc;
 }
 
+/* 1: it is, and was told. */
+static int is_too_long(struct cmd *c, struct kvs_walk *w, const char *base, const char *key)
+{
+    char *full;
+    errmsg_t why;
+    int rc = 0;
+
+    if (!w->too_long)
+        return 0;
+    if (!(full = kvs_join(c, base, key)))
+        return -1;
+    if (kvs_key_check(full, strlen(full), &why) < 0)
+        rc = w->too_long(c, w, full, &why) == CMD_OK ? 1 : -1;
+    free(full);
+    return rc;
+}
+
 /* The entries of base.dir, where `dir` is "." for base itself. */
 static int walk_list(struct cmd *c, struct kvs_walk *w, const char *base, const char *dir,
                      const struct kvs_list *l, unsigned depth)
@@ -279,9 +297,10 @@ static int walk_list(struct cmd *c, struct kvs_walk *w, const char *base, const 
     for (size_t i = 0; i < l->n && rc == CMD_OK; i++) {
         const struct kvs_item *e = &l->item[i];
         char *key = kvs_join(c, dir, e->name);
-        if (!key)
-            return CMD_FAIL;
-        if (e->type == FLUX_KVS_DIR && w->recursive)
+        int too_long = key ? is_too_long(c, w, base, key) : -1;
+        if (too_long)
+            rc = too_long < 0 ? CMD_FAIL : CMD_OK;
+        else if (e->type == FLUX_KVS_DIR && w->recursive)
             rc = walk_dir(c, w, base, key, e, depth + 1);
         else if (e->type == FLUX_KVS_VALUE && w->flags & FLUX_KVS_VALUES && !e->data &&
                  e->size > 0 && e->size <= FLUX_KVS_CHUNK)

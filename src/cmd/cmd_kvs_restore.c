@@ -7,6 +7,10 @@
  *    a file that can be read again    looked through first: when it is malformed nothing is changed
  *    anything else (a pipe)           what came before the malformed line has been restored
  *
+ * What the job module reads when it starts (RECORDS, in the primary namespace) would run as the
+ * session's owner, so it is left out unless --jobs asks for it; so are links to it, through which
+ * the next archive could write there.
+ *
  * Failure: the sentence says which line, and whether anything was changed.
  */
 #include "config.h"
@@ -21,6 +25,7 @@
 #include "cmd_kvs_archive.h"
 #include "libkvs/kvs_key.h"
 #include "libkvs/kvs_stream.h"
+#include "libutil/strutil.h"
 
 #define TXN_BYTES ((size_t)4 * 1024 * 1024)
 #define TXN_OPS 50000
@@ -35,7 +40,8 @@ struct restore {
     size_t bytes;
     flux_future_t *commit; /* under way */
     uint64_t commits;
-    uint64_t entries; /* in transactions so far */
+    uint64_t entries;  /* in transactions so far */
+    uint64_t left_out; /* records of jobs */
     uint64_t version;
     char *ref;
     bool said; /* the sentence was printed */
@@ -45,6 +51,7 @@ struct restore {
     size_t len;
     flux_kvs_writer_t *writer; /* reused */
     bool streaming;
+    bool leaving_out;
 };
 
 /* --- transactions --- */
@@ -107,13 +114,37 @@ static char *full_key(struct restore *r, const char *key, errmsg_t *err)
     return full;
 }
 
+/* Does it lead to what the job module reads? */
+static bool is_record(const char *key)
+{
+    static const char *const records[] = {"job", "job-next", "job-queue"};
+
+    for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+        size_t len = strlen(records[i]);
+
+        if (str_starts(key, records[i]) && (key[len] == '\0' || key[len] == '.'))
+            return true;
+    }
+    return false;
+}
+
+/* Count it, and say that it is not to be restored. */
+static bool leave_out(struct restore *r, bool record)
+{
+    if (!record || r->a->jobs || (r->a->ns && strcmp(r->a->ns, KVS_NS_PRIMARY) != 0))
+        return false;
+    if (!r->dry)
+        r->left_out++;
+    return true;
+}
+
 static int restore_dir(void *arg, const char *key, errmsg_t *err)
 {
     struct restore *r = arg;
     char *full = full_key(r, key, err);
     int rc = full ? 0 : -1;
 
-    if (full && !r->dry)
+    if (full && !leave_out(r, is_record(full)) && !r->dry)
         rc = added(r, flux_kvs_txn_mkdir(r->txn, full, err), strlen(full));
     free(full);
     return rc;
@@ -125,7 +156,7 @@ static int restore_link(void *arg, const char *key, const char *target, errmsg_t
     char *full = full_key(r, key, err);
     int rc = full ? 0 : -1;
 
-    if (full && !r->dry)
+    if (full && !leave_out(r, is_record(full) || is_record(target)) && !r->dry)
         rc = added(r, flux_kvs_txn_symlink(r->txn, full, target, err),
                    strlen(full) + strlen(target));
     free(full);
@@ -140,6 +171,7 @@ static int restore_value(void *arg, const char *key, errmsg_t *err)
     r->key = full_key(r, key, err);
     r->len = 0;
     r->streaming = false;
+    r->leaving_out = r->key && leave_out(r, is_record(r->key));
     return r->key ? 0 : -1;
 }
 
@@ -147,7 +179,7 @@ static int restore_piece(void *arg, const void *data, size_t len, errmsg_t *err)
 {
     struct restore *r = arg;
 
-    if (r->dry || len == 0)
+    if (r->dry || r->leaving_out || len == 0)
         return 0;
     if (!r->streaming && r->len + len <= LARGE) {
         memcpy(r->buf + r->len, data, len);
@@ -168,7 +200,7 @@ static int restore_value_end(void *arg, errmsg_t *err)
     size_t len = r->len;
     int rc;
 
-    if (r->dry)
+    if (r->dry || r->leaving_out)
         return 0;
     if (r->streaming) {
         /* What the transaction gets is the bytes, or 32 of each chunk. */
@@ -222,7 +254,8 @@ static int restore_stream(struct restore *r, FILE *in, const char *path)
         return CMD_FAIL;
     if (!(r->txn = flux_kvs_txn_create()) || !(r->buf = malloc(LARGE)))
         return cmd_error(r->c, "out of memory");
-    if (r->a->at_key && flux_kvs_txn_mkdir(r->txn, r->a->at_key, &err) < 0)
+    if (r->a->at_key && !leave_out(r, is_record(r->a->at_key)) &&
+        flux_kvs_txn_mkdir(r->txn, r->a->at_key, &err) < 0)
         return cmd_error(r->c, "%s", err.text);
     if (archive_read(in, &ops, r, &err) < 0) {
         finish_commit(r);
@@ -231,6 +264,13 @@ static int restore_stream(struct restore *r, FILE *in, const char *path)
     if (flush(r) < 0 || finish_commit(r) < 0)
         return failed(r, path, "it cannot be committed");
     cmd_progress_end(r->c);
+    if (r->left_out > 0)
+        cmd_error(r->c,
+                  "%" PRIu64
+                  " entries that belong to jobs were left out (--jobs restores them, too)",
+                  r->left_out);
+    if (r->a->jobs)
+        cmd_error(r->c, "restored jobs are in the queue after: flux module reload job");
     return r->a->json ? kvs_print_root(r->c, r->version, r->ref) : CMD_OK;
 }
 
@@ -248,6 +288,7 @@ int kvs_restore(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
         {KVS_KEY_AT_KEY, "at-key", "DIR", "into that directory, which is made"},
+        {KVS_KEY_JOBS, "jobs", NULL, "the records of jobs, too: those that wait will run as you"},
         KVS_OPT_NS,
         KVS_OPT_JSON,
         CMD_OPT_END,

@@ -142,7 +142,7 @@ static int reach(struct cmd *c, const char *where, const struct args *a, struct 
     if (str_starts(where, "flux://")) {
         if (!(ch->links = calloc(1, sizeof(*ch->links))))
             return cmd_error(c, "out of memory");
-        ch->links[0] = nestlink_open(getenv("FLUX_URI"), where, a->relay, NULL, &err);
+        ch->links[0] = nestlink_open(flux_default_uri(), where, a->relay, NULL, &err);
         ch->n = ch->links[0] != NULL;
         return ch->n ? CMD_OK : cmd_error(c, "%s", err.text);
     }

@@ -158,7 +158,7 @@ static int pstree(struct cmd *c, struct pstree *p, const char *where, bool json)
     uint64_t ids[NESTURI_LEVELS_MAX];
     struct nestchain ch = {0};
     struct nestnode *top = NULL;
-    const char *uri = getenv("FLUX_URI");
+    const char *uri = flux_default_uri();
     errmsg_t err;
     flux_t *h;
     int n = 0, rc = CMD_OK;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cmd_all.h"
+#include "jobtell.h"
 #include "libjob/job.h"
 
 #define KEY_QUEUE CMD_KEY(0)
@@ -118,6 +119,57 @@ static int queue_list(struct cmd *c, int argc, char **argv)
     return code;
 }
 
+struct until {
+    flux_t *h;
+    bool over, timed_out;
+};
+
+static void until_stop(struct until *u, bool timed_out)
+{
+    u->over = true;
+    u->timed_out = timed_out;
+    flux_reactor_stop(flux_get_reactor(u->h), 0);
+}
+
+static void answer_cb(flux_future_t *f, void *arg)
+{
+    until_stop(arg, false);
+}
+
+static void timeout_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    until_stop(arg, true);
+}
+
+/* Wait until no job is left, and tell on a terminal which ones are.  -1 after a sentence. */
+static int wait_for_jobs(struct cmd *c, flux_t *h, flux_future_t *f, double timeout,
+                         const char *what, const char *late)
+{
+    struct until u = {.h = h};
+    flux_watcher_t *timer = NULL;
+    jobtell_t *tell = NULL;
+    errmsg_t err;
+    int rc = -1;
+
+    if (!f || flux_future_then(f, -1., answer_cb, &u) < 0 ||
+        (timeout > 0. && !(timer = flux_timer_create(flux_get_reactor(h), timeout_cb, &u)))) {
+        cmd_error(c, "out of memory");
+        return -1;
+    }
+    if (timer)
+        flux_timer_start(timer, timeout, 0.);
+    tell = jobtell_start_set(c, h, NULL, what);
+    if (flux_run(h) < 0 && !u.over)
+        cmd_error(c, "the connection to the broker was lost");
+    jobtell_stop(tell);
+    if (u.over && u.timed_out)
+        cmd_error(c, "jobs are left after %g s%s", timeout, late);
+    else if (u.over && (rc = flux_rpc_get(f, &err)) < 0)
+        cmd_error(c, "%s", err.text);
+    flux_watcher_destroy(timer);
+    return rc;
+}
+
 /* start, stop and the like: the same with another word. */
 static int queue_op(struct cmd *c, int argc, char **argv, const char *op, const char *what,
                     const char *help, bool takes_reason, bool waits)
@@ -155,7 +207,12 @@ static int queue_op(struct cmd *c, int argc, char **argv, const char *op, const 
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
     f = flux_job_queue(h, op, *reason ? reason : NULL);
-    rc = cmd_wait(c, f, timeout, what);
+    if (waits)
+        rc = wait_for_jobs(
+            c, h, f, timeout, what,
+            strcmp(op, "drain") == 0 ? "; no job is accepted until 'flux queue enable'" : "");
+    else
+        rc = cmd_wait(c, f, timeout, what);
     flux_future_destroy(f);
     return rc < 0 ? CMD_FAIL : CMD_OK;
 }
@@ -187,15 +244,16 @@ static int queue_enable(struct cmd *c, int argc, char **argv)
 
 static int queue_drain(struct cmd *c, int argc, char **argv)
 {
-    return queue_op(c, argc, argv, "drain", "all jobs to end",
-                    "Accept no more jobs, and wait until all have ended.\n"
-                    "'flux queue enable' accepts them again.",
-                    false, true);
+    return queue_op(
+        c, argc, argv, "drain", "waiting for all jobs to end",
+        "Accept no more jobs, and wait until all have ended. The queue stays closed, also\n"
+        "after --timeout and ^C: 'flux queue enable' accepts jobs again.",
+        false, true);
 }
 
 static int queue_idle(struct cmd *c, int argc, char **argv)
 {
-    return queue_op(c, argc, argv, "idle", "the queue to be empty",
+    return queue_op(c, argc, argv, "idle", "waiting for the queue to be empty",
                     "Wait until no job waits or runs.", false, true);
 }
 

@@ -100,6 +100,15 @@ idset_t *res_parse_nodes(struct cmd *c, const struct res *res, const char *text)
     return NULL;
 }
 
+const char *res_host(const struct res *res, uint32_t rank)
+{
+    struct resgraph_node node;
+
+    ssize_t i = resgraph_find_rank(res->g, rank);
+
+    return i >= 0 && resgraph_node(res->g, (size_t)i, &node) ? node.host : NULL;
+}
+
 void res_cell_idset(table_t *t, const idset_t *ids)
 {
     char *text = idset_empty(ids) ? NULL : idset_format(ids, 0);

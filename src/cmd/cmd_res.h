@@ -19,6 +19,8 @@ int res_query(struct cmd *c, struct res *res, bool use);
 void res_clear(struct res *res);
 /* Nodes by idset or hostlist; NULL after printing a sentence. */
 idset_t *res_parse_nodes(struct cmd *c, const struct res *res, const char *text);
+/* The host of a rank; NULL when it is not known. */
+const char *res_host(const struct res *res, uint32_t rank);
 /* An idset as text in a cell. */
 void res_cell_idset(table_t *t, const idset_t *ids);
 

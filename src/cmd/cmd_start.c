@@ -19,6 +19,7 @@
 
 #include "cmd_all.h"
 #include "libflux/paths.h"
+#include "libsettings/settings.h"
 #include "libtopology/topology.h"
 #include "libutil/strvec.h"
 
@@ -65,6 +66,9 @@ static int set_attr(struct cmd *c, struct start *st, const char *name, const cha
 
 static int option(struct cmd *c, struct start *st, int key, const char *val)
 {
+    char name[128];
+    errmsg_t err;
+
     switch (key) {
     case 's':
         if (cmd_parse_u32(c, "--size", val, &st->size) < 0)
@@ -79,6 +83,9 @@ static int option(struct cmd *c, struct start *st, int key, const char *val)
     case 'S':
         if (!strchr(val, '=') || val[0] == '=')
             return cmd_usage_error(c, "--set=%s: NAME=VALUE is needed", val);
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(val, "="), val);
+        if (settings_check(name, strchr(val, '=') + 1, &err) < 0)
+            return cmd_usage_error(c, "--set: %s", err.text);
         if (strvec_addf(st->args, "--set=%s", val) < 0)
             return cmd_error(c, "out of memory");
         return CMD_OK;

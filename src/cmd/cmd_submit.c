@@ -24,6 +24,7 @@
 #include "jobfollow.h"
 #include "jobopts.h"
 #include "jobsubmit.h"
+#include "jobtell.h"
 #include "libjob/job.h"
 
 #define KEY_CC CMD_KEY(0)
@@ -31,6 +32,7 @@
 #define KEY_WAIT CMD_KEY(2)
 #define KEY_WATCH CMD_KEY(3)
 #define KEY_PROGRESS CMD_KEY(4)
+#define KEY_QUIET CMD_KEY(5)
 
 #define PROGRESS_STEP 0.1
 #define REFUSALS_SHOWN 10
@@ -41,7 +43,7 @@ static const struct cmd_opt opts[] = {
     {KEY_FROM, "from", "FILE",
      "a job for each line of FILE ('-': standard input): the JSON of\n"
      "a jobspec, or a command, with the options that are given here"},
-    {'q', "quiet", NULL, "do not print ids"},
+    {KEY_QUIET, "quiet", NULL, "do not print ids"},
     {KEY_WAIT, "wait", NULL, "wait until the jobs have ended; exit with the worst code"},
     {KEY_WATCH, "watch", NULL, "wait, and show their output"},
     {KEY_PROGRESS, "progress", NULL, "wait, and show how far they are"},
@@ -176,9 +178,12 @@ static void on_ended(void *arg, const struct job_ended *e)
         if (e->error) {
             erase(s);
             cmd_error(s->c, "%s", e->text ? e->text : "a job is gone");
-        } else if (e->text && (s->watch || s->told++ < REFUSALS_SHOWN)) {
+        } else if (s->watch || s->told++ < REFUSALS_SHOWN) {
             erase(s);
-            cmd_error(s->c, "job %" PRIu64 ": %s", e->id, e->text);
+            if (jobtell_reason(e))
+                cmd_error(s->c, "job %" PRIu64 ": %s", e->id, jobtell_reason(e));
+            else
+                cmd_error(s->c, "job %" PRIu64 ": exit code %d", e->id, e->code);
         }
     }
     draw(s, false);
@@ -193,11 +198,11 @@ static void on_output(void *arg, uint64_t id)
 static int wait_for_all(struct submit *s)
 {
     const struct jobfollow_cb cb = {on_ended, on_output, s};
-    int flags = 0, rc = 0;
+    int flags = s->progress ? JOBFOLLOW_SILENT : 0, rc = 0;
     jobfollow_t *jf;
 
     if (s->watch) {
-        flags = JOBFOLLOW_OUTPUT;
+        flags |= JOBFOLLOW_OUTPUT;
         if (jobopts_label(s->jo))
             flags |= s->accepted > 1 ? JOBFOLLOW_LABEL_ID : JOBFOLLOW_LABEL;
     }
@@ -363,7 +368,7 @@ static int take_own(struct submit *s, int key, const char *val)
     case KEY_FROM:
         s->from = val;
         break;
-    case 'q':
+    case KEY_QUIET:
         s->quiet = true;
         break;
     case KEY_WAIT:

@@ -270,13 +270,49 @@ static int wreck_wait(struct cmd *c, int argc, char **argv)
 
 /* --- purge --- */
 
+/* Of the ids that were given, those that cannot be forgotten are named.  CMD_FAIL when there are. */
+static int take_purgeable(void *arg, const struct job_info *info, json_t *json)
+{
+    idset_t **sets = arg; /* named and not seen; seen and active */
+    bool active = info->state && job_state_parse(info->state) != JOB_STATE_INACTIVE;
+
+    if (idset_clear(sets[0], (uint32_t)info->id) < 0)
+        return -1;
+    return active ? idset_set(sets[1], (uint32_t)info->id) : 0;
+}
+
+static int check_purge(struct cmd *c, flux_t *h, const idset_t *ids, const char *text)
+{
+    idset_t *sets[2] = {idset_copy(ids), idset_create()};
+    struct job_list query;
+    char *left;
+    int code = CMD_OK;
+
+    flux_job_list_init(&query);
+    query.ids = text;
+    if (!sets[0] || !sets[1] || jobact_list(c, h, &query, take_purgeable, sets) < 0)
+        code = CMD_FAIL;
+    for (int i = 0; code != CMD_FAIL && i < 2; i++) {
+        if (!idset_empty(sets[i]) && (left = idset_format(sets[i], 0))) {
+            cmd_error(c, i == 0 ? "there is no job %s" : "not ended yet: job %s", left);
+            free(left);
+            code = i == 0 ? CMD_USAGE : code; /* more to be said */
+        }
+    }
+    if (code == CMD_USAGE || (sets[1] && !idset_empty(sets[1])))
+        code = CMD_FAIL;
+    idset_destroy(sets[0]);
+    idset_destroy(sets[1]);
+    return code;
+}
+
 static int wreck_purge(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
         {KEY_AGE, "age", "DURATION", "jobs that ended longer ago than that"},
         {KEY_KEEP, "keep", "N", "all but the newest N"},
         {KEY_FORCE, "force", NULL, "all that have ended, when nothing else is said"},
-        {'q', "quiet", NULL, "do not say how many it were"},
+        {'q', "quiet", NULL, "do not say how many there were"},
         CMD_OPT_END,
     };
     static const struct cmd_usage usage = {
@@ -294,7 +330,7 @@ static int wreck_purge(struct cmd *c, int argc, char **argv)
     errmsg_t err;
     flux_future_t *f;
     flux_t *h;
-    int key, code = CMD_FAIL;
+    int key, checked, code = CMD_FAIL;
 
     while ((key = cmd_option(c, &usage, argc, argv, &val)) > 0) {
         int rc = 0;
@@ -325,6 +361,7 @@ static int wreck_purge(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "which ones? IDs, --age, --keep, or --force for all");
     if (!(h = cmd_handle(c)))
         goto out;
+    checked = ids ? check_purge(c, h, ids, text) : CMD_OK;
     f = flux_job_purge(h, &what);
     if (cmd_wait(c, f, -1., "jobs to be forgotten") == 0) {
         if (flux_job_purge_get(f, &purged, &err) < 0) {
@@ -332,7 +369,7 @@ static int wreck_purge(struct cmd *c, int argc, char **argv)
         } else {
             if (!quiet)
                 printf("%u job%s forgotten\n", purged, purged == 1 ? "" : "s");
-            code = CMD_OK;
+            code = checked;
         }
     }
     flux_future_destroy(f);

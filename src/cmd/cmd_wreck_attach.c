@@ -54,8 +54,8 @@ static void on_ended(void *arg, const struct job_ended *e)
     a->code = e->error ? CMD_FAIL : e->code;
     if (e->error)
         cmd_error(a->c, "%s", e->text ? e->text : "there is no such job");
-    else if (e->text && !a->quiet)
-        cmd_error(a->c, "job %" PRIu64 ": %s", e->id, e->text);
+    else if (jobtell_reason(e) && !a->quiet)
+        cmd_error(a->c, "job %" PRIu64 ": %s", e->id, jobtell_reason(e));
 }
 
 static void on_output(void *arg, uint64_t id)
@@ -135,7 +135,8 @@ static int follow(struct attach *a, bool output)
 {
     const struct jobfollow_cb cb = {on_ended, on_output, a};
     flux_reactor_t *r = flux_get_reactor(a->h);
-    int flags = output ? JOBFOLLOW_OUTPUT | (a->label ? JOBFOLLOW_LABEL : 0) : 0;
+    int flags =
+        JOBFOLLOW_SILENT | (output ? JOBFOLLOW_OUTPUT | (a->label ? JOBFOLLOW_LABEL : 0) : 0);
     flux_watcher_t *sig = flux_signal_watcher_create(r, SIGINT, on_interrupt, a);
     int code = CMD_FAIL;
 

@@ -442,7 +442,7 @@ static int run(struct top *t, const char *where)
         return cmd_usage_error(t->c, "%s", err.text);
     if (!(t->places[0].h = cmd_handle_signals(t->c)))
         return CMD_FAIL;
-    t->places[0].uri = getenv("FLUX_URI");
+    t->places[0].uri = flux_default_uri();
     t->n = 1;
     t->r = flux_get_reactor(t->places[0].h);
     flux_set_lost_handler(t->places[0].h, lost_cb, t);

@@ -22,6 +22,7 @@
 #include "cmd_private.h"
 #include "libflux/paths.h"
 #include "libutil/fdutil.h"
+#include "libutil/nearest.h"
 
 struct command {
     const char *name;
@@ -81,57 +82,18 @@ void cmd_print_list(void)
 
 #define NAME_MAX_LEN 32
 
-/* Number of letters to change, add, drop or swap with a neighbour to get from a to b (Damerau,
- * "A technique for computer detection and correction of spelling errors", 1964). */
-static unsigned edit_distance(const char *a, const char *b)
-{
-    size_t la = strlen(a);
-    size_t lb = strlen(b);
-    unsigned d[NAME_MAX_LEN + 1][NAME_MAX_LEN + 1];
-
-    if (la > NAME_MAX_LEN || lb > NAME_MAX_LEN)
-        return NAME_MAX_LEN;
-    for (size_t i = 0; i <= la; i++)
-        d[i][0] = (unsigned)i;
-    for (size_t j = 0; j <= lb; j++)
-        d[0][j] = (unsigned)j;
-    for (size_t i = 1; i <= la; i++) {
-        for (size_t j = 1; j <= lb; j++) {
-            unsigned best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            if (d[i - 1][j] + 1 < best)
-                best = d[i - 1][j] + 1;
-            if (d[i][j - 1] + 1 < best)
-                best = d[i][j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                d[i - 2][j - 2] + 1 < best)
-                best = d[i - 2][j - 2] + 1;
-            d[i][j] = best;
-        }
-    }
-    return d[la][lb];
-}
-
 static int not_found(const char *name)
 {
-    const char *near[4];
-    size_t n = 0;
+    struct nearest near;
+    char words[160];
 
-    for (size_t i = 0; i < COMMANDS && n < 4; i++) {
-        const struct command *cmd = &commands[i];
-        if (!is_there(cmd))
-            continue;
-        if (edit_distance(name, cmd->name) <= 1 + strlen(name) / 4 ||
-            (strlen(name) >= 2 && strncmp(name, cmd->name, strlen(name)) == 0))
-            near[n++] = cmd->name;
+    nearest_init(&near, name);
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (is_there(&commands[i]))
+            nearest_feed(&near, commands[i].name);
     }
-    fprintf(stderr, "flux: there is no command '%s'", name);
-    if (n == 1) {
-        fprintf(stderr, "; did you mean %s?\n", near[0]);
-        return CMD_NOT_FOUND;
-    }
-    for (size_t i = 0; i < n; i++)
-        fprintf(stderr, "%s%s", i == 0 ? "; near are " : i + 1 < n ? ", " : " and ", near[i]);
-    fprintf(stderr, "; 'flux help' lists them\n");
+    fprintf(stderr, "flux: there is no command '%s'%s\n", name,
+            near.n > 0 ? nearest_words(&near, words, sizeof(words)) : "; 'flux help' lists them");
     return CMD_NOT_FOUND;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "jobs_table.h"
 #include "libjob/job.h"
 #include "libutil/strutil.h"
 
@@ -117,20 +118,58 @@ static uint32_t state_mask(const char *name)
     return 0;
 }
 
-int jobact_states(struct cmd *c, const char *what, const char *val, uint32_t *mask)
+/* What jobs_state_text() says beside names of states, and the states in which it does. */
+static const struct {
+    const char *name;
+    uint32_t mask;
+} words[] = {
+    {"held", JOB_STATE_BIT(JOB_STATE_PRIORITY) | JOB_STATE_BIT(JOB_STATE_SCHED)},
+    {"ending", JOB_STATE_BIT(JOB_STATE_CLEANUP)},
+    {"completed", JOB_STATE_BIT(JOB_STATE_INACTIVE)},
+    {"failed", JOB_STATE_BIT(JOB_STATE_INACTIVE)},
+    {"canceled", JOB_STATE_BIT(JOB_STATE_INACTIVE)},
+    {"timeout", JOB_STATE_BIT(JOB_STATE_INACTIVE)},
+};
+
+/* The mask of a word, which is noted in `shown`; 0 for one that is none. */
+static uint32_t word_mask(const char *name, struct jobact_shown *shown)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; shown && i < sizeof(words) / sizeof(*words); i++) {
+        if (strcasecmp(words[i].name, name) != 0)
+            continue;
+        while (shown->only[n] && shown->only[n] != words[i].name)
+            n++;
+        shown->only[n] = words[i].name;
+        return words[i].mask;
+    }
+    return 0;
+}
+
+int jobact_states_shown(struct cmd *c, const char *what, const char *val, uint32_t *mask,
+                        struct jobact_shown *shown)
 {
     strvec_t *names = strvec_split(val, ',');
     int rc = 0;
 
     *mask = 0;
+    if (shown)
+        *shown = (struct jobact_shown){0};
     for (size_t i = 0; rc == 0 && i < strvec_count(names); i++) {
         uint32_t one = state_mask(strvec_at(names, i));
 
+        if (one && shown)
+            shown->whole |= one;
+        if (one == 0)
+            one = word_mask(strvec_at(names, i), shown);
         if (one == 0)
             rc = (cmd_usage_error(c,
                                   "%s: '%s' is none of pending, running, active, inactive, all, "
-                                  "depend, priority, sched, run, cleanup",
-                                  what, strvec_at(names, i)),
+                                  "depend, priority, sched, run, cleanup%s",
+                                  what, strvec_at(names, i),
+                                  shown ? ", held, ending, completed, failed, canceled, timeout"
+                                        : ""),
                   -1);
         *mask |= one;
     }
@@ -140,6 +179,24 @@ int jobact_states(struct cmd *c, const char *what, const char *val, uint32_t *ma
         rc = (cmd_usage_error(c, "%s: no state is given", what), -1);
     strvec_destroy(names);
     return rc;
+}
+
+int jobact_states(struct cmd *c, const char *what, const char *val, uint32_t *mask)
+{
+    return jobact_states_shown(c, what, val, mask, NULL);
+}
+
+bool jobact_shown(const struct jobact_shown *shown, const struct job_info *info)
+{
+    int state = info->state ? job_state_parse(info->state) : -1;
+
+    if (!shown->only[0] || (state > 0 && shown->whole & JOB_STATE_BIT(state)))
+        return true;
+    for (size_t i = 0; shown->only[i]; i++) {
+        if (strcmp(jobs_state_text(info), shown->only[i]) == 0)
+            return true;
+    }
+    return false;
 }
 
 int jobact_user(struct cmd *c, const char *what, const char *val, int64_t *user)

@@ -20,6 +20,15 @@ int jobact_finish(struct cmd *c, flux_future_t *f, const char *what, uint32_t *c
 /* Options of job.list as text: "pending,running", "all"; a user's name or number, or "all".  -1
  * after a sentence. */
 int jobact_states(struct cmd *c, const char *what, const char *val, uint32_t *mask);
+/* The same with the words that the column STATE shows (held, ending, failed, ...), for who can look
+ * at each job: *mask has what to ask for, and of that jobact_shown() says what was meant. */
+struct jobact_shown {
+    uint32_t whole;      /* all jobs in these states */
+    const char *only[8]; /* and those that are shown with one of these words */
+};
+int jobact_states_shown(struct cmd *c, const char *what, const char *val, uint32_t *mask,
+                        struct jobact_shown *shown);
+bool jobact_shown(const struct jobact_shown *shown, const struct job_info *info);
 int jobact_user(struct cmd *c, const char *what, const char *val, int64_t *user);
 /* A signal: "TERM", "SIGTERM", "15". */
 int jobact_signal(struct cmd *c, const char *what, const char *val, int *signum);

@@ -25,6 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "jobtell.h"
 #include "libjob/job.h"
 #include "libkvs/kvs.h"
 #include "libutil/hmap.h"
@@ -55,7 +56,8 @@ struct jobfollow {
     int flags;
     struct jobfollow_cb cb;
     hmap_t *jobs; /* id -> struct followed */
-    idset_t *ids;
+    idset_t *ids; /* that have not ended */
+    jobtell_t *tell;
     outsink_t *sink[2];
     flux_future_t *wait;
     flux_future_t *commit;       /* under way for those in `committing` */
@@ -154,6 +156,7 @@ void jobfollow_destroy(jobfollow_t *jf)
         return;
     flux_future_destroy(jf->wait);
     flux_future_destroy(jf->commit);
+    jobtell_stop(jf->tell);
     hmap_destroy(jf->jobs);
     idset_destroy(jf->ids);
     outsink_destroy(jf->sink[0]);
@@ -207,6 +210,10 @@ static void watch_cb(flux_future_t *f, void *arg)
         if (flux_kvs_watch_whole(f) && j->seen > 0) {
             j->seen = 0;
             memset(&j->rec, 0, sizeof(j->rec));
+        }
+        if (len > 0) {
+            jobtell_stop(jf->tell);
+            jf->tell = NULL;
         }
         if (len > 0 && jf->cb.output)
             jf->cb.output(jf->cb.arg, j->id);
@@ -306,6 +313,8 @@ static int job_ended(jobfollow_t *jf, const struct job_ended *e)
     j->ended.result = j->result;
     j->ended.text = j->text;
     j->has_ended = true;
+    (void)idset_clear(jf->ids, (uint32_t)e->id);
+    cmd_progress_end(jf->c);
     if (!j->out || e->error) {
         j->total_known = true;
         check_over(j);
@@ -395,6 +404,8 @@ int jobfollow_run(jobfollow_t *jf)
     }
     free(ids);
     fflush(stdout);
+    if (!(jf->flags & JOBFOLLOW_SILENT))
+        jf->tell = jobtell_start_set(jf->c, jf->h, jf->ids, "");
     if (flux_run(jf->h) < 0 && !jf->stopped)
         return cmd_error(jf->c, "the connection to the broker was lost"), -1;
     errno = jf->errnum;

@@ -20,6 +20,7 @@ enum {
     JOBFOLLOW_OUTPUT = 1,   /* show it */
     JOBFOLLOW_LABEL = 2,    /* "TASK: " before each line */
     JOBFOLLOW_LABEL_ID = 4, /* "ID.TASK: " */
+    JOBFOLLOW_SILENT = 8, /* else it is told on a terminal, after two seconds, what is waited for */
 };
 
 struct jobfollow_cb {

@@ -160,10 +160,10 @@ static int take_limit(jobopts_t *jo, const char *what, const char *val, void *ds
 {
     double t;
 
-    if (cmd_parse_duration(jo->c, what, val, &t) < 0)
+    if (cmd_parse_limit(jo->c, what, val, &t) < 0)
         return -1;
     if (t <= 0.)
-        return cmd_usage_error(jo->c, "%s: has to be above 0", what), -1;
+        return cmd_usage_error(jo->c, "%s: has to be above 0; write inf for no limit", what), -1;
     *(double *)dst = isinf(t) ? 0. : t;
     return 0;
 }
@@ -223,6 +223,18 @@ static int take_begin(jobopts_t *jo, const char *what, const char *val, void *ds
         return 0;
     cmd_usage_error(jo->c, "%s: '%s' is no time like +1h, 17:30 or 2030-12-31T17:30", what, val);
     return -1;
+}
+
+/* -q is the queue for those who come from other places, and nothing else may be made of it. */
+static int take_queue(jobopts_t *jo, const char *what, const char *val, void *dst)
+{
+    if (strcmp(val, "default") == 0)
+        return 0;
+    return cmd_usage_error(jo->c,
+                           "%s: there is no queue '%s': a session has one, called default; to "
+                           "print no ids is --quiet",
+                           what, val),
+           -1;
 }
 
 static int take_urgency(jobopts_t *jo, const char *what, const char *val, void *dst)
@@ -287,11 +299,10 @@ static int take_ranks(jobopts_t *jo, const char *what, const char *val, void *ds
 static int take_hosts(jobopts_t *jo, const char *what, const char *val, void *dst)
 {
     errmsg_t err;
-    hostlist_t *hl = hostlist_parse(val, &err);
+    size_t count;
 
-    if (!hl)
+    if (hostlist_check(val, &count, &err) < 0)
         return cmd_usage_error(jo->c, "%s: %s", what, err.text), -1;
-    hostlist_destroy(hl);
     return take_text(jo, what, val, dst);
 }
 
@@ -347,12 +358,16 @@ fail:
 static int take_rlimit(jobopts_t *jo, const char *what, const char *val, void *dst)
 {
     const char *text;
-    char *name = split(jo, what, val, &text);
+    char *name;
     uint64_t n = JOBSPEC_NO_LIMIT;
     size_t i = 0;
     int resource;
 
-    if (!name)
+    if (strcmp(val, "none") == 0) {
+        jo->no_softlimits = true;
+        return 0;
+    }
+    if (!(name = split(jo, what, val, &text)))
         return -1;
     resource = job_rlimit_parse(name);
     if (resource < 0)
@@ -473,6 +488,11 @@ static int take_setopt(jobopts_t *jo, const char *what, const char *val, void *d
 
 static int take_setattr(jobopts_t *jo, const char *what, const char *val, void *dst)
 {
+    static const char cwd[] = "cwd=";
+
+    /* Drivers of workflows say --chdir so. */
+    if (str_starts(val, cwd))
+        return take_path(jo, what, val + strlen(cwd), &jo->chdir);
     return key_and_value(jo, what, val, jobopts_setattr);
 }
 
@@ -572,6 +592,7 @@ static const struct {
     ROW(JOBOPTS_KEY_HOSTS, "--hosts", take_hosts, hosts),
     ROW('t', "--time-limit", take_limit, limit),
     ROW(JOBOPTS_KEY_NAME, "--name", take_text, name),
+    ROW('q', "--queue", take_queue, name),
     ROW(JOBOPTS_KEY_URGENCY, "--urgency", take_urgency, urgency),
     ROW(JOBOPTS_KEY_HOLD, "--hold", take_hold, urgency),
     ROW(JOBOPTS_KEY_DEPENDENCY, "--dependency", take_dependency, ndeps),

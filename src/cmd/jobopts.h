@@ -87,7 +87,8 @@ enum {
     {JOBOPTS_KEY_GPU_AFFINITY, "gpu-affinity", "HOW", "the same for gpus"},                       \
     {JOBOPTS_KEY_KILL_ON_BAD_EXIT, "kill-on-bad-exit", NULL,                                      \
      "end the job when a task has failed"},                                                       \
-    {JOBOPTS_KEY_RLIMIT, "rlimit", "NAME=N", "limit of tasks: nofile=1024, core=unlimited, ..."}, \
+    {JOBOPTS_KEY_RLIMIT, "rlimit", "NAME=N",                                                      \
+     "limit of tasks: nofile=1024, core=unlimited, ...; none:\nthose of this shell are not passed on"}, \
     {JOBOPTS_KEY_MPI, "mpi", "HOW", "how MPI tasks find each other: pmi, pmix, none"},            \
     {JOBOPTS_KEY_GRACE, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 5s)"}
 
@@ -102,8 +103,12 @@ enum {
 
 #define JOBOPTS_JOB                                                                               \
     CMD_OPT_HEADING("Job"),                                                                       \
-    {'t', "time-limit", "DURATION", "end the job after that time: SIGTERM, then SIGKILL"},        \
+    {'t', "time-limit", "DURATION",                                                               \
+     "end the job after that time: SIGTERM, then SIGKILL;\n"                                     \
+     "a number without unit counts minutes"},                                                     \
     {JOBOPTS_KEY_NAME, "name", "NAME", "name of the job (default: its program)"},                 \
+    {JOBOPTS_KEY_NAME, "job-name", "NAME", NULL},                                                 \
+    {'q', "queue", "NAME", "queue of the job; a session has one, called default"},                \
     {JOBOPTS_KEY_URGENCY, "urgency", "N",                                                         \
      "0 (held) to 31 (at once), default 16; those with more go first"},                           \
     {JOBOPTS_KEY_HOLD, "hold", NULL, "do not start it before it is released: --urgency=0"},       \
@@ -130,6 +135,12 @@ int jobopts_option(jobopts_t *jo, int key, const char *val);
 int jobopts_words(jobopts_t *jo, const struct cmd_usage *usage, const char *line, const char *where,
                   int (*own)(void *arg, int key, const char *val), void *arg);
 
+/* The two halves of that: split a line into words, which are appended; take options from words, the
+ * first of which does not count. */
+int jobopts_split(jobopts_t *jo, const char *line, const char *where, strvec_t *words);
+int jobopts_take(jobopts_t *jo, const struct cmd_usage *usage, strvec_t *words, const char *where,
+                 int (*own)(void *arg, int key, const char *val), void *arg);
+
 /* What to run: argv up to its NULL, copied.  -1 after a sentence. */
 int jobopts_command(jobopts_t *jo, char *const *argv);
 /* The same from a line of text, whose words are split as by jobopts_words(). */
@@ -149,7 +160,8 @@ int jobopts_setattr(jobopts_t *jo, const char *key, json_t *value);
 void jobopts_one_task_per_node(jobopts_t *jo);
 
 /* Text of the jobspec, to be freed; checked as the service will check it.  NULL after a sentence.
- * `cc`: {{cc}} stands for a number to come (see jobopts_replace_cc), and FLUX_JOB_CC is set. */
+ * `cc`: {{cc}} stands for a number to come (see jobopts_replace_cc), but in files, and FLUX_JOB_CC
+ * is set. */
 char *jobopts_jobspec(jobopts_t *jo, bool cc);
 /* The exit code for that: CMD_USAGE when options do not go together. */
 int jobopts_exit(const jobopts_t *jo);

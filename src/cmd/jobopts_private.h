@@ -23,7 +23,8 @@ struct jobopts {
     char *chdir, *in, *out, *err;
     const char *who; /* standard input: "first", "all", "none" or NULL */
     struct joboptions options;
-    struct job_rlimit rlimits[JOBOPTS_ITEMS_MAX];
+    struct job_rlimit rlimits[JOBOPTS_ITEMS_MAX], softlimits[JOBOPTS_ITEMS_MAX];
+    bool no_softlimits; /* --rlimit=none */
     json_t *files;
     /* job */
     double limit; /* seconds; 0: none */

@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "jobopts_private.h"
 #include "libjob/job.h"
@@ -67,10 +69,69 @@ static int shape(jobopts_t *jo, struct jobspec_parts *p)
     return 0;
 }
 
+/* What the submitter's shell has set is what tasks are to have: the file mode creation mask, and the
+ * soft limits but for those that --rlimit sets. */
+static void carry(jobopts_t *jo)
+{
+    static const struct {
+        int resource;
+        const char *name;
+    } limits[] = {{RLIMIT_AS, "as"},      {RLIMIT_CORE, "core"},   {RLIMIT_CPU, "cpu"},
+                  {RLIMIT_DATA, "data"},  {RLIMIT_FSIZE, "fsize"}, {RLIMIT_NOFILE, "nofile"},
+                  {RLIMIT_STACK, "stack"}};
+    struct rlimit rl;
+    mode_t mask = umask(0077);
+
+    umask(mask);
+    jo->options.umask = (int)mask;
+    jo->options.softlimits = jo->softlimits;
+    jo->options.nsoftlimits = 0;
+    for (size_t i = 0; !jo->no_softlimits && i < sizeof(limits) / sizeof(limits[0]); i++) {
+        size_t k = 0;
+
+        while (k < jo->options.nrlimits && jo->rlimits[k].resource != limits[i].resource)
+            k++;
+        if (k < jo->options.nrlimits || getrlimit(limits[i].resource, &rl) < 0)
+            continue;
+        jo->softlimits[jo->options.nsoftlimits++] = (struct job_rlimit){
+            limits[i].resource, limits[i].name,
+            rl.rlim_cur == RLIM_INFINITY ? JOBSPEC_NO_LIMIT : (uint64_t)rl.rlim_cur};
+    }
+}
+
 static int set_cc(json_t **env)
 {
     *env = json_object();
     return json_object_set_new(*env, "FLUX_JOB_CC", json_string("{{cc}}"));
+}
+
+/* The texts of files are not templates, a batch script that has {{cc}} in a command of its own least
+ * of all: their braces are written in another way, which JSON has for every character. */
+static char *protect_files(char *text, json_t *files)
+{
+    char *plain = files ? json_dumps(files, JSON_COMPACT) : NULL, *safe = NULL;
+    char *at = plain ? strstr(text, plain) : NULL;
+    strbuf_t *sb = strbuf_create(0);
+    const char *p = plain, *mark;
+
+    if (!files || !strstr(plain ? plain : "{{cc}}", "{{cc}}")) {
+        safe = text;
+        text = NULL;
+    } else if (at) {
+        strbuf_addn(sb, text, (size_t)(at - text));
+        for (; (mark = strstr(p, "{{cc}}")); p = mark + 1) {
+            strbuf_addn(sb, p, (size_t)(mark - p));
+            strbuf_add(sb, "\\u007b");
+        }
+        strbuf_add(sb, p);
+        strbuf_add(sb, at + strlen(plain));
+        safe = strbuf_take(sb);
+        sb = NULL;
+    }
+    strbuf_destroy(sb);
+    free(plain);
+    free(text);
+    return safe;
 }
 
 static int apply_settings(jobopts_t *jo, json_t *spec)
@@ -122,6 +183,7 @@ char *jobopts_jobspec(jobopts_t *jo, bool cc)
     p.deps = jo->deps;
     p.ndeps = jo->ndeps;
     p.files = jo->files;
+    carry(jo);
     p.options = jo->options;
     p.options.input = jo->in;
     p.options.output = jo->out;
@@ -136,7 +198,9 @@ char *jobopts_jobspec(jobopts_t *jo, bool cc)
     }
     if (apply_settings(jo, spec) < 0)
         goto out;
-    if ((text = jobspec_encode(spec, NULL)))
+    if ((text = jobspec_encode(spec, NULL)) && cc)
+        text = protect_files(text, jo->files);
+    if (text)
         goto out;
 nomem:
     cmd_error(jo->c, "out of memory");

@@ -69,29 +69,47 @@ static int take_words(jobopts_t *jo, const struct cmd_usage *usage, strvec_t *wo
     if (key < 0)
         return -1;
     if (jo->c->optind < argc)
-        return cmd_error(jo->c, "'%s' is no option", strvec_at(words, (size_t)jo->c->optind)), -1;
+        return cmd_error(jo->c, "'%s' is not an option", strvec_at(words, (size_t)jo->c->optind)),
+               -1;
     return 0;
+}
+
+int jobopts_split(jobopts_t *jo, const char *line, const char *where, strvec_t *words)
+{
+    const char *before = jo->c->where;
+    int rc;
+
+    jo->c->where = where;
+    while ((rc = next_word(jo, &line, true, words)) == 1 && strvec_count(words) <= WORDS_MAX)
+        ;
+    if (rc == 1)
+        rc = (cmd_error(jo->c, "more than %d words", WORDS_MAX), -1);
+    jo->c->where = before;
+    return rc;
+}
+
+int jobopts_take(jobopts_t *jo, const struct cmd_usage *usage, strvec_t *words, const char *where,
+                 int (*own)(void *arg, int key, const char *val), void *arg)
+{
+    const char *before = jo->c->where;
+    int rc;
+
+    jo->c->where = where;
+    rc = take_words(jo, usage, words, own, arg);
+    jo->c->where = before;
+    return rc;
 }
 
 int jobopts_words(jobopts_t *jo, const struct cmd_usage *usage, const char *line, const char *where,
                   int (*own)(void *arg, int key, const char *val), void *arg)
 {
     strvec_t *words = strvec_create();
-    const char *before = jo->c->where;
     int rc;
 
-    jo->c->where = where;
-    if (!words || strvec_add(words, jo->c->name) < 0) {
+    if (!words || strvec_add(words, jo->c->name) < 0)
         rc = jobopts_no_memory(jo);
-    } else {
-        while ((rc = next_word(jo, &line, true, words)) == 1 && strvec_count(words) <= WORDS_MAX)
-            ;
-        if (rc == 1)
-            rc = (cmd_error(jo->c, "more than %d words", WORDS_MAX), -1);
-        else if (rc == 0)
-            rc = take_words(jo, usage, words, own, arg);
-    }
-    jo->c->where = before;
+    else if ((rc = jobopts_split(jo, line, where, words)) == 0)
+        rc = jobopts_take(jo, usage, words, where, own, arg);
     strvec_destroy(words);
     return rc;
 }

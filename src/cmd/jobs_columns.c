@@ -170,6 +170,25 @@ CELL(state)
     put(c, jobs_state_text(i));
 }
 
+/* As other versions of Flux abbreviate it. */
+CELL(abbrev)
+{
+    static const char *const results[][2] = {
+        {"completed", "CD"}, {"failed", "F"}, {"canceled", "CA"}, {"timeout", "TO"}};
+    int state = i->state ? job_state_parse(i->state) : -1;
+
+    if (state < 0)
+        put(c, "?");
+    else if (JOB_STATE_BIT(state) & JOB_STATES_PENDING)
+        put(c, "PD");
+    else if (JOB_STATE_BIT(state) & JOB_STATES_RUNNING)
+        put(c, "R");
+    for (size_t k = 0; i->result && k < sizeof(results) / sizeof(*results); k++) {
+        if (strcmp(i->result, results[k][0]) == 0)
+            put(c, results[k][1]);
+    }
+}
+
 CELL(code)
 {
     if (i->result)
@@ -259,11 +278,13 @@ CELL(info)
 
 static const struct jobs_column columns[] = {
     {"id", "ID", true, cell_id, "number of the job", false},
+    {"id.f58", "ID", true, cell_id, "the same, for drivers of workflows", false},
     {"user", "USER", false, cell_user, "who submitted it", false},
     {"uid", "UID", true, cell_uid, "his number", false},
     {"name", "NAME", false, cell_name, "its name, or the program's", false},
     {"state", "STATE", false, cell_state, "depend, held, pending, running, ending, or how it ended",
      false},
+    {"status_abbrev", "ST", false, cell_abbrev, "PD, R, CD, F, CA, TO", false},
     {"rawstate", "RAWSTATE", false, cell_rawstate,
      "DEPEND, PRIORITY, SCHED, RUN, CLEANUP, INACTIVE", false},
     {"ntasks", "TASKS", true, cell_ntasks, "tasks", false},
@@ -298,7 +319,7 @@ static const struct jobs_column columns[] = {
 void jobs_table_help(FILE *f)
 {
     for (size_t i = 0; i < NCOLUMNS; i++)
-        fprintf(f, "  %-12s%s\n", columns[i].name, columns[i].help);
+        fprintf(f, "  %-14s%s\n", columns[i].name, columns[i].help);
 }
 
 const struct jobs_column *jobs_column_find(const char *name, size_t len)

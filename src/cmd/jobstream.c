@@ -6,7 +6,9 @@
  *
  * Invariant: what waits here is bounded by the window, which the service does not exceed.
  *
- * Failure: nobody waits for an answer; the stream itself says when the job is gone.
+ * Both go with a courier, in order, and again when the service had no room for them.
+ *
+ * Failure: the stream itself says when the job is gone; what could not be delivered then is dropped.
  */
 #include "config.h"
 #include "jobstream.h"
@@ -24,7 +26,8 @@ int jobstream_open(struct jobstream *s, const struct outsink_cb *cb)
 
     s->sink[0] = outsink_create(r, STDOUT_FILENO, cb);
     s->sink[1] = outsink_create(r, STDERR_FILENO, cb);
-    return s->sink[0] && s->sink[1] ? 0 : -1;
+    s->courier = courier_create(s->h, 0, NULL, NULL);
+    return s->sink[0] && s->sink[1] && s->courier ? 0 : -1;
 }
 
 void jobstream_close(struct jobstream *s)
@@ -33,6 +36,8 @@ void jobstream_close(struct jobstream *s)
         outsink_destroy(s->sink[i]);
         s->sink[i] = NULL;
     }
+    courier_destroy(s->courier);
+    s->courier = NULL;
 }
 
 size_t jobstream_waiting(const struct jobstream *s)
@@ -42,16 +47,15 @@ size_t jobstream_waiting(const struct jobstream *s)
 
 void jobstream_pay_back(struct jobstream *s)
 {
-    uint8_t buf[WREXEC_CREDIT_SIZE];
+    uint8_t *buf;
 
     if (s->owed < WREXEC_CLIENT_WINDOW / 4 || jobstream_waiting(s) > WREXEC_CLIENT_WINDOW / 4 ||
-        s->over)
+        s->over || !(buf = malloc(WREXEC_CREDIT_SIZE)))
         return;
     le_put64(buf, s->id);
     le_put32(buf + 8, (uint32_t)s->owed);
-    flux_future_destroy(
-        flux_rpc_raw(s->h, "wrexec.credit", buf, sizeof(buf), 0, FLUX_MSGF_NORESPONSE));
-    s->owed = 0;
+    if (courier_post(s->courier, "wrexec.credit", 0, buf, WREXEC_CREDIT_SIZE) == 0)
+        s->owed = 0;
 }
 
 int jobstream_output(struct jobstream *s, const void *data, size_t len, jobstream_f write,
@@ -81,7 +85,5 @@ int jobstream_input(struct jobstream *s, const void *head, size_t headlen, const
         memcpy(p + WREXEC_STDIN_HEAD, head, headlen);
     if (len)
         memcpy(p + WREXEC_STDIN_HEAD + headlen, data, len);
-    flux_future_destroy(flux_rpc_raw(s->h, "wrexec.stdin", p, n, 0, FLUX_MSGF_NORESPONSE));
-    free(p);
-    return 0;
+    return courier_post(s->courier, "wrexec.stdin", 0, p, n);
 }

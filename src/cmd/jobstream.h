@@ -4,6 +4,7 @@
 #ifndef CMD_JOBSTREAM_H
 #define CMD_JOBSTREAM_H
 
+#include "libflux/courier.h"
 #include "src/modules/wrexec/proto.h"
 #include "taskout.h"
 
@@ -11,8 +12,9 @@ struct jobstream {
     flux_t *h;
     uint64_t id; /* of the job */
     outsink_t *sink[2];
-    size_t owed; /* bytes of output that are not paid back yet */
-    bool over;   /* nobody wants credit any more */
+    courier_t *courier; /* of credit, input and signals */
+    size_t owed;        /* bytes of output that are not paid back yet */
+    bool over;          /* nobody wants credit any more */
 };
 
 /* Open standard output and error; h and id are set.  -1 with ENOMEM. */

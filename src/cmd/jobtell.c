@@ -21,7 +21,8 @@
 struct jobtell {
     struct cmd *c;
     flux_t *h;
-    uint64_t id;
+    uint64_t id; /* 0: several */
+    const idset_t *ids;
     const char *tail;
     flux_watcher_t *timer;
     flux_future_t *list;
@@ -39,8 +40,16 @@ static void tell(jobtell_t *t, const struct job_info *i)
         if (localtime_r(&sec, &tm))
             strftime(when, sizeof(when), ", expected at %H:%M:%S", &tm);
     }
-    cmd_progress(t->c, "flux %s: job %" PRIu64 " (%s%s): %s", t->c->name, t->id, t->tail, when,
-                 why);
+    if (t->id)
+        cmd_progress(t->c, "flux %s: job %" PRIu64 " (%s%s): %s", t->c->name, t->id, t->tail, when,
+                     why);
+    else if (t->ids)
+        cmd_progress(t->c, "flux %s: %zu job%s left%s%s; %" PRIu64 "%s: %s", t->c->name,
+                     idset_count(t->ids), idset_count(t->ids) == 1 ? "" : "s", *t->tail ? ", " : "",
+                     t->tail, i->id, when, why);
+    else
+        cmd_progress(t->c, "flux %s: %s; job %" PRIu64 "%s: %s", t->c->name, t->tail, i->id, when,
+                     why);
 }
 
 static void list_cb(flux_future_t *f, void *arg)
@@ -60,19 +69,25 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 {
     jobtell_t *t = arg;
     struct job_list query;
-    char ids[24];
+    char *ids = NULL;
 
     if (t->list)
         return;
-    snprintf(ids, sizeof(ids), "%" PRIu64, t->id);
     flux_job_list_init(&query);
+    if (t->id ? asprintf(&ids, "%" PRIu64, t->id) < 0
+              : t->ids && (idset_empty(t->ids) || !(ids = idset_format(t->ids, 0))))
+        return;
     query.ids = ids;
+    query.user = t->ids || t->id ? query.user : -1;
     query.estimates = true;
+    query.max = 1;
+    query.states = t->id ? query.states : JOB_STATES_ACTIVE;
     if ((t->list = flux_job_list(t->h, &query)))
         flux_future_then(t->list, -1., list_cb, t);
+    free(ids);
 }
 
-jobtell_t *jobtell_start(struct cmd *c, flux_t *h, uint64_t id, const char *tail)
+static jobtell_t *start(struct cmd *c, flux_t *h, uint64_t id, const idset_t *ids, const char *tail)
 {
     jobtell_t *t;
 
@@ -81,6 +96,7 @@ jobtell_t *jobtell_start(struct cmd *c, flux_t *h, uint64_t id, const char *tail
     t->c = c;
     t->h = h;
     t->id = id;
+    t->ids = ids;
     t->tail = tail;
     if (!(t->timer = flux_timer_create(flux_get_reactor(h), timer_cb, t))) {
         free(t);
@@ -89,6 +105,25 @@ jobtell_t *jobtell_start(struct cmd *c, flux_t *h, uint64_t id, const char *tail
     cmd_progress(c, "%s", ""); /* time runs from now on */
     flux_timer_start(t->timer, EVERY, EVERY);
     return t;
+}
+
+jobtell_t *jobtell_start(struct cmd *c, flux_t *h, uint64_t id, const char *tail)
+{
+    return start(c, h, id, NULL, tail);
+}
+
+jobtell_t *jobtell_start_set(struct cmd *c, flux_t *h, const idset_t *ids, const char *tail)
+{
+    return start(c, h, 0, ids, tail);
+}
+
+const char *jobtell_reason(const struct job_ended *e)
+{
+    int result = e->result ? job_result_parse(e->result) : -1;
+
+    if (e->text || result != JOB_RESULT_CANCELED)
+        return e->text;
+    return "it was canceled";
 }
 
 void jobtell_stop(jobtell_t *t)

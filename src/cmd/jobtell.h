@@ -3,13 +3,21 @@
 #define CMD_JOBTELL_H
 
 #include "cmd.h"
+#include "libjob/job_wire.h"
 
 typedef struct jobtell jobtell_t;
 
 /* From two seconds on, when standard error is a terminal: "flux NAME: job 7 (TAIL): waits for ...".
  * `tail` is borrowed.  NULL when it is no terminal, or without memory: then there is no such line. */
 jobtell_t *jobtell_start(struct cmd *c, flux_t *h, uint64_t id, const char *tail);
+/* The same for several jobs, one of which may be a batch: how many of `ids` are left, and what the
+ * first of them waits for.  The set is borrowed; who owns it takes those out that have ended.  NULL:
+ * all jobs of the session. */
+jobtell_t *jobtell_start_set(struct cmd *c, flux_t *h, const idset_t *ids, const char *tail);
 /* Something is to be seen, or it is over: no more.  NULL-safe, keeps errno. */
 void jobtell_stop(jobtell_t *t);
+
+/* Why a job ended, when that was not its tasks; NULL when it was. */
+const char *jobtell_reason(const struct job_ended *e);
 
 #endif

@@ -1,9 +1,11 @@
 /* nestjob.c - see nestjob.h.
  *
- *    flux start OPTION... -- PROGRAM...      one task on each node of the allocation
+ *    flux start OPTION... -- flux-rsh --setup {{tmpdir}} PROGRAM...     one task on each node of the
+ *                                                                       allocation
  *
  * The brokers find each other by the PMI that every task has; rank 0 runs the program, and the
- * greatest exit code of all brokers, which is the job's, is the program's.
+ * greatest exit code of all brokers, which is the job's, is the program's.  In between, flux-rsh
+ * makes plain mpirun know the allocation, and becomes the program.
  */
 #include "config.h"
 #include "nestjob.h"
@@ -25,7 +27,7 @@ char *nestjob_self(struct cmd *c)
 int nestjob_command(struct cmd *c, jobopts_t *jo, const strvec_t *start, char *const *program)
 {
     strvec_t *v = strvec_create();
-    char *self = nestjob_self(c);
+    char *self = nestjob_self(c), *rsh = flux_path_exec("flux-rsh", NULL);
     int rc = self ? 0 : -1;
 
     if (rc == 0)
@@ -34,6 +36,9 @@ int nestjob_command(struct cmd *c, jobopts_t *jo, const strvec_t *start, char *c
         rc = strvec_add(v, strvec_at(start, i));
     if (rc == 0)
         rc = strvec_add(v, "--");
+    if (rc == 0 && rsh)
+        rc = strvec_add(v, rsh) < 0 || strvec_add(v, "--setup") < 0 ||
+             strvec_add(v, "{{tmpdir}}") < 0;
     for (; rc == 0 && *program; program++)
         rc = strvec_add(v, *program);
     if (rc != 0 && self)
@@ -46,5 +51,6 @@ int nestjob_command(struct cmd *c, jobopts_t *jo, const strvec_t *start, char *c
         jobopts_one_task_per_node(jo);
     strvec_destroy(v);
     free(self);
+    free(rsh);
     return rc == 0 ? 0 : -1;
 }

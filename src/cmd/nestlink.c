@@ -1,6 +1,6 @@
 /* nestlink.c - see nestlink.h.
  *
- * A socket that answers is taken for the session's only when this user is behind it: on another
+ * A socket that answers is taken for the session's only when this user or root is behind it: on another
  * host the same path may be anybody's.
  *
  * A broker says hello at once: one that does not within HELLO_TIMEOUT is stopped, or hangs.
@@ -20,6 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "libutil/fdutil.h"
 #include "nesturi.h"
 #include "relay.h"
 
@@ -36,8 +37,6 @@ struct nestlink {
 static int connect_direct(const char *path)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    struct ucred cred;
-    socklen_t len = sizeof(cred);
     int fd;
 
     if (strlen(path) >= sizeof(sun.sun_path))
@@ -46,7 +45,7 @@ static int connect_direct(const char *path)
     if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) < 0)
         return -1;
     if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) < 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid != geteuid()) {
+        fd_check_peer(fd, "the session", NULL) < 0) {
         close(fd);
         return -1;
     }
@@ -223,7 +222,7 @@ static char *find_in_time(flux_t *h, uint64_t id, double wait, errmsg_t *err)
 int nestchain_open(struct nestchain *ch, flux_t *h, const uint64_t *ids, size_t n, bool relay,
                    double wait, errmsg_t *err)
 {
-    const char *parent = getenv("FLUX_URI");
+    const char *parent = flux_default_uri();
 
     ch->n = 0;
     if (!(ch->links = calloc(n, sizeof(*ch->links))))

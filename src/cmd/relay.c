@@ -13,6 +13,9 @@
  * The near end removes its socket and directory when it ends, which it does when the descriptor
  * that it shares with its starter is closed: also when that was killed.
  *
+ * Both ends ask the kernel whose process they talk to: the near end serves this user and root only,
+ * the far end connects to a socket of theirs only.
+ *
  * Failure: what the far end says on standard error comes out here; the client sees the end of its
  * connection.
  */
@@ -32,7 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libflux/future.h"
+#include "libflux/courier.h"
 #include "libflux/paths.h"
 #include "libutil/buf.h"
 #include "libutil/fdutil.h"
@@ -77,6 +80,7 @@ struct conn {
     size_t owed;
     buf_t *out;
     flux_watcher_t *in_w, *out_w;
+    courier_t *courier; /* of input and credit */
 };
 
 /* --- the near end --- */
@@ -96,21 +100,23 @@ static void conn_destroy(struct conn *c)
     flux_watcher_destroy(c->in_w);
     flux_watcher_destroy(c->out_w);
     flux_future_destroy(c->f); /* tells the service, which ends the far end */
+    courier_destroy(c->courier);
     close(c->fd);
     buf_destroy(c->out);
     accept_more(c->s);
     free(c);
 }
 
-static void send_stdin(struct conn *c, const void *data, size_t len)
+static int send_stdin(struct conn *c, const void *data, size_t len)
 {
-    uint8_t head[WREXEC_STDIN_HEAD + PIECE];
+    uint8_t *head = malloc(WREXEC_STDIN_HEAD + len);
 
+    if (!head)
+        return -1;
     le_put64(head, c->id);
     if (len)
         memcpy(head + WREXEC_STDIN_HEAD, data, len);
-    flux_future_destroy(flux_rpc_raw(c->s->h, "wrexec.stdin", head, WREXEC_STDIN_HEAD + len, 0,
-                                     FLUX_MSGF_NORESPONSE));
+    return courier_post(c->courier, "wrexec.stdin", 0, head, WREXEC_STDIN_HEAD + len);
 }
 
 static void in_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -124,10 +130,14 @@ static void in_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
     if (n <= 0) {
         flux_watcher_stop(w);
         c->eof = true;
-        send_stdin(c, NULL, 0);
+        if (send_stdin(c, NULL, 0) < 0)
+            conn_destroy(c);
         return;
     }
-    send_stdin(c, data, (size_t)n);
+    if (send_stdin(c, data, (size_t)n) < 0) {
+        conn_destroy(c);
+        return;
+    }
     c->room -= (size_t)n;
     if (c->room == 0)
         flux_watcher_stop(w);
@@ -135,15 +145,15 @@ static void in_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 
 static void pay_back(struct conn *c)
 {
-    uint8_t buf[WREXEC_CREDIT_SIZE];
+    uint8_t *buf;
 
-    if (c->closing || c->owed < WINDOW / 4 || buf_len(c->out) > WINDOW / 4)
+    if (c->closing || c->owed < WINDOW / 4 || buf_len(c->out) > WINDOW / 4 ||
+        !(buf = malloc(WREXEC_CREDIT_SIZE)))
         return;
     le_put64(buf, c->id);
     le_put32(buf + 8, (uint32_t)c->owed);
-    flux_future_destroy(
-        flux_rpc_raw(c->s->h, "wrexec.credit", buf, sizeof(buf), 0, FLUX_MSGF_NORESPONSE));
-    c->owed = 0;
+    if (courier_post(c->courier, "wrexec.credit", 0, buf, WREXEC_CREDIT_SIZE) == 0)
+        c->owed = 0;
 }
 
 /* True when the connection is gone. */
@@ -285,9 +295,15 @@ static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     struct server *s = arg;
     int fd = accept4(s->listenfd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     struct conn *c;
+    errmsg_t err;
 
     if (fd < 0)
         return;
+    if (fd_check_peer(fd, "a client of the relay", &err) < 0) {
+        fprintf(stderr, "flux proxy: %s\n", err.text);
+        close(fd);
+        return;
+    }
     if (!(c = calloc(1, sizeof(*c)))) {
         close(fd);
         return;
@@ -299,7 +315,8 @@ static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     c->out = buf_create(0); /* bounded by the credit */
     c->in_w = flux_fd_watcher_create(r, fd, FLUX_POLLIN, in_cb, c);
     c->out_w = flux_fd_watcher_create(r, fd, FLUX_POLLOUT, out_cb, c);
-    if (!c->out || !c->in_w || !c->out_w || run_far_end(c) < 0)
+    c->courier = courier_create(s->h, 0, NULL, NULL);
+    if (!c->courier || !c->out || !c->in_w || !c->out_w || run_far_end(c) < 0)
         conn_destroy(c);
     else
         accept_more(s);
@@ -530,6 +547,8 @@ static void copy(int sock)
 int relay_connect(const char *path)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    char what[160];
+    errmsg_t err;
     int fd;
 
     signal(SIGPIPE, SIG_IGN);
@@ -544,6 +563,12 @@ int relay_connect(const char *path)
                 strerror(errno));
         if (fd >= 0)
             close(fd);
+        return 1;
+    }
+    snprintf(what, sizeof(what), "the process that listens at %s", path);
+    if (fd_check_peer(fd, what, &err) < 0) {
+        fprintf(stderr, "flux proxy: %s\n", err.text);
+        close(fd);
         return 1;
     }
     if (fd_set_nonblock(fd, 1) == 0)

@@ -36,6 +36,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd_res.h"
 #include "libjob/job.h"
 #include "libsubprocess/spawn.h"
 #include "libutil/fdutil.h"
@@ -57,6 +58,8 @@ struct runclient {
     bool started;
     int code;
     char *text; /* the stream's own sentence */
+    char *said; /* the last notice: the end is not told twice */
+    bool name_failed;
     taskout_t *out;
     bool label_rank;
     idset_t *ranks;
@@ -202,7 +205,7 @@ static void send_and_forget(flux_future_t *f)
 static void forward(struct runclient *rc, int signum)
 {
     struct wrexec_signal s = {rc->s.id, signum};
-    char id[24];
+    char id[24], *json;
 
     if (is_waiting(rc) && signum != SIGUSR1 && signum != SIGUSR2) {
         rc->cancelled_by = signum == SIGKILL ? SIGINT : signum;
@@ -211,9 +214,8 @@ static void forward(struct runclient *rc, int signum)
         rc->pending_signal = signum;
     } else if (rc->job) {
         send_and_forget(flux_job_kill(rc->h, id_text(rc, id), signum));
-    } else {
-        send_and_forget(flux_rpc_struct(rc->h, "wrexec.signal", &wrexec_signal_schema, &s, 0,
-                                        FLUX_MSGF_NORESPONSE));
+    } else if ((json = flux_schema_encode(&wrexec_signal_schema, &s))) {
+        (void)courier_post_json(rc->s.courier, "wrexec.signal", 0, json);
     }
 }
 
@@ -238,27 +240,51 @@ static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 
 /* --- responses --- */
 
-static void print_tasks(struct runclient *rc, const json_t *status)
+/* Who failed, where and how.  When the loop is over, since hosts are asked for. */
+static void print_tasks(struct runclient *rc)
 {
-    char text[128];
-    json_t *pair;
-    size_t i;
+    json_t *failed = rc->res ? rc->res->failed : NULL, *one, *pair;
+    struct res res = {0};
+    size_t i, n = 0, all = 0;
+    bool hosts;
 
-    json_array_foreach(status, i, pair)
+    json_array_foreach(rc->res->status, i, pair)
     {
-        int st = (int)json_integer_value(json_array_get(pair, 0));
-        const char *tasks = json_string_value(json_array_get(pair, 1));
+        idset_t *tasks = json_integer_value(json_array_get(pair, 0))
+                             ? idset_parse(json_string_value(json_array_get(pair, 1)), NULL)
+                             : NULL;
 
-        if (WIFSIGNALED(st) && tasks)
-            cmd_error(rc->c, "task%s %s: %s", strpbrk(tasks, ",-") ? "s" : "", tasks,
-                      spawn_status_text(st, text, sizeof(text)));
+        all += idset_count(tasks);
+        idset_destroy(tasks);
     }
+    hosts = json_array_size(failed) > 0 && res_query(rc->c, &res, false) == 0;
+    json_array_foreach(failed, i, one)
+    {
+        uint32_t task = (uint32_t)json_integer_value(json_array_get(one, 0));
+        uint32_t rank = (uint32_t)json_integer_value(json_array_get(one, 1));
+        int st = (int)json_integer_value(json_array_get(one, 2));
+        const char *host = hosts ? res_host(&res, rank) : NULL;
+        char text[128], where[160] = "";
+
+        if (host)
+            snprintf(where, sizeof(where), " on %.128s", host);
+        spawn_status_text(st, text, sizeof(text));
+        if (rc->job)
+            cmd_error(rc->c, "task %u%s (rank %u): %s", task, where, rank, text);
+        else
+            cmd_error(rc->c, "rank %u%s: %s", rank, where, text);
+        n++;
+    }
+    if (n > 0 && all > n)
+        cmd_error(rc->c, "%zu more %s failed", all - n, rc->job ? "tasks" : "ranks");
+    if (hosts)
+        res_clear(&res);
 }
 
 /* Everything is known: of a job also what its service says. */
 static void conclude(struct runclient *rc, const struct job_ended *e)
 {
-    const char *text = e && e->text ? e->text : rc->text;
+    const char *why = e ? jobtell_reason(e) : NULL, *text = why ? why : rc->text;
     int code = e ? e->code : rc->res ? rc->res->code : CMD_FAIL;
 
     if (rc->finished)
@@ -269,12 +295,16 @@ static void conclude(struct runclient *rc, const struct job_ended *e)
         code = cmd_error(rc->c, "%s", e->text ? e->text : "the job is gone");
     else if (rc->cancelled_by)
         code = 128 + rc->cancelled_by;
+    else if (text && rc->said && strcmp(rc->said, text) == 0)
+        ; /* once is enough */
+    else if (e && e->result && strcmp(e->result, job_result_name(JOB_RESULT_CANCELED)) == 0)
+        cmd_error(rc->c, "job %" PRIu64 " was canceled%s%s", rc->s.id, e->text ? ": " : "",
+                  e->text ? e->text : "");
     else if (text && rc->job)
         cmd_error(rc->c, "job %" PRIu64 ": %s", rc->s.id, text);
     else if (text)
         cmd_error(rc->c, "%s", text);
-    else if (code && rc->res)
-        print_tasks(rc, rc->res->status);
+    rc->name_failed = code && rc->res && !rc->cancelled_by && !text;
     finish(rc, code);
 }
 
@@ -332,8 +362,11 @@ static void on_notice(struct runclient *rc, const char *json, size_t len)
         stop(rc, cmd_error(rc->c, "%s", err.text));
         return;
     }
-    if (n.text)
+    if (n.text) {
         cmd_error(rc->c, "%s", n.text);
+        free(rc->said);
+        rc->said = strdup(n.text);
+    }
     if (n.taken && rc->in && rc->in_open) {
         rc->in_room += n.taken;
         flux_watcher_start(rc->in);
@@ -416,6 +449,8 @@ static int run_attached(struct runclient *rc, flux_future_t *f)
         cmd_error(rc->c, "out of memory");
     else if (flux_run(rc->h) < 0 && !rc->finished)
         cmd_error(rc->c, "the connection to the broker was lost");
+    if (rc->name_failed)
+        print_tasks(rc);
     sigwatch_destroy(w);
     return rc->code;
 }
@@ -431,6 +466,7 @@ static void clear(struct runclient *rc)
     json_decref(rc->res_owner);
     free(rc->res);
     free(rc->text);
+    free(rc->said);
 }
 
 int runclient_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads)

@@ -28,6 +28,7 @@
 extern char **environ;
 
 #define ROUNDS 5
+#define MPI_ROUNDS 3 /* of MPI programs, which take seconds each */
 #define TRUE "/bin/true"
 
 struct command {
@@ -95,7 +96,7 @@ static void measure(const char *program, const char *count, enum what what)
         if ((i != 1 || hydra) && (i != 2 || bare))
             ops[nops++] =
                 (struct bench_op){.block = block, .arg = &cmds[i], .n = each, .cpu = BENCH_ANY_CPU};
-    bench_rounds(ops, nops, what != MPI ? ROUNDS : ntasks > 64 ? 1 : 2);
+    bench_rounds(ops, nops, what == MPI ? MPI_ROUNDS : ROUNDS);
     snprintf(name, sizeof(name), "%s, %s tasks%s",
              bare          ? "launch"
              : what == PMI ? "PMI exchange"

@@ -27,13 +27,13 @@ if [ "${1-}" = --inside ]; then
     size=$2 alone=$3
     runs=$((size > 4 ? 3 : 7))
     figure "flux batch --wait, $size nodes: true" \
-        "$(milliseconds $runs "$FLUX" batch --wait -q -O /dev/null -N"$size" --wrap true)" ms \
+        "$(milliseconds $runs "$FLUX" batch --wait --quiet -O /dev/null -N"$size" --wrap true)" ms \
         "flux start, $size brokers" "$alone"
     figure "flux alloc, $size nodes: true" "$(milliseconds $runs "$FLUX" alloc -N"$size" true)" ms \
         "flux start, $size brokers" "$alone"
-    echo "exec '$FLUX' batch --wait -q -O /dev/null -N$size --wrap true" >"$TMPDIR/middle"
+    echo "exec '$FLUX' batch --wait --quiet -O /dev/null -N$size --wrap true" >"$TMPDIR/middle"
     begin=$EPOCHREALTIME
-    "$FLUX" batch --wait -q -O /dev/null -N"$size" "$TMPDIR/middle"
+    "$FLUX" batch --wait --quiet -O /dev/null -N"$size" "$TMPDIR/middle"
     figure "two within each other, $size nodes" \
         "$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { print (b - a) * 1000 }')" ms
     [ "$size" -le 4 ] || exit 0

@@ -3,7 +3,7 @@
 #
 #     bench_session.sh [SIZE...]      (64 256 512)
 #
-# Time and CPU are of `flux start --size=N true`, all processes together.  The reference is the same
+# Time and CPU are of `flux start --size=N true`, all processes together: medians of five runs.  The reference is the same
 # number of processes of /bin/true, started by this shell and waited for.
 #
 # Memory: the median of all brokers of the session, leaves nearly all of them, by proportional set
@@ -12,6 +12,7 @@
 . "$(dirname "$0")/bench_lib.sh"
 
 IDLE_SECONDS=6
+RUNS=5
 
 # Runs inside a session whose processes carry FLUX_BENCH_ID in their environment.
 if [ "${1-}" = --inside ]; then
@@ -111,8 +112,7 @@ status=0
 echo "# sessions on $(nproc) cores"
 [ $# -gt 0 ] || set -- 64 256 512
 for size; do
-    runs=$((size <= 64 ? 5 : 1))
-    measure "$runs" many_true "$size"
+    measure $RUNS many_true "$size"
     ref_wall=$wall
     ref_cpu=$cpu
     wall_aim=
@@ -124,7 +124,7 @@ for size; do
         ;;
     256) wall_aim='<=12' ;;
     esac
-    if measure "$runs" in_session "$size" -- true; then
+    if measure $RUNS in_session "$size" -- true; then
         figure "$size brokers up and down" "$wall" s "$size x /bin/true" "$ref_wall" "$wall_aim"
         figure "$size brokers up and down, CPU" "$cpu" s "$size x /bin/true" "$ref_cpu" "$cpu_aim"
     else

@@ -31,6 +31,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(seconds < 1e-9 || seconds > 1e12 ||
              (again >= seconds * 0.99999 && again <= seconds * 1.00001));
     }
+    if (duration_parse_minutes(text, &again, &err) == 0) {
+        /* As in seconds, or sixty times as much. */
+        MUST(duration_parse(text, &seconds, &err) == 0);
+        MUST(again == seconds || seconds < 1e-9 ||
+             (again >= seconds * 59.99999 && again <= seconds * 60.00001));
+    }
     if (size_parse(text, &bytes, &err) == 0) {
         MUST(size_parse(size_format(bytes, buf, sizeof(buf)), &back, &err) == 0);
         MUST(bytes == back);

@@ -6,6 +6,7 @@
 #include "src/cmd/batchscript.h"
 #include "src/cmd/nesturi.h"
 #include "src/cmd/ptyframe.h"
+#include "src/cmd/sbatch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -14,6 +15,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         if (!(cond)) \
             abort(); \
     } while (0)
+
+/* A text as one line of options of sbatch. */
+static void slurm(const char *text, size_t size)
+{
+    char *line = strndup(text, size);
+    strvec_t *words = strvec_split(line, ' ');
+    sbatch_t *s = sbatch_create();
+    errmsg_t err;
+
+    if (sbatch_line(s, (int)strvec_count(words), strvec_argv(words), &err) == 0)
+        MUST(sbatch_finish(s, &err) == 0);
+    for (size_t i = 0; i < strvec_count(sbatch_options(s)); i++)
+        MUST(strncmp(strvec_at(sbatch_options(s), i), "--", 2) == 0);
+    sbatch_destroy(s);
+    strvec_destroy(words);
+    free(line);
+}
 
 static void script(const char *text, size_t size)
 {
@@ -31,6 +49,7 @@ static void script(const char *text, size_t size)
         line = d.line;
         late = d.late;
     }
+    slurm(text, size);
     MUST(batchscript_bad_line(text, size) <= size + 1);
 }
 

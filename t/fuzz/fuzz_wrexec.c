@@ -70,7 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t at = 0; (n = wire_parse(data + at, size - at, &f, &err)) > 0; at += (size_t)n) {
         if (f.type == WIRE_RUN && wire_run_get(f.payload, f.len, &run, &err) == 0)
             check_run(&run);
-        if (f.type == WIRE_LAUNCH && launchrec_get(f.payload + 4, f.len - 4, &rec, &err) == 0)
+        if (f.type == WIRE_LAUNCH &&
+            launchrec_get(f.payload + WIRE_LAUNCH_HEAD, f.len - WIRE_LAUNCH_HEAD, &rec, &err) == 0)
             check_rec(&rec);
         if (f.type == WIRE_RESULT && res)
             result_unpack(res, f.payload, f.len, &err);

@@ -2,7 +2,9 @@
  * and ends with the exit code that is the second (program names do not matter); SIGTERM is ignored
  * when the third is "deaf".  SIGKILL, or SIGTERM, ends it with that status.
  *
- * wrexec.stats has how many jobs were launched, and twice.
+ * With the arguments N and M its first N requests to launch and M to kill find no room, as if its
+ * mailbox were full.  wrexec.stats has how many jobs were launched, and twice, and how many requests
+ * are still to be refused.
  */
 #include "config.h"
 #include <errno.h>
@@ -33,6 +35,7 @@ struct ctx {
     hmap_t *seen;
     strbuf_t *ended;
     unsigned launched, twice;
+    unsigned no_launch, no_kill; /* so many requests are still to be refused */
 };
 
 static void run_free(void *val)
@@ -52,7 +55,7 @@ static void end_run(struct run *run, int status)
         ctx->ended = strbuf_create(0);
     strbuf_addf(ctx->ended, "%s{\"id\":%llu,\"code\":%d,\"status\":[[%d,\"0\"]],\"t\":%.6f}",
                 strbuf_len(ctx->ended) ? "," : "", (unsigned long long)run->id, code, status,
-                flux_now(ctx->h));
+                flux_wall(ctx->h));
     hmap_del_u64(ctx->runs, run->id);
     flux_watcher_start(ctx->defer);
 }
@@ -140,15 +143,28 @@ static void start(struct ctx *ctx, const struct launchrec *rec)
     flux_timer_start(run->timer, atof(args[1]), 0.);
 }
 
+static bool no_room(struct ctx *ctx, unsigned *times, const flux_msg_t *req)
+{
+    if (*times == 0)
+        return false;
+    --*times;
+    flux_respond_error(ctx->h, req, EAGAIN, "no room");
+    return true;
+}
+
 static void launch_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct launchrec rec;
     size_t len, pos = 0;
     const void *data = flux_msg_payload(req, &len);
+    struct ctx *ctx = arg;
     errmsg_t err;
 
+    if (no_room(ctx, &ctx->no_launch, req))
+        return;
     while (launchrec_next(data, len, &pos, &rec, &err) == 1)
         start(arg, &rec);
+    flux_respond(h, req, NULL);
 }
 
 static void kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -157,7 +173,8 @@ static void kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct wrexec_kill k;
     json_t *owner;
 
-    if (flux_request_decode(h, req, &wrexec_kill_schema, &k, &owner) < 0)
+    if (no_room(ctx, &ctx->no_kill, req) ||
+        flux_request_decode(h, req, &wrexec_kill_schema, &k, &owner) < 0)
         return;
     for (size_t i = 0; i < json_array_size(k.ids); i++) {
         struct run *run =
@@ -166,16 +183,17 @@ static void kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
         if (run && (k.signum == SIGKILL || (k.signum == SIGTERM && !run->deaf)))
             end_run(run, k.signum);
     }
+    flux_respond(h, req, "{}");
     json_decref(owner);
 }
 
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    char text[96];
+    char text[128];
 
-    snprintf(text, sizeof(text), "{\"launched\":%u,\"twice\":%u,\"running\":%zu}", ctx->launched,
-             ctx->twice, hmap_count(ctx->runs));
+    snprintf(text, sizeof(text), "{\"launched\":%u,\"twice\":%u,\"running\":%zu,\"busy\":%u}",
+             ctx->launched, ctx->twice, hmap_count(ctx->runs), ctx->no_launch + ctx->no_kill);
     flux_respond(h, req, text);
 }
 
@@ -205,6 +223,8 @@ static int fake_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err
     struct ctx *ctx = calloc(1, sizeof(*ctx));
 
     ctx->h = h;
+    ctx->no_launch = argc > 0 ? (unsigned)atoi(argv[0]) : 0;
+    ctx->no_kill = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
     ctx->runs = hmap_create_u64(run_free);
     ctx->seen = hmap_create_u64(NULL);
     ctx->defer = flux_defer_create(flux_get_reactor(h), tell_cb, ctx);

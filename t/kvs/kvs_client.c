@@ -194,6 +194,7 @@ static int noise(flux_t *h, int argc, char **argv)
                                          "kvs.namespace-close",
                                          "kvs.namespace-drop",
                                          "kvs.namespace-lost",
+                                         "kvs.namespace-check",
                                          "kvs.namespace-register",
                                          "kvs.disconnect",
                                          "kvs.cancel",

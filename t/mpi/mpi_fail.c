@@ -1,16 +1,18 @@
 /* One rank misbehaves, the others wait for it: the launcher has to end the job.
  *
- * Usage: mpi_fail abort|exit|crash|early [CODE [RANK]]     (CODE: 42, RANK: the last)
+ * Usage: mpi_fail abort|exit|crash|early|stay [CODE [RANK]]     (CODE: 42, RANK: the last)
  *    abort    it calls MPI_Abort with CODE
  *    exit     it leaves with CODE, without MPI_Finalize
  *    crash    it dies by SIGSEGV
  *    early    it leaves with CODE before MPI_Init
+ *    stay     it says so, and all wait for it until they are killed
  */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int main(int argc, char **argv)
 {
@@ -34,6 +36,12 @@ int main(int argc, char **argv)
             MPI_Abort(MPI_COMM_WORLD, code);
         else if (strcmp(what, "exit") == 0)
             _Exit(code);
+        if (strcmp(what, "stay") == 0) {
+            printf("stays\n");
+            fflush(stdout);
+            for (;;)
+                pause();
+        }
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
     }

@@ -17,7 +17,7 @@ ended_with() {
 }
 
 mpi_jobs() {
-    local mpicc=$1 prog size n nodes where or pid
+    local mpicc=$1 prog size n nodes where or pid id
     for prog in mpi_ring mpi_fail; do
         "$mpicc" -O1 -o $prog "$SRCDIR/t/mpi/$prog.c" >cc.log 2>&1 || skip_all "$mpicc does not work"
     done
@@ -53,6 +53,24 @@ mpi_jobs() {
         run run_with_timeout 30 "$FLUX" wreckrun --overcommit $where ./mpi_fail crash
         ended_with 139 "a rank that crashes, $where"
         like "$err" "signal 11$or" "... and a sentence says so"
+    done
+    ok "MPI_Abort (0) ends a job that completes" run_with_timeout 30 \
+        "$FLUX" wreckrun --overcommit -N1 -n4 ./mpi_fail abort 0
+    exits 1 "MPI_Abort (256) does not" run_with_timeout 30 \
+        "$FLUX" wreckrun --overcommit -N1 -n4 ./mpi_fail abort 256
+    id=$("$FLUX" submit --overcommit -N1 -n4 ./mpi_fail abort 0)
+    ok "... and jobs that depend on its success run" run_with_timeout 30 \
+        "$FLUX" submit --wait --dependency="afterok:$id" true
+    for where in "-N1 -n4" "-N4 -n4"; do
+        # shellcheck disable=SC2086
+        "$FLUX" wreckrun --overcommit $where --name=stays ./mpi_fail stay >stay.out 2>stay.err &
+        pid=$!
+        wait_until 30 grep -q stays stay.out
+        "$FLUX" cancel "$("$FLUX" jobs -n -o '{id} {name}' | awk '$2 == "stays" { print $1 }')"
+        wait $pid
+        is $? 143 "the exit code of a job that is canceled, $where"
+        like "$(cat stay.err)" cancel "... which says that it was"
+        unlike "$(cat stay.err)" MPI_Finalize "... and nothing else"
     done
     run run_with_timeout 30 "$FLUX" wreckrun --overcommit -N1 -n4 ./mpi_fail early 7
     ok "a rank that leaves before MPI_Init ends the others on its node" \

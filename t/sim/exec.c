@@ -281,6 +281,15 @@ static void jobs_cb(flux_t *h, const flux_msg_t *req, void *arg)
     x->ended = x->raise = NULL;
 }
 
+/* As if the mailbox were full, now and then. */
+static bool no_room(struct exec *x, const flux_msg_t *req)
+{
+    if (!rng_chance(&x->s->rng, 0.1))
+        return false;
+    flux_respond_error(x->h, req, EAGAIN, "no room");
+    return true;
+}
+
 static void launch_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct exec *x = arg;
@@ -290,10 +299,13 @@ static void launch_cb(flux_t *h, const flux_msg_t *req, void *arg)
     errmsg_t err;
     int rc;
 
+    if (no_room(x, req))
+        return;
     while ((rc = launchrec_next(data, len, &pos, &rec, &err)) == 1)
         start(x, &rec);
     if (rc < 0)
         sim_fail(x->s, "what is to be launched cannot be read: %s", err.text);
+    flux_respond(h, req, NULL);
 }
 
 static void kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -302,7 +314,7 @@ static void kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct wrexec_kill k;
     json_t *owner;
 
-    if (flux_request_decode(h, req, &wrexec_kill_schema, &k, &owner) < 0)
+    if (no_room(x, req) || flux_request_decode(h, req, &wrexec_kill_schema, &k, &owner) < 0)
         return;
     for (size_t i = 0; i < json_array_size(k.ids); i++) {
         uint64_t id = (uint64_t)json_integer_value(json_array_get(k.ids, i));
@@ -311,6 +323,7 @@ static void kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
         if (run)
             deliver(run, k.signum);
     }
+    flux_respond(h, req, "{}");
     json_decref(owner);
 }
 

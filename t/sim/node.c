@@ -6,7 +6,8 @@
  *
  *  1. A request that wants an answer gets exactly one last response: a second one, or one that
  * nobody waits for, is a violation at once; a missing one is found by sim_check_quiet().
- *  2. A subscriber to everything sees consecutive event numbers.
+ *  2. A subscriber to everything sees consecutive event numbers, until it is told (event.lost) that none
+ *     come any more, because a broker above was lost.
  *  3. An event number stands for the same event at all ranks.
  *  4. A broker's states only go forward.
  */
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #include "engine.h"
+#include "libflux/proto_event.h"
 #include "sim.h"
 
 static uint64_t hash_bytes(uint64_t h, const void *data, size_t len)
@@ -38,13 +40,45 @@ static uint64_t hash_event(const flux_msg_t *msg)
     return hash_bytes(h + flux_msg_nodeid(msg), data, len) | 1;
 }
 
+/* No event may be lost but those that follow the loss of a broker above: no buffer of a simulated
+ * session is too small for what is missed meanwhile. */
+static void check_lost(struct sim_ep *e, const flux_msg_t *msg)
+{
+    sim_t *s = e->broker->sim;
+    struct event_lost lost;
+    errmsg_t err;
+    size_t len;
+    const char *json = flux_msg_payload(msg, &len);
+    json_t *obj = flux_schema_decode(&event_lost_schema, json, len, &lost, &err);
+
+    if (!obj)
+        sim_fail(s, "rank %u: event.lost cannot be read: %s", e->broker->rank, err.text);
+    else if (lost.to != 0 || s->faults == 0)
+        sim_fail(s, "rank %u: events %llu to %llu are said to be lost, after %llu faults",
+                 e->broker->rank, (unsigned long long)lost.from, (unsigned long long)lost.to,
+                 (unsigned long long)s->faults);
+    else if (e->all_events && e->last_event > 0 && lost.from != e->last_event + 1)
+        sim_fail(s, "rank %u: events from %llu on are said to be lost, after event %llu",
+                 e->broker->rank, (unsigned long long)lost.from, (unsigned long long)e->last_event);
+    e->cut_off = true;
+    json_decref(obj);
+}
+
 static void check_event(struct sim_ep *e, const flux_msg_t *msg)
 {
     sim_t *s = e->broker->sim;
     uint64_t seq = flux_msg_seq(msg);
     uint64_t hash = hash_event(msg);
-    void *seen = hmap_get_u64(s->events, seq);
+    void *seen;
 
+    if (strcmp(flux_msg_topic(msg), "event.lost") == 0) {
+        check_lost(e, msg);
+        return;
+    }
+    if (e->cut_off)
+        sim_fail(s, "rank %u: event %llu (%s) came after all further ones were said to be lost",
+                 e->broker->rank, (unsigned long long)seq, flux_msg_topic(msg));
+    seen = hmap_get_u64(s->events, seq);
     if (!seen)
         hmap_put_u64(s->events, seq, (void *)(uintptr_t)hash);
     else if ((uint64_t)(uintptr_t)seen != hash)

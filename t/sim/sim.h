@@ -103,6 +103,7 @@ struct sim_ep {
     hmap_t *waiting; /* match tag -> topic of a request without its last answer */
     bool all_events; /* subscribed to everything: look for gaps */
     uint64_t last_event;
+    bool cut_off; /* it was told that no further event comes */
     const struct flux_module *module;
     void *module_ctx;
     struct sim_ep *successor; /* the instance that has taken its place */

@@ -47,6 +47,8 @@ START_TEST(test_values)
              &err);
     ck_assert_msg(c != NULL, "%s", err.text);
     ck_assert(config_has(c, "session"));
+    ck_assert_int_eq(config_line(c, "session"), 2);
+    ck_assert_int_eq(config_line(c, "other"), 0);
     ck_assert(!config_has(c, "other"));
     ck_assert_str_eq(config_string(c, "session", "hosts"), "node[0-3]");
     ck_assert_ptr_null(config_string(c, "other", "name"));
@@ -107,6 +109,9 @@ static const struct {
     {"session {", "test.lua:1"},
     {"\n\nsession { hosts = 'a', hots = 'b' }", "test.lua:3: session has no field \"hots\""},
     {"session { }", "session.hosts is missing"},
+    {"session { hosts = 'a', curve = flase }", "no variable 'flase'; did you mean false?"},
+    {"session { hosts = 'a', hots = 'b' }", "did you mean hosts?"},
+    {"sessoin { hosts = 'a' }", "no variable 'sessoin'; did you mean session?"},
     {"session { hosts = 5 }", "session.hosts must be a string"},
     {"session { hosts = 'a\\0b' }", "session.hosts must be a string"},
     {"session { hosts = 'a', curve = 'no' }", "session.curve must be true or false"},
@@ -119,7 +124,7 @@ static const struct {
     {"session { hosts = 'a' }\nsession { hosts = 'a' }", "test.lua:2: session is there a second"},
     {"sesion { hosts = 'a' }", "sesion"},
     {"error('my words')", "test.lua:1: my words"},
-    {"error({})", "no text"},
+    {"error({})", "not text"},
     {"while true do end", "too long"},
     {"local function f() return f() end f()", "too long"},
     {"local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(1000) end", "memory"},
@@ -133,8 +138,10 @@ static const struct {
     {"pcall(error)", "pcall"},
     {"setmetatable({}, {})", "setmetatable"},
     {"getmetatable('').__index = nil", "getmetatable"},
-    {"string.find('a', 'a')", "find"},
-    {"('a'):gsub('a', 'b')", "gsub"},
+    {"string.dump(error)", "dump"},
+    {"table.move({}, 1, 1 << 45, 1)", "too long"},
+    {"string.rep('', 1 << 45) table.unpack({}, 1, 1 << 45)", "too long"},
+    {"('a'):rep(3000):gsub('.-.-.-.-.-x', 'b')", "too long"},
     {"coroutine.wrap(print)", "coroutine"},
     {"print(1)", "print"},
     {"debug.sethook()", "debug"},
@@ -243,7 +250,7 @@ START_TEST(test_entries)
     };
     errmsg_t err = {""};
     config_t *c = load("group { size = 3, { name = 'a', size = '4G' }, { name = 'b', size = 5 } }\n"
-                       "foreign { 1, { x = 2 }, y = print, [true] = false }\n",
+                       "foreign { 1, { x = 2 }, y = type, [true] = false }\n",
                        &err);
 
     ck_assert_msg(c != NULL, "%s", err.text);

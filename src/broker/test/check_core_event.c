@@ -309,14 +309,74 @@ START_TEST(skip)
     publish(pub, "e10", json);
     cl_pump(cl);
     /* the buffer of 1000 bytes holds two */
-    EXPECT_EVENTS(leaf, "11:e9 12:e10");
+    EXPECT_EVENTS(leaf, "10:event.lost 11:e9 12:e10");
+    for (size_t i = 0; i < leaf->n; i++) {
+        if (strcmp(flux_msg_topic(leaf->kept[i]), "event.lost") == 0)
+            ck_assert_str_eq(flux_msg_json(leaf->kept[i]), "{\"from\":2,\"to\":10}");
+    }
     ck_assert_ptr_nonnull(strstr(cl->nodes[1].log, "rank 1 missed events 2 to 10"));
     ck_assert_ptr_nonnull(strstr(cl->nodes[2].log, "rank 2 missed events 2 to 10"));
     publish(pub, "e11", NULL);
     cl_pump(cl);
-    EXPECT_EVENTS(leaf, "11:e9 12:e10 13:e11");
+    EXPECT_EVENTS(leaf, "10:event.lost 11:e9 12:e10 13:e11");
     cl_free(cl);
     party_free(pub);
+    party_free(leaf);
+}
+END_TEST
+
+/* The last events are missed, and no other follows: the parent, which knows that its link did not
+ * wait for somebody, says how far its children should be.  Meanwhile it keeps more than usual, and
+ * sends it in parts. */
+START_TEST(missed_at_the_end)
+{
+    struct cluster *cl = cl_up(3, "chain");
+    struct party *pub = client(cl, 0);
+    struct party *leaf = client(cl, 2);
+    const size_t size = 300000;
+    char *json = malloc(size + 1);
+    char want[512] = "";
+    size_t n = 0;
+
+    ck_assert_ptr_nonnull(json);
+    memset(json, 'x', size);
+    json[0] = json[size - 1] = '"';
+    json[size] = '\0';
+    subscribe(leaf, "e");
+    core_event_slow(cl->nodes[0].core, true);
+    core_event_slow(cl->nodes[1].core, false);
+    cl->nodes[1].deaf_to_events = true;
+    for (int i = 0; i < 10; i++) {
+        char topic[16];
+
+        snprintf(topic, sizeof(topic), "e%d", i);
+        publish(pub, topic, json);
+        n += (size_t)snprintf(want + n, sizeof(want) - n, "%s%d:%s", n ? " " : "", i + 2, topic);
+    }
+    cl_pump(cl);
+    EXPECT_EVENTS(leaf, "");
+    cl->nodes[1].deaf_to_events = false;
+    cl_sleep(cl, 3.);
+    EXPECT_EVENTS(leaf, want);
+    free(json);
+    cl_free(cl);
+    party_free(pub);
+    party_free(leaf);
+}
+END_TEST
+
+/* Who is below a broker that is lost is told that nothing comes any more. */
+START_TEST(cut_off)
+{
+    struct cluster *cl = cl_up(3, "chain");
+    struct party *leaf = client(cl, 2);
+
+    subscribe(leaf, "e");
+    core_peer_lost(cl->nodes[1].core, CORE_TREE, 0, "it is gone");
+    cl_pump(cl);
+    EXPECT_EVENTS(leaf, "2:event.lost");
+    ck_assert_str_eq(flux_msg_json(leaf->kept[leaf->n - 1]), "{\"from\":2,\"to\":0}");
+    cl_free(cl);
     party_free(leaf);
 }
 END_TEST
@@ -502,6 +562,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("core_event", order, subscriptions, refused, gap, overtaken, skip, late_joiners,
-              early, subscribers_go, nested);
+    RUN_SUITE("core_event", order, subscriptions, refused, gap, overtaken, skip, missed_at_the_end,
+              cut_off, late_joiners, early, subscribers_go, nested);
 }

@@ -112,8 +112,11 @@ static inline void cl_defer_clear(void *impl, flux_watcher_t *w)
     }
 }
 
-static const struct flux_reactor_ops cl_reactor_ops = {cl_now,   cl_timer_set,   cl_timer_clear,
-                                                       cl_defer, cl_defer_clear, NULL};
+static const struct flux_reactor_ops cl_reactor_ops = {.now = cl_now,
+                                                       .timer_set = cl_timer_set,
+                                                       .timer_clear = cl_timer_clear,
+                                                       .defer = cl_defer,
+                                                       .defer_clear = cl_defer_clear};
 
 /* --- link --- */
 
@@ -385,7 +388,7 @@ static inline void party_send_cb(void *arg, flux_msg_t *msg)
         p->hook(p, msg);
 }
 
-static const struct endpoint_ops party_ops = {party_send_cb};
+static const struct endpoint_ops party_ops = {.send = party_send_cb};
 
 static inline struct party *party_create(struct cluster *cl, uint32_t rank, enum endpoint_kind kind,
                                          const char *service)

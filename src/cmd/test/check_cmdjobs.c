@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@
 
 static const struct cmd_opt opts[] = {
     CMD_OPT_HEADING("Own"),
-    {'q', "quiet", NULL, "q"},
+    {'Q', "quiet", NULL, "q"},
     JOBOPTS_RESOURCES,
     JOBOPTS_TASKS,
     JOBOPTS_FILES,
@@ -38,7 +39,7 @@ static void setup(void)
 
 static int refuse_own(void *arg, int key, const char *val)
 {
-    return arg && key == 'q' ? 1 : 0;
+    return arg && key == 'Q' ? 1 : 0;
 }
 
 /* Options in a line, then the command `true`; NULL when one of them is refused. */
@@ -66,10 +67,21 @@ static json_t *spec_of(const char *line)
 /* The part of the jobspec at a path ("resources.0.count") is that JSON. */
 static void part_is(const char *line, const char *path, const char *want)
 {
-    json_t *spec = spec_of(line), *o = spec, *w = json_loads(want, JSON_DECODE_ANY, NULL);
+    json_t *spec = spec_of(line), *o = spec,
+           *w = want ? json_loads(want, JSON_DECODE_ANY, NULL) : NULL;
     char copy[256], *save, *got;
+    json_t *options;
 
     ck_assert_msg(spec != NULL, "%s: refused", line);
+    /* What this process has, and every job is to have, is asked for by its own path only. */
+    options = json_object_get(spec, "attributes");
+    for (int i = 0; i < 3; i++)
+        options = json_object_get(options, (const char *[]){"system", "shell", "options"}[i]);
+    ck_assert_ptr_nonnull(json_object_get(options, "umask"));
+    if (!strstr(path, "soft-limits"))
+        json_object_del(options, "soft-limits");
+    if (!strstr(path, "umask"))
+        json_object_del(options, "umask");
     snprintf(copy, sizeof(copy), "%s", path);
     for (char *p = strtok_r(copy, ".", &save); p; p = strtok_r(NULL, ".", &save))
         o = json_is_array(o) ? json_array_get(o, (size_t)atoi(p)) : json_object_get(o, p);
@@ -137,6 +149,13 @@ END_TEST
 START_TEST(attributes)
 {
     part_is("-t 90s", SYSTEM ".duration", "90.0");
+    part_is("-t 30", SYSTEM ".duration", "1800.0");
+    part_is("--time=1.5", SYSTEM ".duration", "90.0");
+    part_is("-t 2:30", SYSTEM ".duration", "150.0");
+    part_is("-t 1:00:00", SYSTEM ".duration", "3600.0");
+    part_is("-t 1-12", SYSTEM ".duration", "129600.0");
+    part_is("-t 1-00:00:30", SYSTEM ".duration", "86430.0");
+    part_is("--grace=30", SYSTEM ".shell.options.grace", "30.0");
     part_is("-t inf", SYSTEM ".duration", "0.0");
     part_is("--chdir=/usr", SYSTEM ".cwd", "\"/usr\"");
     part_is("--dependency=afterok:7,after:8 --dependency=afternotok:9", SYSTEM ".dependencies",
@@ -151,6 +170,12 @@ START_TEST(attributes)
             "\"mpi\":\"pmix\"}");
     part_is("--rlimit=nofile=1K --rlimit=core=unlimited --rlimit=nofile=5",
             SYSTEM ".shell.options.rlimits", "{\"nofile\":5,\"core\":\"unlimited\"}");
+    part_is("--rlimit=none --rlimit=core=1", SYSTEM ".shell.options.soft-limits", NULL);
+    part_is("--rlimit=as=1M --rlimit=core=0 --rlimit=cpu=9 --rlimit=data=1M --rlimit=fsize=1M "
+            "--rlimit=nofile=99 --rlimit=stack=1M",
+            SYSTEM ".shell.options.soft-limits", NULL);
+    umask(0027);
+    part_is("", SYSTEM ".shell.options.umask", "\"0027\"");
     part_is("--setattr=a.b=3 --setattr user.c=x --setattr=d", "attributes.user",
             "{\"a\":{\"b\":3},\"c\":\"x\",\"d\":true}");
     part_is("--setattr=system.zone=eu", SYSTEM ".zone", "\"eu\"");
@@ -229,9 +254,9 @@ START_TEST(words)
     ck_assert_int_eq(jobopts_words(jo, &usage, "--name='a", "w", NULL, NULL), -1);
     ck_assert_int_eq(jobopts_words(jo, &usage, "-N2 operand", "w", NULL, NULL), -1);
     ck_assert_int_eq(jobopts_words(jo, &usage, "--no-such", "w", NULL, NULL), -1);
-    ck_assert_int_eq(jobopts_words(jo, &usage, "-q", "w", NULL, NULL), -1);
-    ck_assert_int_eq(jobopts_words(jo, &usage, "-q", "w", refuse_own, NULL), -1);
-    ck_assert_int_eq(jobopts_words(jo, &usage, "-q", "w", refuse_own, &c), 0);
+    ck_assert_int_eq(jobopts_words(jo, &usage, "-Q", "w", NULL, NULL), -1);
+    ck_assert_int_eq(jobopts_words(jo, &usage, "-Q", "w", refuse_own, NULL), -1);
+    ck_assert_int_eq(jobopts_words(jo, &usage, "-Q", "w", refuse_own, &c), 0);
     ck_assert_int_eq(jobopts_command_line(jo, "sh -c 'echo $1 # no comment' \"\" #x"), 0);
     text = jobopts_jobspec(jo, true);
     ck_assert_ptr_nonnull(text);

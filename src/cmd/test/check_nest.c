@@ -11,9 +11,11 @@
 #include "src/cmd/batchscript.h"
 #include "src/cmd/nesturi.h"
 #include "src/cmd/ptyframe.h"
+#include "src/cmd/sbatch.h"
 #include "src/cmd/topview.h"
 
-/* Expect the directives `want` as "LINE:TEXT|LINE:TEXT", "!" in front of late ones. */
+/* Expect the directives `want` as "LINE:TEXT|LINE:TEXT", "!" in front of late ones, "S" and "?" of
+ * those for Slurm and for others. */
 static void expect(const char *script, const char *want)
 {
     struct batchscript s;
@@ -23,8 +25,9 @@ static void expect(const char *script, const char *want)
 
     batchscript_init(&s, script, strlen(script));
     while (batchscript_next(&s, &d))
-        n += (size_t)snprintf(got + n, sizeof(got) - n, "%s%s%zu:%.*s", n ? "|" : "",
-                              d.late ? "!" : "", d.line, (int)d.len, d.text);
+        n += (size_t)snprintf(got + n, sizeof(got) - n, "%s%s%s%zu:%.*s", n ? "|" : "",
+                              d.late ? "!" : "", (const char *[]){"", "S", "?"}[d.kind], d.line,
+                              (int)d.len, d.text);
     ck_assert_str_eq(got, want);
 }
 
@@ -37,10 +40,116 @@ START_TEST(shell)
            "4:-N4 --time-limit=1h|5:--name=x");
     expect("#FLUX:", "1:");
     expect("### FLUX: -n2", "1:-n2");
-    expect("#flux: -N4\n#FLUX -N4\n# see FLUX: -N4\n#xFLUX: -N3\n", "");
+    expect("#flux: -N4\n# flux: -n2\n#FLUX -N4\n# flux --nodes=3\n#Flux: -c1\n",
+           "1:-N4|2:-n2|3:-N4|4:--nodes=3|5:-c1");
+    expect("# see FLUX: -N4\n#xFLUX: -N3\n# flux is here\n#flux\n# flux - a manager\n"
+           "# Flux: a manager\n# flux -- that is it\n# fluxion -N4\n#FLUX-N4\n",
+           "");
+    expect("#SBATCH -N4\n#SBATCH\n##SBATCH -N1\n# SBATCH -N2\n#SBATCHX\n#PBS -l nodes=2\n"
+           "#BSUB\t-n 3\n  #SBATCH\t--exclusive\ntrue\n#SBATCH -n1\n",
+           "S1:-N4|S2:|?6:#PBS -l nodes=2|?7:#BSUB\t-n 3|S8:--exclusive|!S10:-n1");
     expect("#!/bin/sh\n#FLUX: -N1\necho hi\n#FLUX: -N2\n", "2:-N1|!4:-N2");
     expect("echo '\n#FLUX: -N2\n'", "!2:-N2");
     expect("FLUX: -N4\n", "");
+}
+END_TEST
+
+/* Options of sbatch become `options`; `ignored` are named.  Lines are separated by newlines. */
+static void slurm(const char *lines, const char *options, const char *ignored)
+{
+    strvec_t *each = strvec_split(lines, '\n');
+    sbatch_t *s = sbatch_create();
+    char *got;
+    errmsg_t err;
+
+    for (size_t i = 0; i < strvec_count(each); i++) {
+        strvec_t *words = strvec_split(strvec_at(each, i), ' ');
+        char **argv = calloc(strvec_count(words) + 2, sizeof(*argv));
+
+        argv[0] = (char *)"#SBATCH";
+        for (size_t k = 0; k < strvec_count(words); k++)
+            argv[k + 1] = (char *)strvec_at(words, k);
+        ck_assert_msg(sbatch_line(s, (int)strvec_count(words) + 1, argv, &err) == 0, "%s: %s",
+                      lines, err.text);
+        free(argv);
+        strvec_destroy(words);
+    }
+    ck_assert_int_eq(sbatch_finish(s, &err), 0);
+    got = strvec_join(sbatch_options(s), " ");
+    ck_assert_str_eq(got, options);
+    free(got);
+    got = strvec_join(sbatch_ignored(s), "|");
+    ck_assert_msg(strcmp(ignored, "*") == 0 ? strlen(got) > 10 : strcmp(got, ignored) == 0,
+                  "%s: %s", lines, got);
+    free(got);
+    sbatch_destroy(s);
+    strvec_destroy(each);
+}
+
+static void slurm_refused(char *word)
+{
+    char *argv[] = {(char *)"#SBATCH", word, NULL};
+    sbatch_t *s = sbatch_create();
+    errmsg_t err = {""};
+
+    ck_assert_msg(sbatch_line(s, 2, argv, &err) == -1, "%s was taken", word);
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_uint_gt(strlen(err.text), 10);
+    sbatch_destroy(s);
+}
+
+START_TEST(sbatch)
+{
+    slurm("-N4\n-n 16 --time=1:30:00\n-J run",
+          "--time-limit=1:30:00 --name=run --nodes=4 --ntasks=16", "");
+    slurm("-N4\n--nodes=2", "--nodes=2", "");
+    slurm("-N2-4", "--nodes=2", "--nodes=2-4: the job gets 2, not more");
+    slurm("-N2-2", "--nodes=2", "");
+    slurm("-t 0", "--time-limit=inf", "");
+    slurm("-t30\n-c8", "--time-limit=30 --cores-per-task=8", "");
+    slurm("--ntasks-per-node=4", "--nodes=1 --tasks-per-node=4", "");
+    slurm("--ntasks-per-node=4 -N2", "--nodes=2 --tasks-per-node=4", "");
+    slurm("--ntasks-per-node=4 -N2 -n8", "--nodes=2 --ntasks=8", "");
+    slurm("-N4 -n2", "--nodes=2 --ntasks=2", "--nodes=4: 2 tasks need no more nodes");
+    slurm("--exclusive", "--nodes=1 --exclusive", "");
+    slurm("--exclusive -N3", "--nodes=3 --exclusive", "");
+    slurm("-n9 --exclusive", "--ntasks=9", "--exclusive: needs --nodes");
+    slurm("-o out-%x.%j -e %A_%a", "--output=out-{{name}}.{{id}} --error={{id}}_{{cc}}", "");
+    slurm("-o 100%%-%N", "--output=100%-%N", "--output=100%%-%N: '%N' is not replaced");
+    slurm("--mem=8G", "--mem=8192M", "");
+    slurm("--mem=1000", "--mem=1000M", "");
+    slurm("--mem=8G -N2 -n8", "--nodes=2 --ntasks=8 --mem=2048M", "");
+    slurm("--mem=8G -n8", "--ntasks=8", "*");
+    slurm("--mem=0", "", "*");
+    slurm("--mem-per-cpu=2G -c4 -n8", "--ntasks=8 --cores-per-task=4 --mem=8192M", "");
+    slurm("--gres=gpu:a100:4 -N1 -n2", "--nodes=1 --ntasks=2 --gpus-per-task=2", "");
+    slurm("--gpus-per-node=2", "--gpus-per-task=2", "");
+    slurm("--gres=gpu:3 -N1 -n2", "--nodes=1 --ntasks=2", "*");
+    slurm("--gres=tape:3", "", "*");
+    slurm("--array=1-10", "--cc=1-10", "");
+    slurm("-a 0-7:3,9,11-12%2", "--cc=0,3,6,9-9,11-12", "*");
+    slurm("-d afterok:7:8,after:9",
+          "--dependency=afterok:7 --dependency=afterok:8 --dependency=after:9", "");
+    slurm("--begin=now+2hours", "--begin-time=now+7200s", "");
+    slurm("--begin=now+90 -H", "--begin-time=now+90 --hold", "");
+    slurm("-C a&b -w n[1-2] -D /x", "--requires=a,b --hosts=n[1-2] --chdir=/x", "");
+    slurm("-C a|b", "", "*");
+    slurm("--export=ALL,A=1", "--env=A=1", "");
+    slurm("--export=NONE", "", "*");
+    slurm("-p debug --mail-type=END -A me", "",
+          "--partition: there is one queue|--mail-type: no mail is sent|--account: there are no "
+          "accounts");
+    slurm("--no-requeue -Q --wait", "--wait", "");
+    slurm("--frobnicate=3 -y -N2 word", "--nodes=2",
+          "--frobnicate=3: unknown|-y: unknown|word: not an option");
+    slurm_refused((char *)"-Nmany");
+    slurm_refused((char *)"--nodes");
+    slurm_refused((char *)"-n0");
+    slurm_refused((char *)"--mem=lots");
+    slurm_refused((char *)"--array=9-1");
+    slurm_refused((char *)"--array=");
+    slurm_refused((char *)"--array=1-9x");
+    slurm_refused((char *)"--dependency=singleton");
 }
 END_TEST
 
@@ -261,6 +370,7 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_test(tc, shell);
+    tcase_add_test(tc, sbatch);
     tcase_add_test(tc, languages);
     tcase_add_test(tc, text);
     tcase_add_test(tc, addresses);

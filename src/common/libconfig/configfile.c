@@ -1,79 +1,43 @@
-/* Configuration in Lua (header).
+/* Configuration in Lua.
  *
- * The sandbox:
- *   1. Only text is compiled, never byte code (which can break the interpreter).
- *   2. The globals are the sections, and of Lua's library what computes and cannot wait or reach
- *      out. Left out: io, os, require, load, print, coroutines; pcall and metatables, with which
- *      a file could outlive rule 3; string patterns, whose matching can take time without
- *      counting as instructions; random numbers, since all brokers must read the same.
- *   3. At most INSTRUCTIONS_MAX instructions and SECONDS_MAX of processor time (a single one may
- *      copy megabytes), looked at every HOOK_STEP instructions; at most MEMORY_MAX bytes.
- *   4. Every call into Lua that may fail or allocate runs under lua_pcall(): no error leaves it.
+ * A file is evaluated in the sandbox (libsandbox/sandbox.h) as SANDBOX_PURE: all brokers read the same
+ * file and must understand the same.  Its globals are what the sandbox allows, and the sections.
  *
  * A section is a function of one table argument, which may be called once.  Its table is checked at
  * once, so that errors have the line of the call, and kept in the registry under the section's name;
- * entries without a name under "NAME[1]" and so on.  Functions in it run later, under the same bounds, each call with a fresh allowance.
+ * entries without a name under "NAME[1]" and so on.  Functions in it run later, under the same bounds,
+ * each call with a fresh allowance.
  */
 #include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
-#include <lualib.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "configfile.h"
+#include "libsandbox/sandbox.h"
 #include "libutil/fdutil.h"
+#include "libutil/filetrust.h"
+#include "libutil/nearest.h"
 #include "libutil/strutil.h"
 
 #define FILE_MAX_BYTES (1024u * 1024)
-#define MEMORY_MAX (8u * 1024 * 1024)
-#define INSTRUCTIONS_MAX 2000000
-#define HOOK_STEP 1000
-#define SECONDS_MAX 2.
 #define PAIRS_MAX 1000
 #define ENTRIES_MAX 1000 /* without a name in one section */
 
+static const struct sandbox_limits limits = {.memory = 8u << 20, .steps = 2000000, .seconds = 2.};
+
 struct config {
-    lua_State *L;
+    sandbox_t *sb;
+    lua_State *L; /* its */
     const struct config_field *fields;
     char *name;
-    size_t memory;
-    int instructions;
-    clock_t started;
 };
 
 static const char self_key = 's';   /* registry: the config_t */
 static const char tables_key = 't'; /* registry: section name -> table */
-
-static const char *const base_names[] = {"assert", "error",    "ipairs",   "next", "pairs",
-                                         "select", "tonumber", "tostring", "type", NULL};
-static const char *const string_names[] = {"byte",    "char", "format", "len",   "lower",
-                                           "reverse", "rep",  "sub",    "upper", NULL};
-
-/* --- bounds --- */
-
-static void *allocate(void *arg, void *ptr, size_t old, size_t size)
-{
-    config_t *c = arg;
-    void *fresh;
-
-    if (!ptr)
-        old = 0; /* then it is a type, not a size */
-    if (size == 0) {
-        free(ptr);
-        c->memory -= old;
-        return NULL;
-    }
-    if (size > old && c->memory + (size - old) > MEMORY_MAX)
-        return NULL;
-    if (!(fresh = realloc(ptr, size)))
-        return NULL;
-    c->memory += size - old;
-    return fresh;
-}
 
 static config_t *self(lua_State *L)
 {
@@ -83,23 +47,6 @@ static config_t *self(lua_State *L)
     c = lua_touserdata(L, -1);
     lua_pop(L, 1);
     return c;
-}
-
-static void hook(lua_State *L, lua_Debug *ar)
-{
-    config_t *c = self(L);
-
-    (void)ar;
-    c->instructions += HOOK_STEP;
-    if (c->instructions > INSTRUCTIONS_MAX ||
-        (double)(clock() - c->started) / CLOCKS_PER_SEC > SECONDS_MAX)
-        luaL_error(L, "it computes for too long; a configuration file should only say things");
-}
-
-static void allowance(config_t *c)
-{
-    c->instructions = 0;
-    c->started = clock();
 }
 
 /* --- sections --- */
@@ -203,6 +150,39 @@ static const struct config_field *field_of(const config_t *c, const char *sectio
     return f ? f : find_field(c, section, "*");
 }
 
+static int no_field(lua_State *L, const char *section, const char *shown, const char *name)
+{
+    struct nearest near;
+    char words[160];
+
+    nearest_init(&near, name);
+    for (const struct config_field *f = self(L)->fields; f->section; f++) {
+        if (strcmp(f->section, section) == 0)
+            nearest_feed(&near, f->name);
+    }
+    return luaL_error(L, "%s has no field \"%s\"%s", shown, name,
+                      nearest_words(&near, words, sizeof(words)));
+}
+
+/* The globals' __index: what is not there was misspelt, and would count as absent (curve = flase). */
+static int no_variable(lua_State *L)
+{
+    const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "?";
+    static const char *const constants[] = {"true", "false", "nil"};
+    struct nearest near;
+    char words[160];
+
+    nearest_init(&near, name);
+    for (size_t i = 0; i < sizeof(constants) / sizeof(constants[0]); i++)
+        nearest_feed(&near, constants[i]);
+    for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
+        if (lua_type(L, -2) == LUA_TSTRING)
+            nearest_feed(&near, lua_tostring(L, -2)); /* the table keeps it alive */
+    }
+    return luaL_error(L, "there is no variable '%s'%s", name,
+                      nearest_words(&near, words, sizeof(words)));
+}
+
 /* Check the table at `index` by the fields of `section` (called `shown` in errors), and push a copy
  * without its unnamed entries: the file may go on changing its own.  How many of those there are. */
 static int take_fields(lua_State *L, int index, const char *section, const char *shown, bool lists)
@@ -225,7 +205,7 @@ static int take_fields(lua_State *L, int index, const char *section, const char 
             continue;
         }
         if (!(f = field_of(c, section, lua_tostring(L, -2))))
-            return luaL_error(L, "%s has no field \"%s\"", shown, lua_tostring(L, -2));
+            return no_field(L, section, shown, lua_tostring(L, -2));
         if (!value_ok(L, -1, f->type))
             return luaL_error(L, "%s.%s must be %s", shown, f->name, type_words(f->type));
         if (f->type == CONFIG_ANY)
@@ -253,6 +233,7 @@ static int section_call(lua_State *L)
     config_t *c = self(L);
     const char *section = lua_tostring(L, lua_upvalueindex(1));
     const char *entries = lua_tostring(L, lua_upvalueindex(2));
+    lua_Debug ar;
     int unnamed;
 
     if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TTABLE)
@@ -274,23 +255,14 @@ static int section_call(lua_State *L)
         lua_settop(L, 3);
     }
     lua_pushinteger(L, unnamed);
-    lua_rawseti(L, 3, 1); /* how many: its only entry without a name */
+    lua_rawseti(L, 3, 1); /* how many: 1 and 2 are its only entries without a name */
+    lua_pushinteger(L, lua_getstack(L, 1, &ar) && lua_getinfo(L, "l", &ar) ? ar.currentline : 0);
+    lua_rawseti(L, 3, 2);
     lua_setfield(L, 2, section);
     return 0;
 }
 
 /* --- evaluation --- */
-
-/* Of the table on top of the stack keep these names only, in a new table in its place. */
-static void keep_only(lua_State *L, const char *const names[])
-{
-    lua_newtable(L);
-    for (size_t i = 0; names[i]; i++) {
-        lua_getfield(L, -2, names[i]);
-        lua_setfield(L, -2, names[i]);
-    }
-    lua_remove(L, -2);
-}
 
 /* Runs protected; argument: the config_t. */
 static int prepare(lua_State *L)
@@ -301,48 +273,31 @@ static int prepare(lua_State *L)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &self_key);
     lua_newtable(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &tables_key);
-    luaL_requiref(L, "_G", luaopen_base, 0);
-    keep_only(L, base_names); /* the new globals */
-    luaL_requiref(L, LUA_STRLIBNAME, luaopen_string, 0);
-    keep_only(L, string_names);
-    lua_pushliteral(L, ""); /* methods of strings: the same few */
-    lua_getmetatable(L, -1);
-    lua_pushvalue(L, -3);
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 2);
-    lua_setfield(L, -2, LUA_STRLIBNAME);
-    luaL_requiref(L, LUA_TABLIBNAME, luaopen_table, 0);
-    lua_setfield(L, -2, LUA_TABLIBNAME);
-    luaL_requiref(L, LUA_MATHLIBNAME, luaopen_math, 0);
-    lua_pushnil(L);
-    lua_setfield(L, -2, "random");
-    lua_pushnil(L);
-    lua_setfield(L, -2, "randomseed");
-    lua_setfield(L, -2, LUA_MATHLIBNAME);
     for (const struct config_field *f = c->fields; f->section; f++) {
         if (str_ends(f->section, "[]"))
             continue;
         lua_pushstring(L, f->section);
         lua_pushfstring(L, "%s[]", f->section);
         lua_pushcclosure(L, section_call, 2);
-        lua_setfield(L, -2, f->section);
+        lua_setglobal(L, f->section);
     }
-    lua_rawseti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
-    lua_sethook(L, hook, LUA_MASKCOUNT, HOOK_STEP);
+    lua_pushglobaltable(L);
+    lua_newtable(L);
+    lua_pushcfunction(L, no_variable);
+    lua_setfield(L, -2, "__index");
+    lua_setmetatable(L, -2);
     return 0;
 }
 
 /* What Lua has to say about a failed call, as a sentence. */
 static int lua_failed(config_t *c, int rc, errmsg_t *err)
 {
-    const char *text = lua_type(c->L, -1) == LUA_TSTRING ? lua_tostring(c->L, -1) : NULL;
+    const char *text = sandbox_error(c->sb, rc);
 
-    if (rc == LUA_ERRMEM)
-        errmsg_set(err, "%s: it needs more than %u MiB of memory", c->name, MEMORY_MAX >> 20);
-    else if (text && str_starts(text, c->name))
+    if (str_starts(text, c->name))
         errmsg_set(err, "%s", text);
     else
-        errmsg_set(err, "%s: %s", c->name, text ? text : "it failed with an error that is no text");
+        errmsg_set(err, "%s: %s", c->name, text);
     lua_settop(c->L, 0);
     errno = EINVAL;
     return -1;
@@ -355,12 +310,11 @@ static int evaluate(config_t *c, const char *text, size_t len, errmsg_t *err)
 
     lua_pushcfunction(c->L, prepare);
     lua_pushlightuserdata(c->L, c);
-    if ((rc = lua_pcall(c->L, 1, 0, 0)) != LUA_OK)
+    if ((rc = sandbox_call(c->sb, 1, 0)) != LUA_OK)
         return lua_failed(c, rc, err);
-    allowance(c);
     snprintf(chunk, sizeof(chunk), "@%s", c->name);
-    if ((rc = luaL_loadbufferx(c->L, text, len, chunk, "t")) != LUA_OK ||
-        (rc = lua_pcall(c->L, 0, 0, 0)) != LUA_OK)
+    if ((rc = sandbox_load(c->sb, text, len, chunk)) != LUA_OK ||
+        (rc = sandbox_call(c->sb, 0, 0)) != LUA_OK)
         return lua_failed(c, rc, err);
     lua_settop(c->L, 0);
     return 0;
@@ -371,11 +325,12 @@ config_t *config_load_text(const char *text, size_t len, const char *name,
 {
     config_t *c = calloc(1, sizeof(*c));
 
-    if (!c || !(c->name = strdup(name)) || !(c->L = lua_newstate(allocate, c))) {
+    if (!c || !(c->name = strdup(name)) || !(c->sb = sandbox_create(&limits, SANDBOX_PURE))) {
         errmsg_fail(err, ENOMEM, "out of memory while reading %s", name);
         config_destroy(c);
         return NULL;
     }
+    c->L = sandbox_lua(c->sb);
     c->fields = fields;
     if (evaluate(c, text, len, err) < 0) {
         config_destroy(c);
@@ -390,6 +345,12 @@ config_t *config_load(const char *path, const struct config_field *fields, errms
     size_t len;
     config_t *c;
 
+    errmsg_t why;
+
+    if (!file_is_trusted(path, &why)) {
+        errmsg_fail(err, errno, "configuration file %s", why.text);
+        return NULL;
+    }
     if (file_read_all(path, FILE_MAX_BYTES, &text, &len) < 0) {
         errmsg_fail(err, errno, "cannot read configuration file %s: %s", path, strerror(errno));
         return NULL;
@@ -405,8 +366,7 @@ void config_destroy(config_t *c)
 
     if (!c)
         return;
-    if (c->L)
-        lua_close(c->L);
+    sandbox_destroy(c->sb);
     free(c->name);
     free(c);
     errno = saved;
@@ -456,6 +416,14 @@ size_t config_count(config_t *c, const char *section)
         return 0;
     lua_rawgeti(c->L, -1, 1);
     return (size_t)lua_tointeger(c->L, -1);
+}
+
+int config_line(config_t *c, const char *section)
+{
+    if (get(c, section, NULL) != LUA_TTABLE)
+        return 0;
+    lua_rawgeti(c->L, -1, 2);
+    return (int)lua_tointeger(c->L, -1);
 }
 
 const char *config_string(config_t *c, const char *section, const char *name)
@@ -532,11 +500,10 @@ int config_text_of(config_t *c, const char *section, const char *name, uint32_t 
         return 0;
     if (type == LUA_TSTRING)
         return expand(c, field, lua_tostring(c->L, -1), rank, host, buf, size, err);
-    allowance(c);
     lua_pushcfunction(c->L, call_function);
     lua_insert(c->L, -2);
     lua_pushlightuserdata(c->L, &call);
-    if ((rc = lua_pcall(c->L, 2, 1, 0)) != LUA_OK)
+    if ((rc = sandbox_call(c->sb, 2, 1)) != LUA_OK)
         return lua_failed(c, rc, err);
     if (!plain_string(c->L, -1))
         return errmsg_fail(err, EINVAL, "%s: function %s gave no string for rank %u", c->name,

@@ -60,6 +60,8 @@ void config_destroy(config_t *c); /* NULL-safe, keeps errno */
 
 const char *config_name(const config_t *c);
 bool config_has(config_t *c, const char *section);
+/* The line that calls a section; 0: it is not there. */
+int config_line(config_t *c, const char *section);
 /* How many entries without a name a section has. */
 size_t config_count(config_t *c, const char *section);
 

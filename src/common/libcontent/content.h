@@ -41,6 +41,8 @@ struct content_obj {
     uint32_t on_disk : 1;  /* the store's */
     uint32_t writing : 1;  /* the store's */
     uint32_t used;         /* content_set_clock() when it was used last */
+    uint16_t low_bytes;    /* the store's: see kvsstore_reach.c */
+    uint8_t low_names;     /* the store's */
     uint8_t digest[BLOBREF_DIGEST_MAX];
 };
 

@@ -18,6 +18,10 @@
  *  3. Messages are delivered in the order in which they came, also when a handler waits for a
  *     future and so reads on while messages of the same read are still to be delivered.
  *
+ * A client sends its environment, its input and its jobs to whoever listens.  So the process at the
+ * other end must run as the client's own user, or as root; nothing is read or written before that
+ * is known.
+ *
  * Failure: flux_local_open() returns NULL with errno and a sentence; later the handle is told that
  * the connection is lost, once.
  */
@@ -36,6 +40,7 @@
 
 #include "conn_local.h"
 #include "framer.h"
+#include "libutil/fdutil.h"
 #include "libutil/strutil.h"
 #include "local_proto.h"
 
@@ -326,6 +331,17 @@ static int open_fd(const char *uri, errmsg_t *err)
                        uri);
 }
 
+static int check_server(int fd, const char *uri, errmsg_t *err)
+{
+    char what[160];
+
+    if (str_starts(uri, "local://"))
+        snprintf(what, sizeof(what), "the process that listens at %s", uri + 8);
+    else
+        snprintf(what, sizeof(what), "the process behind %.20s", uri);
+    return fd_check_peer(fd, what, err);
+}
+
 /* Read until the first message is there. */
 static flux_msg_t *read_first(struct local *l, errmsg_t *err)
 {
@@ -415,7 +431,7 @@ flux_t *flux_local_open(const char *uri, flux_reactor_t *r, errmsg_t *err)
     }
     l->r = r;
     l->pass = -1.;
-    if ((l->fd = open_fd(uri, err)) < 0)
+    if ((l->fd = open_fd(uri, err)) < 0 || check_server(l->fd, uri, err) < 0)
         goto error;
     l->nonblock = (fcntl(l->fd, F_GETFL) & O_NONBLOCK) != 0;
     if (!(l->scratch = malloc(SCRATCH_SIZE)) || !(l->in = framer_create()) ||

@@ -257,10 +257,17 @@ static void deliver_request(struct dispatch *d, flux_t *h, const flux_msg_t *msg
     if (e) {
         uint32_t allowed =
             e->handler->rolemask ? e->handler->rolemask : (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER);
+        /* Brokers say who is gone, and want no answer: a client that said so would wait for ever. */
+        if (has_suffix(topic, ".disconnect"))
+            allowed = FLUX_ROLE_BROKER;
         if (flux_msg_rolemask(msg) & allowed)
             e->handler->cb(h, msg, e->owner->arg);
         else
-            flux_respond_error(h, msg, EPERM, "%s is for the owner of the session only", topic);
+            flux_respond_error(h, msg, EPERM,
+                               allowed == FLUX_ROLE_BROKER
+                                   ? "%s is for brokers and modules only"
+                                   : "%s is for the owner of the session only",
+                               topic);
     } else if (flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE))
         return;
     else if (has_suffix(topic, ".ping"))

@@ -11,6 +11,9 @@
  *    head of frame  -              behind the kept bytes, which are copied to its start
  *    -              under way      into the block
  *
+ * A text request over the limit of framer_set_text_max() is under way like a large frame, but what comes
+ * in of its payload goes to the scratch memory, and is forgotten.
+ *
  * Out: frames are encoded into chunks, written many at a time with one system call.
  *
  * Invariants:
@@ -49,10 +52,15 @@ struct framer {
     bool in_kept;    /* p points into `kept` */
     bool broken;
     /* a large frame under way */
-    uint8_t *large;      /* the frame, or its payload */
-    size_t large_size;   /* bytes wanted */
-    size_t large_have;   /* bytes here */
-    flux_msg_t *pending; /* all of the message but the payload, when `large` is that */
+    uint8_t *large;    /* the frame, or its payload */
+    size_t large_size; /* bytes wanted */
+    size_t large_have; /* bytes here */
+    flux_msg_t
+        *pending; /* all of the message but the payload, when `large` is that, or it is dropped */
+    size_t skip;  /* bytes of a dropped payload that are still to come */
+    size_t text_max; /* 0: no limit */
+    size_t dropping; /* size of the payload that is being dropped */
+    size_t dropped;  /* the same of the last message handed out */
 };
 
 framer_t *framer_create(void)
@@ -72,6 +80,16 @@ void framer_destroy(framer_t *f)
     }
 }
 
+void framer_set_text_max(framer_t *f, size_t max)
+{
+    f->text_max = max;
+}
+
+size_t framer_dropped(const framer_t *f)
+{
+    return f->dropped;
+}
+
 ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait)
 {
     int flags = wait ? 0 : MSG_DONTWAIT;
@@ -80,6 +98,12 @@ ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait)
     if (f->len > 0) { /* not all was taken yet: reading now would lose it */
         errno = EAGAIN;
         return -1;
+    }
+    if (f->skip > 0) {
+        n = recv(fd, scratch, size < f->skip ? size : f->skip, flags);
+        if (n > 0)
+            f->skip -= (size_t)n;
+        return n;
     }
     if (f->large) {
         n = recv(fd, f->large + f->large_have, f->large_size - f->large_have, flags);
@@ -101,18 +125,28 @@ ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait)
     return n;
 }
 
-/* A large raw payload: make the message without it, and a block for it to be read into.  The header
- * is checked as part of a frame with no payload. */
-static int begin_direct(framer_t *f, size_t frame, errmsg_t *err)
+static size_t payload_size(const framer_t *f)
+{
+    return f->p[36] | (size_t)f->p[37] << 8 | (size_t)f->p[38] << 16 | (size_t)f->p[39] << 24;
+}
+
+/* Make the message without its payload.  The header is checked as part of a frame with none. */
+static int begin_head(framer_t *f, size_t head_len, errmsg_t *err)
 {
     uint8_t head[FLUX_MSG_HEADER_SIZE + 4 * FLUX_MSG_ROUTES_MAX + FLUX_MSG_TOPIC_MAX];
-    size_t payload =
-        f->p[36] | (size_t)f->p[37] << 8 | (size_t)f->p[38] << 16 | (size_t)f->p[39] << 24;
-    size_t head_len = frame - payload;
 
     memcpy(head, f->p, head_len);
     memset(head + 36, 0, 4);
-    if (!(f->pending = flux_msg_decode(head, head_len, err)))
+    return (f->pending = flux_msg_decode(head, head_len, err)) ? 0 : -1;
+}
+
+/* A large raw payload: the message, and a block for the payload to be read into. */
+static int begin_direct(framer_t *f, size_t frame, errmsg_t *err)
+{
+    size_t payload = payload_size(f);
+    size_t head_len = frame - payload;
+
+    if (begin_head(f, head_len, err) < 0)
         return -1;
     if (!(f->large = malloc(payload + 1))) {
         errmsg_set(err, "out of memory for a message of %zu bytes", frame);
@@ -134,6 +168,13 @@ static int begin_large(framer_t *f, size_t frame, errmsg_t *err)
     f->large_have = f->len;
     memcpy(f->large, f->p, f->len);
     return 0;
+}
+
+/* Is it a text request over the limit, of which the head is here? */
+static bool is_too_large(const framer_t *f, size_t frame)
+{
+    return f->text_max > 0 && f->p[2] == FLUX_MSG_REQUEST && !(f->p[3] & FLUX_MSGF_RAW) &&
+           payload_size(f) > f->text_max && f->len >= frame - payload_size(f);
 }
 
 /* All of what was read is in use elsewhere. */
@@ -191,6 +232,34 @@ static int keep_head(framer_t *f, errmsg_t *err)
     return 0;
 }
 
+/* The payload is dropped, as far as it is here at once. */
+static int begin_drop(framer_t *f, size_t frame, errmsg_t *err)
+{
+    size_t payload = payload_size(f);
+
+    if (begin_head(f, frame - payload, err) < 0)
+        return -1;
+    f->dropping = payload;
+    if (f->len > frame) {
+        f->p += frame;
+        f->len -= frame;
+    } else {
+        f->skip = frame - f->len;
+        drop_input(f);
+    }
+    return 0;
+}
+
+static flux_msg_t *finish_drop(framer_t *f)
+{
+    flux_msg_t *msg = f->pending;
+
+    f->pending = NULL;
+    f->dropped = f->dropping;
+    f->dropping = 0;
+    return msg;
+}
+
 static flux_msg_t *finish_large(framer_t *f, errmsg_t *err)
 {
     flux_msg_t *msg;
@@ -217,6 +286,13 @@ static flux_msg_t *next(framer_t *f, errmsg_t *err)
     ssize_t frame;
     flux_msg_t *msg;
 
+    f->dropped = 0;
+    if (f->dropping > 0) {
+        if (f->skip == 0)
+            return finish_drop(f);
+        errno = EAGAIN;
+        return NULL;
+    }
     if (f->large) {
         if (f->large_have == f->large_size)
             return finish_large(f, err);
@@ -229,6 +305,14 @@ static flux_msg_t *next(framer_t *f, errmsg_t *err)
     }
     if ((frame = flux_msg_frame_size(f->p, f->len, err)) < 0)
         return NULL;
+    if (frame > 0 && is_too_large(f, (size_t)frame)) {
+        if (begin_drop(f, (size_t)frame, err) < 0)
+            return NULL;
+        if (f->skip == 0)
+            return finish_drop(f);
+        errno = EAGAIN;
+        return NULL;
+    }
     if (frame > 0 && (size_t)frame <= f->len) {
         if (!(msg = flux_msg_decode(f->p, (size_t)frame, err)))
             return NULL;

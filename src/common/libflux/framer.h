@@ -29,6 +29,12 @@ void framer_destroy(framer_t *f); /* NULL-safe, keeps errno */
  * recv(2) does: 0 at the end of the stream, -1 with EAGAIN, EINTR, ECONNRESET... or ENOMEM. */
 ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait);
 
+/* Take no text request with a payload of more than `max` bytes: the payload is dropped as it comes in,
+ * and the message is handed out without it.  Default: no limit but that of all messages. */
+void framer_set_text_max(framer_t *f, size_t max);
+/* Bytes of payload that the last message handed out has lost to that limit; 0: none. */
+size_t framer_dropped(const framer_t *f);
+
 /* The next message.  NULL with EAGAIN (read more), EPROTO and a sentence (the stream is of no use
  * any more), or ENOMEM (likewise). */
 flux_msg_t *framer_next(framer_t *f, errmsg_t *err);

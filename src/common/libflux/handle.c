@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "conn_local.h"
 #include "handle_private.h"
@@ -66,13 +67,25 @@ flux_t *flux_handle_create(const struct flux_handle_ops *ops, void *impl, flux_r
     return h;
 }
 
+const char *flux_default_uri(void)
+{
+    const char *uri = getenv("FLUX_URI");
+
+    if (!uri && access(FLUX_SYSTEM_SOCKET, F_OK) == 0)
+        uri = "local://" FLUX_SYSTEM_SOCKET;
+    return uri;
+}
+
 flux_t *flux_open(const char *uri, flux_reactor_t *r, errmsg_t *err)
 {
     flux_reactor_t *own = NULL;
     flux_t *h;
 
-    if (!uri && !(uri = getenv("FLUX_URI"))) {
-        errmsg_fail(err, ENOENT, "not inside a session: FLUX_URI is not set; try 'flux start'");
+    if (!uri && !(uri = flux_default_uri())) {
+        errmsg_fail(err, ENOENT,
+                    "not inside a session: FLUX_URI is not set, and there is no system session at "
+                    "%s; try 'flux start'",
+                    FLUX_SYSTEM_SOCKET);
         return NULL;
     }
     if (!r && !(own = r = flux_reactor_create(false))) {
@@ -119,6 +132,11 @@ flux_reactor_t *flux_get_reactor(flux_t *h)
 double flux_now(flux_t *h)
 {
     return flux_reactor_now(h->r);
+}
+
+double flux_wall(flux_t *h)
+{
+    return flux_reactor_wall(h->r);
 }
 
 /* splitmix64: one add and three xor-shift-multiply steps; a full period over the 64-bit state. */

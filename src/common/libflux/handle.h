@@ -17,6 +17,13 @@
 
 typedef struct flux_handle flux_t;
 
+/* Where the programs of a host find the session that was started for all of it. */
+#define FLUX_SYSTEM_SOCKET "/run/flux/local"
+
+/* The address that flux_open() uses when it is given none: FLUX_URI, else that of the system session if
+ * there is one, else NULL.  Lives until the environment changes. */
+const char *flux_default_uri(void);
+
 /* Connect.  `uri`: "local:///path/to/socket", "fd://N" (an inherited connected socket), or NULL for
  * the environment's FLUX_URI.  Creates a reactor of its own unless `r` is given (not taken over).
  * NULL with errno and a sentence. */
@@ -25,7 +32,8 @@ flux_t *flux_open(const char *uri, flux_reactor_t *r, errmsg_t *err);
 void flux_close(flux_t *h); /* NULL-safe, keeps errno.  Destroys futures and handlers left. */
 
 flux_reactor_t *flux_get_reactor(flux_t *h);
-double flux_now(flux_t *h); /* flux_reactor_now() of its reactor */
+double flux_now(flux_t *h);  /* flux_reactor_now() of its reactor */
+double flux_wall(flux_t *h); /* flux_reactor_wall() of its reactor */
 /* A number from the handle's own seeded source (seeded by the system, or by a simulation). */
 uint64_t flux_random(flux_t *h);
 

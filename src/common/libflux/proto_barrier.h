@@ -7,7 +7,23 @@
 struct barrier_enter {
     const char *name; /* borrowed from what was decoded */
     uint32_t nprocs;
+    const char *ranks; /* optional: the barrier fails when one of these is lost, also before a
+                          participant of that rank entered */
 };
-extern const struct flux_schema barrier_enter_schema; /* {"name","nprocs"} */
+extern const struct flux_schema barrier_enter_schema; /* {"name","nprocs","ranks"} */
+
+/* What one instance knows of a barrier that is not over. */
+struct barrier_item {
+    const char *name;
+    uint32_t nprocs;
+    uint32_t entered;  /* participants at this broker */
+    const char *ranks; /* those announced, "" for none */
+};
+extern const struct flux_schema barrier_item_schema; /* {"name","nprocs","entered","ranks"} */
+
+struct barrier_list {
+    json_t *barriers; /* of barrier_item; borrowed from what was decoded */
+};
+extern const struct flux_schema barrier_list_schema; /* {"barriers"} */
 
 #endif

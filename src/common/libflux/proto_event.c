@@ -19,3 +19,10 @@ static const struct flux_field prefix_fields[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema event_prefix_schema = FLUX_SCHEMA(struct event_prefix, prefix_fields);
+
+static const struct flux_field lost_fields[] = {
+    FLUX_FIELD_U64(struct event_lost, from, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct event_lost, to, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema event_lost_schema = FLUX_SCHEMA(struct event_lost, lost_fields);

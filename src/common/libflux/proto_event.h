@@ -14,4 +14,12 @@ struct event_prefix {
 };
 extern const struct flux_schema event_prefix_schema; /* {"prefix"} */
 
+/* Told to subscribers in their stream as a message of topic "event.lost": these events do not come
+ * to their broker. */
+struct event_lost {
+    uint64_t from;
+    uint64_t to; /* 0: nothing comes from `from` on, for a broker above is lost */
+};
+extern const struct flux_schema event_lost_schema; /* {"from","to"} */
+
 #endif

@@ -22,7 +22,9 @@
 #include "config.h"
 #include <errno.h>
 #include <ev.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "reactor.h"
 
@@ -30,6 +32,7 @@ enum kind { KIND_TIMER, KIND_FD, KIND_SIGNAL, KIND_CHILD, KIND_DEFER };
 
 struct flux_reactor {
     struct ev_loop *loop; /* NULL on another engine */
+    double now;           /* of this pass; libev's own follows the wall clock */
     bool signals;
     const struct flux_reactor_ops *ops;
     void *impl;
@@ -60,6 +63,40 @@ struct flux_watcher {
     ev_idle idle; /* a started deferral keeps the loop from sleeping */
 };
 
+static double clock_seconds(clockid_t id)
+{
+    struct timespec ts;
+
+    clock_gettime(id, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+/* From the monotonic clock to one that starts at the time of the day: set once in a process, so that
+ * times mean the same to all its threads. */
+static double base;
+static pthread_once_t base_once = PTHREAD_ONCE_INIT;
+
+static void base_init(void)
+{
+    base = clock_seconds(CLOCK_REALTIME) - clock_seconds(CLOCK_MONOTONIC);
+}
+
+static double steady(void)
+{
+    return base + clock_seconds(CLOCK_MONOTONIC);
+}
+
+static void before_poll(struct ev_loop *loop)
+{
+}
+
+static void after_poll(struct ev_loop *loop)
+{
+    flux_reactor_t *r = ev_userdata(loop);
+
+    r->now = steady();
+}
+
 flux_reactor_t *flux_reactor_create(bool signals)
 {
     flux_reactor_t *r = calloc(1, sizeof(*r));
@@ -73,6 +110,10 @@ flux_reactor_t *flux_reactor_create(bool signals)
         errno = ENOMEM;
         return NULL;
     }
+    pthread_once(&base_once, base_init);
+    r->now = steady();
+    ev_set_userdata(r->loop, r);
+    ev_set_loop_release_cb(r->loop, before_poll, after_poll);
     return r;
 }
 
@@ -156,13 +197,42 @@ bool flux_reactor_stopped(const flux_reactor_t *r, int *rc)
 
 double flux_reactor_now(flux_reactor_t *r)
 {
-    return r->loop ? ev_now(r->loop) : r->ops->now(r->impl);
+    return r->loop ? r->now : r->ops->now(r->impl);
+}
+
+double flux_reactor_wall(flux_reactor_t *r)
+{
+    if (r->loop)
+        return clock_seconds(CLOCK_REALTIME);
+    return r->ops->wall ? r->ops->wall(r->impl) : r->ops->now(r->impl);
+}
+
+double flux_reactor_to_wall(flux_reactor_t *r, double t)
+{
+    return t + (flux_reactor_wall(r) - flux_reactor_clock(r));
+}
+
+double flux_reactor_from_wall(flux_reactor_t *r, double wall)
+{
+    return wall - (flux_reactor_wall(r) - flux_reactor_clock(r));
 }
 
 void flux_reactor_update(flux_reactor_t *r)
 {
-    if (r->loop)
-        ev_now_update(r->loop);
+    if (!r->loop)
+        return;
+    ev_now_update(r->loop);
+    r->now = steady();
+}
+
+double flux_reactor_clock(flux_reactor_t *r)
+{
+    return r->loop ? steady() : r->ops->now(r->impl);
+}
+
+bool flux_reactor_virtual(const flux_reactor_t *r)
+{
+    return !r->loop;
 }
 
 static flux_watcher_t *watcher_create(flux_reactor_t *r, enum kind kind, flux_watcher_f cb,
@@ -192,6 +262,7 @@ static void timer_cb(struct ev_loop *loop, ev_timer *t, int revents)
 {
     flux_watcher_t *w = t->data;
 
+    w->r->now = steady(); /* not before the time that it was set for */
     if (!ev_is_active(t)) {
         w->active = false;
         if (w->unref)

@@ -28,10 +28,23 @@ void flux_reactor_destroy(flux_reactor_t *r); /* NULL-safe, keeps errno; destroy
 int flux_reactor_run(flux_reactor_t *r);
 void flux_reactor_stop(flux_reactor_t *r, int rc);
 
-/* Seconds: monotonic within the process, wall clock based at start; virtual in a simulation. */
+/* The clock of durations, limits and timeouts, in seconds: it never goes back or leaps, wherever the
+ * wall clock is set to.  All reactors of a process have the same, which was the wall clock's when the
+ * first of them was created; virtual in a simulation.  Of this pass of the loop. */
 double flux_reactor_now(flux_reactor_t *r);
+/* The wall clock, for what people read and what other programs are told: it may be set at any moment,
+ * so nothing is to be waited for, nor measured, with it. */
+double flux_reactor_wall(flux_reactor_t *r);
+/* Convert between a time of flux_reactor_now() and one of the wall clock as it is set at present: at
+ * the border of what waits for a time and what people and other processes say and are told. */
+double flux_reactor_to_wall(flux_reactor_t *r, double t);
+double flux_reactor_from_wall(flux_reactor_t *r, double wall);
 /* Take a fresh reading first (after a long computation). */
 void flux_reactor_update(flux_reactor_t *r);
+/* A fresh reading, for measuring: it never goes back, and what flux_reactor_now() says stays as it
+ * is.  Only the difference of two readings means something. */
+double flux_reactor_clock(flux_reactor_t *r);
+bool flux_reactor_virtual(const flux_reactor_t *r); /* no time passes while something is done */
 
 /* Call cb(arg) each time before the loop may sleep, after all deferrals: for what is done once for
  * all that one pass brought.  One for each reactor; NULL: no more.  Does not keep
@@ -74,6 +87,7 @@ struct flux_reactor_ops {
     int (*defer)(void *impl, flux_watcher_t *w);
     void (*defer_clear)(void *impl, flux_watcher_t *w);
     void (*destroy)(void *impl); /* may be NULL */
+    double (*wall)(void *impl);  /* the wall clock; NULL: the same as now() */
 };
 /* fd, signal and child watchers give ENOTSUP on such a reactor, and run/stop do nothing (stop
  * records that it was called, see flux_reactor_stopped()). */

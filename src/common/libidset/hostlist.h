@@ -28,6 +28,16 @@ void hostlist_destroy(hostlist_t *hl); /* NULL-safe, keeps errno */
  * much text once expanded) or ENOMEM, and a sentence in `err`, which may be NULL. */
 hostlist_t *hostlist_parse(const char *s, errmsg_t *err);
 
+/* How many hosts a text names, without expanding it: linear in its length.  0, or -1 with EINVAL or
+ * E2BIG (more than HOSTLIST_MAX) and a sentence. */
+int hostlist_check(const char *s, size_t *count, errmsg_t *err);
+
+/* Call fn with each name of a text, in order, without storing any; -1 from it with errno stops the
+ * walk.  0, or -1 with that errno (`err` is left alone), or with those of hostlist_check(): names
+ * before the one that is malformed have been seen by then. */
+typedef int (*hostlist_walk_f)(const char *name, void *arg);
+int hostlist_walk(const char *s, hostlist_walk_f fn, void *arg, errmsg_t *err);
+
 /* List to compact text, order kept, to be freed by the caller.  NULL with ENOMEM. */
 char *hostlist_format(const hostlist_t *hl);
 

@@ -8,7 +8,8 @@
  * The last number must be written as it comes out: "1-016" and "01-5" are refused.
  *
  * Text of a few bytes that multiplies out to gigabytes is refused with E2BIG while it is being
- * expanded.
+ * expanded.  hostlist_check() counts hosts without expanding them, in time linear in the text, and
+ * hostlist_walk() hands over one name after the other and stores none.
  *
  * Failure: the sentence names what is wrong and where; the list is left as it was.
  */
@@ -23,7 +24,12 @@
 #define MAX_BRACKETS 8
 
 struct parser {
+    /* What is done with each name; -1 with errno ends it. */
+    int (*take)(struct parser *p, size_t len);
     hostlist_t *hl;
+    hostlist_walk_f fn;
+    void *arg;
+    bool stopped; /* by fn */
     const char *text;
     const char *end;     /* of the name being expanded */
     const char *problem; /* what is wrong, for EINVAL */
@@ -104,7 +110,7 @@ static int expand(struct parser *p, const char *s, size_t len, int nbrackets)
         p->name[len++] = *s;
     }
     if (s == p->end)
-        return hostlist_add_name(p->hl, p->name, len);
+        return p->take(p, len);
     if (nbrackets == MAX_BRACKETS)
         return bad(p, s, "a name has more than 8 brackets");
     s++;
@@ -143,8 +149,58 @@ static const char *name_end(const char *s)
     return s;
 }
 
-static int parse_list(struct parser *p, const char *s)
+/* The names between `s` and p->end: 0 with their number and the length of the longest. */
+static int measure(struct parser *p, const char *s, uint64_t *count, size_t *longest)
 {
+    int nbrackets = 0;
+
+    *count = 1;
+    *longest = 0;
+    while (s < p->end) {
+        uint64_t items = 0;
+        size_t digits = 0;
+
+        if (*s != '[') {
+            if (!name_char(*s))
+                return bad(p, s, "a character is not allowed in a host name");
+            ++*longest;
+            s++;
+            continue;
+        }
+        if (nbrackets++ == MAX_BRACKETS)
+            return bad(p, s, "a name has more than 8 brackets");
+        do {
+            uint32_t lo, hi;
+            unsigned width, n;
+
+            s++;
+            if (parse_item(p, &s, &lo, &hi, &width) < 0)
+                return -1;
+            items += (uint64_t)hi - lo + 1;
+            n = hostlist_digits(hi) > width ? hostlist_digits(hi) : width;
+            digits = n > digits ? n : digits;
+        } while (*s == ',');
+        if (*s != ']')
+            return bad(p, s, s == p->end ? "']' is missing" : "',' or ']' is expected");
+        s++;
+        *longest += digits;
+        /* Neither factor is above 2^32. */
+        if (items > HOSTLIST_MAX || (*count *= items) > HOSTLIST_MAX) {
+            errno = E2BIG;
+            return -1;
+        }
+    }
+    return *longest <= HOSTLIST_NAME_MAX ? 0
+                                         : bad(p, s, "a host name has more than 255 characters");
+}
+
+/* The names of the list, taken or (without p->take) only counted. */
+static int parse_list(struct parser *p, const char *s, uint64_t *total)
+{
+    uint64_t count;
+    size_t longest;
+
+    *total = 0;
     if (*s == '\0')
         return 0;
     for (;; s++) {
@@ -153,38 +209,84 @@ static int parse_list(struct parser *p, const char *s)
             return bad(p, s, "a host name is empty");
         if (*s == '-' || *s == '.')
             return bad(p, s, "a host name begins with '-' or '.'");
-        if (expand(p, s, 0, 0) < 0)
+        if (p->take) {
+            if (expand(p, s, 0, 0) < 0)
+                return -1;
+        } else if (measure(p, s, &count, &longest) < 0) {
             return -1;
+        } else if ((*total += count) > HOSTLIST_MAX) {
+            errno = E2BIG;
+            return -1;
+        }
         s = p->end;
         if (*s == '\0')
             return 0;
     }
 }
 
+static int fail(const struct parser *p, int errnum, errmsg_t *err)
+{
+    if (errnum == EINVAL)
+        return errmsg_fail(err, errnum,
+                           "hostlist \"%.60s\": %s at character %zu; write it like \"node[0-15]\"",
+                           p->text, p->problem, (size_t)(p->where - p->text) + 1);
+    if (errnum == E2BIG)
+        return errmsg_fail(err, errnum,
+                           "hostlist \"%.60s\": more than %u hosts, or %zu MiB of names", p->text,
+                           HOSTLIST_MAX, HOSTLIST_TEXT_MAX >> 20);
+    return errmsg_fail(err, errnum, "hostlist: out of memory");
+}
+
+static int add_name(struct parser *p, size_t len)
+{
+    return hostlist_add_name(p->hl, p->name, len);
+}
+
 int hostlist_append(hostlist_t *hl, const char *hosts, errmsg_t *err)
 {
-    struct parser p;
+    struct parser p = {.take = add_name, .hl = hl, .text = hosts};
     struct hostlist_mark m;
+    uint64_t total;
     int saved;
 
     if (!hl || !hosts)
         return errmsg_fail(err, EINVAL, "hostlist: no text was given");
     m = hostlist_set_mark(hl);
-    p.hl = hl;
-    p.text = hosts;
-    if (parse_list(&p, hosts) == 0)
+    if (parse_list(&p, hosts, &total) == 0)
         return 0;
     saved = errno;
     hostlist_go_back(hl, m);
-    if (saved == EINVAL)
-        return errmsg_fail(err, saved,
-                           "hostlist \"%.60s\": %s at character %zu; write it like \"node[0-15]\"",
-                           hosts, p.problem, (size_t)(p.where - p.text) + 1);
-    if (saved == E2BIG)
-        return errmsg_fail(err, saved,
-                           "hostlist \"%.60s\": more than %u hosts, or %zu MiB of names", hosts,
-                           HOSTLIST_MAX, HOSTLIST_TEXT_MAX >> 20);
-    return errmsg_fail(err, saved, "hostlist: out of memory");
+    return fail(&p, saved, err);
+}
+
+static int walk_name(struct parser *p, size_t len)
+{
+    p->name[len] = '\0';
+    if (p->fn(p->name, p->arg) == 0)
+        return 0;
+    p->stopped = true;
+    return -1;
+}
+
+int hostlist_walk(const char *hosts, hostlist_walk_f fn, void *arg, errmsg_t *err)
+{
+    struct parser p = {.take = walk_name, .fn = fn, .arg = arg, .text = hosts};
+    uint64_t total;
+
+    if (parse_list(&p, hosts, &total) == 0)
+        return 0;
+    return p.stopped ? -1 : fail(&p, errno, err);
+}
+
+int hostlist_check(const char *hosts, size_t *count, errmsg_t *err)
+{
+    struct parser p = {.text = hosts};
+    uint64_t total;
+
+    if (parse_list(&p, hosts, &total) < 0)
+        return fail(&p, errno, err);
+    *count = (size_t)total;
+    return 0;
 }
 
 hostlist_t *hostlist_parse(const char *s, errmsg_t *err)

@@ -522,6 +522,7 @@ void jobspec_destroy(jobspec_t *js)
     free(js->hosts);
     free(js->deps);
     free(js->rlimits);
+    free(js->softlimits);
     json_decref(js->root);
     free(js);
     errno = saved;

@@ -190,17 +190,14 @@ static int take_ranks(jobspec_t *js, const struct path *at, const json_t *val, e
 
 static int take_hosts(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    hostlist_t *hl;
+    size_t count;
     errmsg_t why;
 
     if (js->hosts)
         return path_fail(err, at, "hosts and hostlist are the same: give one");
     if (!(js->hosts = get_joined(at, val, err)))
         return -1;
-    if (!(hl = hostlist_parse(js->hosts, &why)))
-        return refuse(at, &why, err);
-    hostlist_destroy(hl);
-    return 0;
+    return hostlist_check(js->hosts, &count, &why) == 0 ? 0 : refuse(at, &why, err);
 }
 
 static int take_properties(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)

@@ -169,12 +169,12 @@ static json_t *constraints(struct build *b, const struct jobspec_parts *p)
     return obj;
 }
 
-static json_t *rlimits(struct build *b, const struct joboptions *o)
+static json_t *rlimits(struct build *b, const struct job_rlimit *v, size_t n)
 {
     json_t *obj = json_object();
 
-    for (size_t i = 0; i < o->nrlimits; i++) {
-        const struct job_rlimit *r = &o->rlimits[i];
+    for (size_t i = 0; i < n; i++) {
+        const struct job_rlimit *r = &v[i];
 
         if (r->value == JOBSPEC_NO_LIMIT)
             put_text(b, obj, r->name, "unlimited");
@@ -199,7 +199,14 @@ static json_t *options(struct build *b, const struct joboptions *o)
     put_default(b, obj, "gpu-affinity", (int)o->gpu_affinity, job_affinity_name(o->gpu_affinity));
     if (o->kill_on_bad_exit)
         put(b, obj, "kill-on-bad-exit", json_true());
-    put_object(b, obj, "rlimits", rlimits(b, o));
+    put_object(b, obj, "rlimits", rlimits(b, o->rlimits, o->nrlimits));
+    put_object(b, obj, "soft-limits", rlimits(b, o->softlimits, o->nsoftlimits));
+    if (o->umask >= 0) {
+        char octal[16];
+
+        snprintf(octal, sizeof(octal), "%04o", (unsigned)o->umask & 0777);
+        put_text(b, obj, "umask", octal);
+    }
     put_default(b, obj, "mpi", (int)o->mpi, job_mpi_name(o->mpi));
     if (o->grace >= 0)
         put(b, obj, "grace", json_real(o->grace));

@@ -38,7 +38,7 @@ struct job_rlimit {
 };
 
 /* All zero is the default of everything but `grace` (< 0: of the session) and `output_limit`
- * (JOBSPEC_NO_LIMIT: of the session): see joboptions_init(). */
+ * (JOBSPEC_NO_LIMIT: of the session) and `umask`: see joboptions_init(). */
 struct joboptions {
     const char *output; /* template of a file name; NULL: the KVS (or the client) */
     const char *error;  /* NULL: as output */
@@ -55,6 +55,10 @@ struct joboptions {
     uint64_t output_limit; /* bytes kept in the KVS */
     const struct job_rlimit *rlimits;
     size_t nrlimits;
+    /* Soft limits of the submitter, which a node applies as far as its hard ones go. */
+    const struct job_rlimit *softlimits;
+    size_t nsoftlimits;
+    int umask; /* of tasks; -1: the broker's */
 };
 void joboptions_init(struct joboptions *o);
 

@@ -27,6 +27,7 @@ void joboptions_init(struct joboptions *o)
 {
     memset(o, 0, sizeof(*o));
     o->grace = -1;
+    o->umask = -1;
     o->output_limit = JOBSPEC_NO_LIMIT;
 }
 

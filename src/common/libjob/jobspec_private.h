@@ -25,7 +25,7 @@ struct jobspec {
     struct jobspec_dep *deps;
     size_t ndeps;
     struct joboptions options;
-    struct job_rlimit *rlimits;
+    struct job_rlimit *rlimits, *softlimits;
 };
 
 /* Where in the jobspec we are: a chain of frames of the C stack, so that a path costs nothing until

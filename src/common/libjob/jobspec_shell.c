@@ -100,19 +100,19 @@ static int take_output_limit(jobspec_t *js, const struct path *at, const json_t 
     return get_integer(at, val, 0, INT64_MAX, &js->options.output_limit, err);
 }
 
-static int take_rlimits(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+static int get_limits(const struct path *at, const json_t *val, struct job_rlimit **limits,
+                      size_t *count, errmsg_t *err)
 {
     struct path here = {.up = at};
     size_t n = json_object_size(val);
 
     if (!json_is_object(val))
         return path_fail(err, at, "must be an object");
-    if (n && !(js->rlimits = calloc(n, sizeof(*js->rlimits))))
+    if (n && !(*limits = calloc(n, sizeof(**limits))))
         return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
-    js->options.rlimits = js->rlimits;
     for (void *it = json_object_iter((json_t *)val); it;
          it = json_object_iter_next((json_t *)val, it)) {
-        struct job_rlimit *r = &js->rlimits[js->options.nrlimits];
+        struct job_rlimit *r = &(*limits)[*count];
         const json_t *v = json_object_iter_value(it);
 
         here.key = r->name = json_object_iter_key(it);
@@ -124,8 +124,35 @@ static int take_rlimits(jobspec_t *js, const struct path *at, const json_t *val,
             r->value = (uint64_t)json_integer_value(v);
         else
             return path_fail(err, &here, "must be an integer >= 0, or \"unlimited\"");
-        js->options.nrlimits++;
+        ++*count;
     }
+    return 0;
+}
+
+static int take_rlimits(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    int rc = get_limits(at, val, &js->rlimits, &js->options.nrlimits, err);
+
+    js->options.rlimits = js->rlimits;
+    return rc;
+}
+
+static int take_softlimits(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    int rc = get_limits(at, val, &js->softlimits, &js->options.nsoftlimits, err);
+
+    js->options.softlimits = js->softlimits;
+    return rc;
+}
+
+static int take_umask(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    const char *text = json_string_value(val);
+
+    if (!text || !text[0] || strlen(text) > 4 || strspn(text, "01234567") != strlen(text) ||
+        strtol(text, NULL, 8) > 0777)
+        return path_fail(err, at, "must be an octal number in a string, from \"0\" to \"0777\"");
+    js->options.umask = (int)strtol(text, NULL, 8);
     return 0;
 }
 
@@ -140,6 +167,8 @@ static const struct member option_members[] = {
     {"gpu-affinity", take_gpu, false},
     {"kill-on-bad-exit", take_kill, false},
     {"rlimits", take_rlimits, false},
+    {"soft-limits", take_softlimits, false},
+    {"umask", take_umask, false},
     {"mpi", take_mpi, false},
     {"grace", take_grace, false},
     {"output-limit", take_output_limit, false},

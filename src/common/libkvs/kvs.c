@@ -159,10 +159,10 @@ static flux_future_t *send_raw(flux_t *h, flux_msg_t *msg, uint8_t *payload, siz
 }
 
 /* Bytes for a namespace (kvs_ns_req in kvs_wire.h), copied once. */
-static flux_future_t *ns_request(flux_t *h, const char *topic, const char *ns, const void *data,
-                                 size_t len)
+static flux_future_t *ns_request(flux_t *h, const char *topic, const char *ns, uint8_t flags,
+                                 const void *data, size_t len)
 {
-    struct kvs_ns_req q = {.ns = ns_name(ns), .body = data, .len = len};
+    struct kvs_ns_req q = {.flags = flags, .ns = ns_name(ns), .body = data, .len = len};
     uint8_t *p;
     if (!q.ns)
         return NULL;
@@ -179,7 +179,15 @@ flux_future_t *flux_kvs_commit(flux_t *h, const char *ns, const flux_kvs_txn_t *
     const uint8_t *data;
     size_t len;
     txn_bytes(txn, &data, &len);
-    return ns_request(h, "kvs.commit", ns, data, len);
+    return ns_request(h, "kvs.commit", ns, 0, data, len);
+}
+
+flux_future_t *flux_kvs_commit_durable(flux_t *h, const char *ns, const flux_kvs_txn_t *txn)
+{
+    const uint8_t *data;
+    size_t len;
+    txn_bytes(txn, &data, &len);
+    return ns_request(h, "kvs.commit", ns, KVS_NS_DURABLE, data, len);
 }
 
 flux_future_t *flux_kvs_fence(flux_t *h, const char *ns, const char *name, uint32_t nprocs,
@@ -501,7 +509,7 @@ flux_future_t *flux_kvs_store(flux_t *h, const char *ns, const void *data, size_
         errno = EINVAL;
         return NULL;
     }
-    return ns_request(h, "kvs.store", ns, data, len);
+    return ns_request(h, "kvs.store", ns, 0, data, len);
 }
 
 int flux_kvs_store_get(flux_future_t *f, const uint8_t **digests, size_t *n, size_t *dsize,

@@ -77,6 +77,11 @@ int flux_kvs_txn_put_chunks(flux_kvs_txn_t *txn, const char *key, uint64_t size,
 
 /* Send it to the master.  `txn` (NULL: empty) may be changed or destroyed after this. */
 flux_future_t *flux_kvs_commit(flux_t *h, const char *ns, const flux_kvs_txn_t *txn);
+/* The same, but when the session has a statedir the answer waits until the change is on disk, also
+ * with kvs.sync=interval: for what is acted upon outside the store and must not be done twice.  With
+ * kvs.sync=interval others see the change before that, and a write that fails is tried again while
+ * the answer waits. */
+flux_future_t *flux_kvs_commit_durable(flux_t *h, const char *ns, const flux_kvs_txn_t *txn);
 /* The same together with others: takes effect, in one root change with theirs, when `nprocs` calls
  * with this name were made in the session; all get the same version.  Order among them is not
  * defined, nor is it between puts of one call that reach one key by different names, through

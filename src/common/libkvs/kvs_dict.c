@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kvs_dict.h"
+#include "libutil/siphash.h"
 
 #define CHAINS 64
 #define NONE UINT32_MAX
@@ -24,6 +25,7 @@ struct value {
 };
 
 struct kvs_dict {
+    struct siphash_key hash_key;
     struct value values[KVS_DICT_MAX];
     uint32_t count;
     uint32_t bytes;
@@ -33,8 +35,10 @@ struct kvs_dict {
 kvs_dict_t *kvs_dict_create(void)
 {
     kvs_dict_t *d = calloc(1, sizeof(*d));
-    if (d)
+    if (d) {
+        siphash_key_random(&d->hash_key, (uintptr_t)d);
         memset(d->heads, 0xff, sizeof(d->heads));
+    }
     return d;
 }
 
@@ -49,18 +53,9 @@ void kvs_dict_destroy(kvs_dict_t *d)
     errno = saved;
 }
 
-/* There are few values, and only what was remembered is compared: an ordinary hash will do. */
-static uint32_t hash(const uint8_t *p, uint32_t len)
+static uint32_t hash(const kvs_dict_t *d, const uint8_t *p, uint32_t len)
 {
-    uint64_t h = len;
-    for (uint32_t i = 0; i + 8 <= len; i += 8) {
-        uint64_t v;
-        memcpy(&v, p + i, sizeof(v));
-        h = (h ^ v) * 0x9e3779b97f4a7c15ull;
-        h ^= h >> 29;
-    }
-    for (uint32_t i = len & ~7u; i < len; i++)
-        h = (h ^ p[i]) * 0x9e3779b97f4a7c15ull;
+    uint64_t h = siphash(&d->hash_key, p, len);
     return (uint32_t)(h ^ h >> 32);
 }
 
@@ -79,7 +74,7 @@ uint32_t kvs_dict_find(const kvs_dict_t *d, const void *data, uint32_t len)
 {
     if (!d || d->count == 0 || len < KVS_DICT_MIN)
         return NONE;
-    uint32_t h = hash(data, len), i = d->heads[h % CHAINS];
+    uint32_t h = hash(d, data, len), i = d->heads[h % CHAINS];
     for (; i != NONE; i = d->values[i].next) {
         const struct value *v = &d->values[i];
         if (v->hash == h && v->len == len && memcmp(v->data, data, len) == 0)
@@ -97,7 +92,7 @@ int kvs_dict_learn(kvs_dict_t *d, const void *data, uint32_t len)
         return -1;
     memcpy(v->data, data, len);
     v->len = len;
-    v->hash = hash(data, len);
+    v->hash = hash(d, data, len);
     v->next = d->heads[v->hash % CHAINS];
     d->heads[v->hash % CHAINS] = d->count++;
     d->bytes += len;

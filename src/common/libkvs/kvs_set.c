@@ -9,7 +9,8 @@
  *     has at least one.
  *  2. bytes = for each key 8 + its length, for each value 8 + its length, and the rest.  It is an
  *     upper bound of the pack and stays within KVS_TXN_MAX.
- *  3. Hashes have a seed that is another one in each process; nothing depends on their order.
+ *  3. Hashes have a key that is another one in each process, so that nobody can choose keys or values
+ * that collide; nothing depends on their order.
  *
  * Failure: what does not fit is refused with a sentence.  The set stays whole, but may hold a part
  * of what was to be merged.
@@ -19,11 +20,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 #include "arena.h"
 #include "kvs_pack.h"
 #include "kvs_set.h"
+#include "libutil/siphash.h"
 
 #define OVERHEAD 8
 #define NONE UINT32_MAX
@@ -47,7 +48,7 @@ struct value {
 };
 
 struct kvs_set {
-    uint64_t seed;
+    struct siphash_key hash_key;
     arena_t *arena;
     struct key *keys;
     uint32_t nkeys, keys_cap;
@@ -62,39 +63,10 @@ struct kvs_set {
 
 /* --- hashing --- */
 
-static inline uint64_t fold(uint64_t a, uint64_t b)
-{
-    unsigned __int128 r = (unsigned __int128)a * b;
-    return (uint64_t)r ^ (uint64_t)(r >> 64);
-}
-
-static inline uint64_t load(const uint8_t *p, size_t n)
-{
-    uint64_t v = 0;
-    memcpy(&v, p, n);
-    return v;
-}
-
 static uint32_t hash_bytes(const kvs_set_t *s, const void *data, size_t len)
 {
-    const uint8_t *p = data;
-    uint64_t h = s->seed ^ fold(len ^ 0x9e3779b97f4a7c15ull, 0xc2b2ae3d27d4eb4full);
-    size_t n = len;
-    for (; n > 16; n -= 16, p += 16)
-        h = fold(load(p, 8) ^ 0xa0761d6478bd642full, load(p + 8, 8) ^ h);
-    uint64_t a = load(p, n < 8 ? n : 8), b = n > 8 ? load(p + 8, n - 8) : 0;
-    h = fold(fold(a ^ 0xe7037ed1a0b428dbull, b ^ h), s->seed ^ 0x8ebc6af09c88c6e3ull);
+    uint64_t h = siphash(&s->hash_key, data, len);
     return (uint32_t)(h ^ h >> 32);
-}
-
-static void set_seed(kvs_set_t *s)
-{
-    unsigned long at = getauxval(AT_RANDOM);
-    if (at) {
-        const uint8_t *random = (const uint8_t *)at;
-        s->seed = load(random + 8, 8);
-    }
-    s->seed |= 1;
 }
 
 /* --- life --- */
@@ -105,7 +77,7 @@ kvs_set_t *kvs_set_create(void)
     if (!s)
         return NULL;
     s->free = NONE;
-    set_seed(s);
+    siphash_key_random(&s->hash_key, (uintptr_t)s);
     if (!(s->arena = arena_create())) {
         free(s);
         return NULL;
@@ -132,7 +104,7 @@ void kvs_set_clear(kvs_set_t *s)
     s->free = NONE;
     s->arena = arena;
     arena_reset(arena);
-    set_seed(s);
+    siphash_key_random(&s->hash_key, (uintptr_t)s);
 }
 
 void kvs_set_destroy(kvs_set_t *s)

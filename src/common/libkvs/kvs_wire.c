@@ -76,14 +76,17 @@ void kvs_ns_req_encode(const struct kvs_ns_req *q, uint8_t *buf)
 {
     memset(buf, 0, KVS_NS_HEADER);
     buf[0] = (uint8_t)q->nslen;
+    buf[1] = q->flags;
     put(put(buf + KVS_NS_HEADER, q->ns, q->nslen), q->body, q->len);
 }
 
 int kvs_ns_req_decode(const void *data, size_t len, struct kvs_ns_req *q, errmsg_t *err)
 {
     const uint8_t *p = data;
-    if (len < KVS_NS_HEADER || len < (size_t)KVS_NS_HEADER + p[0] || p[1] || p[2] || p[3])
+    if (len < KVS_NS_HEADER || len < (size_t)KVS_NS_HEADER + p[0] || p[1] & ~KVS_NS_DURABLE ||
+        p[2] || p[3])
         return errmsg_fail(err, EPROTO, "request of %zu bytes names no namespace", len);
+    q->flags = p[1];
     q->ns = (const char *)p + KVS_NS_HEADER;
     q->nslen = p[0];
     q->body = p + KVS_NS_HEADER + q->nslen;

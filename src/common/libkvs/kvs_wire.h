@@ -37,9 +37,13 @@ int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *
 
 /* Something for a namespace: kvs.commit (body: a transaction), kvs.load (body: digests), kvs.store
  * (body: bytes of a value; each 32 KiB of it a chunk, the last may be shorter).
- * u8 length of ns, 3 x u8 0, ns, body */
+ * u8 length of ns, u8 flags, 2 x u8 0, ns, body */
 #define KVS_NS_HEADER 4
+enum {
+    KVS_NS_DURABLE = 1, /* kvs.commit: the answer waits for the disk, also with kvs.sync=interval */
+};
 struct kvs_ns_req {
+    uint8_t flags;
     const char *ns; /* not NUL-terminated */
     size_t nslen;
     const uint8_t *body;

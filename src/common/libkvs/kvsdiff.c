@@ -9,9 +9,12 @@
  *  1. Objects are only looked at where the digests differ; a branch met by a leaf has more entries
  * than a leaf may have, so its entries are differences but for 32.
  *  2. Recursion ends: a trie has 17 levels, a key 64 names.
+ *  3. The walk ends: after STEPS_MAX entries and nodes it fails.  A directory that was copied into
+ * itself sixty times has 2^60 keys below it, in sixty objects.
+ *  4. Once an object is missing, here or for the callback, what is told does not count, and what is
+ * looked for are other missing objects: each pair of digests is visited once then.
  *
- * Failure: a missing object is noted, and the walk goes on, to note others; it then ends with
- * EAGAIN.
+ * Failure: a missing object is noted, and the walk goes on as said; it then ends with EAGAIN.
  */
 #include "config.h"
 #include <errno.h>
@@ -19,6 +22,9 @@
 
 #include "kvs_key.h"
 #include "kvsdiff.h"
+#include "libutil/hmap.h"
+
+#define STEPS_MAX (8u * 1024 * 1024)
 
 struct diff {
     content_t *c;
@@ -28,7 +34,9 @@ struct diff {
     void *arg;
     struct kvsmiss *miss;
     errmsg_t *err;
-    bool missing;
+    unsigned noted; /* in `miss` at the beginning */
+    hmap_t *seen;   /* pairs of digests that were visited since something is missing */
+    unsigned steps; /* nodes and entries that were looked at */
     unsigned names; /* in `path` */
     size_t len;     /* of `path`, with the dot at its end */
     char path[KVS_KEY_MAX + 1];
@@ -127,6 +135,9 @@ static int tell(struct diff *d, const struct treeobj_entry *old, const struct tr
     bool deep = d->flags & KVSDIFF_RECURSIVE;
     if (d->names == KVS_DEPTH_MAX || d->len + e->namelen > KVS_KEY_MAX)
         return 0;
+    if (++d->steps > STEPS_MAX)
+        return errmsg_fail(d->err, EMSGSIZE,
+                           "the directory has too many changes below it: watch a part of it");
     memcpy(d->path + d->len, e->name, e->namelen);
     if (!(deep && od && nd)) {
         struct kvsdiff_item item = {.change = !old   ? KVSDIFF_ADDED
@@ -171,17 +182,45 @@ static int diff_leaves(struct diff *d, const struct part *a, const struct part *
     return rc;
 }
 
+/* Something is missing: was this pair visited since?  Parts of leaves have no digest, and are as
+ * few as the entries of the leaf. */
+static int visited(struct diff *d, const struct part *a, const struct part *b)
+{
+    uint8_t pair[2 * BLOBREF_DIGEST_MAX] = {0};
+    if ((!a->digest && a->obj) || (!b->digest && b->obj))
+        return 0;
+    if (a->digest)
+        memcpy(pair, a->digest, d->dsize);
+    if (b->digest)
+        memcpy(pair + BLOBREF_DIGEST_MAX, b->digest, d->dsize);
+    if (!d->seen && !(d->seen = hmap_create_bin(sizeof(pair), NULL)))
+        return errmsg_fail(d->err, ENOMEM, "out of memory for the changes of a directory");
+    if (hmap_get(d->seen, pair))
+        return 1;
+    if (hmap_put(d->seen, pair, d) < 0)
+        return errmsg_fail(d->err, ENOMEM, "out of memory for the changes of a directory");
+    return 0;
+}
+
 static int diff_parts(struct diff *d, struct part *a, struct part *b, int depth)
 {
     if (a->digest && b->digest && memcmp(a->digest, b->digest, d->dsize) == 0)
         return 0;
+    if (++d->steps > STEPS_MAX)
+        return errmsg_fail(d->err, EMSGSIZE,
+                           "the directory has too many changes below it: watch a part of it");
+    if (d->miss->n == KVSMISS_MAX)
+        return 0;
+    if (d->miss->n > d->noted) {
+        int rc = visited(d, a, b);
+        if (rc)
+            return rc < 0 ? -1 : 0;
+    }
     int la = part_load(d, a, depth), lb = la < 0 ? -1 : part_load(d, b, depth);
     if (la < 0 || lb < 0)
         return -1;
-    if (la || lb) {
-        d->missing = true;
+    if (la || lb)
         return 0;
-    }
     if (!part_is_branch(a) && !part_is_branch(b))
         return diff_leaves(d, a, b);
     for (unsigned slot = 0; slot < TREEOBJ_FAN && d->miss->n < KVSMISS_MAX; slot++) {
@@ -204,12 +243,15 @@ int kvsdiff(content_t *c, const uint8_t *old, const uint8_t *now, unsigned flags
     d.arg = arg;
     d.miss = miss;
     d.err = err;
-    d.missing = false;
+    d.noted = miss->n;
+    d.seen = NULL;
+    d.steps = 0;
     d.names = 0;
     d.len = 0;
     struct part a = part_of(old), b = part_of(now);
     int rc = diff_parts(&d, &a, &b, 0);
-    if (rc == 0 && d.missing) {
+    hmap_destroy(d.seen);
+    if (rc == 0 && miss->n > d.noted) {
         errno = EAGAIN;
         return -1;
     }

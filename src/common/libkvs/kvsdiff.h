@@ -22,8 +22,9 @@ struct kvsdiff_item {
 
 /* Call back for each difference between the directories `old` and `now` (digests of their objects;
  * NULL: there was none), in no particular order.  Nonzero from the callback ends it and is
- * returned.  0; -1 with EAGAIN (objects noted in `miss`; begin anew when they are here), EIO and a
- * sentence.
+ * returned.  0; -1 with EAGAIN (objects noted in `miss`; or by the callback, begin anew when they
+ * are here; what was told does not count), EMSGSIZE (eight million nodes and entries were looked at, and that was not all),
+ * ENOMEM, EIO and a sentence.
  *
  * With KVSDIFF_RECURSIVE a directory that came or went is told, and all below it; one that became a
  * value, or the other way, is told as changed, and what is below it as well.  What is deeper than a

@@ -92,7 +92,7 @@ int kvsdisk_replay_begin(struct kvsdisk_replay *r, kvsstore_t *store, uint64_t v
     return 0;
 }
 
-int kvsdisk_replay_step(struct kvsdisk_replay *r, errmsg_t *err)
+static int replay_step(struct kvsdisk_replay *r, errmsg_t *err)
 {
     errmsg_t why;
     int rc;
@@ -116,4 +116,12 @@ int kvsdisk_replay_step(struct kvsdisk_replay *r, errmsg_t *err)
         return fail(r, err, &why);
     }
     return 0;
+}
+
+int kvsdisk_replay_step(struct kvsdisk_replay *r, errmsg_t *err)
+{
+    kvsstore_allow_long_keys(r->store, true);
+    int rc = replay_step(r, err);
+    kvsstore_allow_long_keys(r->store, false);
+    return rc;
 }

@@ -13,7 +13,7 @@
  * mark-and-sweep pause.
  *
  * The operations are in kvsstore_ops.c, uploads in kvsstore_upload.c, what belongs to persistence
- * is in kvsstore_disk.c.
+ * is in kvsstore_disk.c, and how deep a directory goes in kvsstore_reach.c.
  *
  * Invariants:
  *  1. All that the root, a held root or an upload reaches is kept.
@@ -126,6 +126,7 @@ static struct content_obj *keep(void *arg, const void *data, size_t len)
         errno = EIO;
         return NULL;
     }
+    kvsstore_reach_made(s, o);
     keep_anew(s, o);
     return o;
 }

@@ -31,6 +31,9 @@ uint64_t kvsstore_version(const kvsstore_t *s);
 /* Begin a root change.  0, or -1 with ENOMEM or EIO.  Until its end nobody may drop or trim the
  * content store. */
 int kvsstore_begin(kvsstore_t *s);
+/* From now on transactions may (or may not, as at first) copy and move so that keys become longer
+ * than keys may be: earlier versions did, and their journals have to come to the same roots. */
+void kvsstore_allow_long_keys(kvsstore_t *s, bool allow);
 /* Apply a transaction, or a pack of many (kvs_pack.h), as a whole or, with -1 and a sentence, not at all.  `txn` must stay until
  * end().  errno: those of kvs_txn_next() and kvs_pack_next(); ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, ENOENT, ELOOP, EFBIG,
  * EINVAL by its operations; EAGAIN for a guard that does not hold; ENOMEM, EIO; ENODATA when bytes

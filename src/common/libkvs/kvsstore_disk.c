@@ -152,6 +152,7 @@ int kvsstore_load(kvsstore_t *s, const uint8_t *digest, const void *data, size_t
         s->st.kept++;
     }
     o->on_disk = 1;
+    kvsstore_reach_unknown(o);
     if (!data || treeobj_kind(data) == TREEOBJ_BLOB)
         content_back(s->content, o);
     s->loading = true;
@@ -300,5 +301,7 @@ int kvsstore_load_root(kvsstore_t *s, const uint8_t *root, uint64_t version, err
                            blobref_format(content_blobref(s->content), root, text));
     if (x.missing && find_missing(s, o, err) < 0)
         return -1;
+    if (kvsstore_reach_load(s) < 0)
+        return errmsg_fail(err, ENOMEM, "no memory to look through the store");
     return kvsstore_reset(s, root, version, err);
 }

@@ -21,6 +21,9 @@
  *  3. Copying and moving cost the same for a value of a byte and a directory of a million keys: an
  * entry is set that has the digest of what was there; what was changed there in this root change is
  * encoded once, then or at the end.
+ *  4. No operation makes a key that is longer, or has more names, than keys may have, whatever it
+ * places and through whatever links: so directories under change are nested 64 deep at most, and
+ * what walks through them, such as the flush, may be recursive.
  *
  * Failure: a sentence that names the key.  What was changed before is undone by the caller.
  */
@@ -63,7 +66,8 @@ struct place {
     struct kvsdir *dir; /* NULL: a directory on the way is not there */
     const char *name;
     size_t len;
-    int has; /* `ent` is there */
+    size_t names, bytes; /* of the key that is left when all links were followed */
+    int has;             /* `ent` is there */
     struct kvsent ent;
     unsigned links;             /* followed so far */
     const struct kvsdir *avoid; /* fails with EINVAL when the way leads through it */
@@ -112,12 +116,16 @@ static int find_place(kvsstore_t *s, const char *key, size_t keylen, unsigned ho
     size_t left;
 again:
     p->dir = s->top;
-    left = keylen;
+    p->names = 0;
+    p->bytes = left = keylen;
     for (const char *k = key;;) {
         const char *rest;
         size_t restlen;
         p->name = k;
         p->len = kvs_key_name(k, left, &rest, &restlen);
+        if (++p->names > KVS_DEPTH_MAX && how & MAKE && !s->long_keys)
+            return fail_key(err, ENAMETOOLONG, key, keylen,
+                            "symbolic links lead to a key of more than 64 names");
         p->has =
             (how & MAKE ? kvsdir_look : kvsdir_get)(&s->make, p->dir, p->name, p->len, &p->ent);
         if (p->has < 0)
@@ -332,15 +340,15 @@ static int find_source(kvsstore_t *s, const struct kvs_op *op, struct place *fro
     return from->dir && from->has ? 0 : fail_key(err, ENOENT, key, op->len, "no such key");
 }
 
-/* May an entry of this type be set at `to`? */
-static int check_target(const struct kvs_op *op, const struct place *to, uint8_t type,
-                        errmsg_t *err)
+/* May this entry, which is settled, be set at `to`? */
+static int check_target(kvsstore_t *s, const struct kvs_op *op, const struct place *to,
+                        const struct treeobj_entry *e, errmsg_t *err)
 {
     if (to->has && to->ent.e.type == TREEOBJ_DIR)
         return fail_op(op, err, EISDIR, "it is a directory: unlink it first");
-    if (to->has && type == TREEOBJ_DIR)
+    if (to->has && e->type == TREEOBJ_DIR)
         return fail_op(op, err, EEXIST, "it is there and is no directory");
-    return 0;
+    return kvsstore_reach_check(s, e, to->names, to->bytes, op->key, op->keylen, err);
 }
 
 static int op_copy(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
@@ -358,7 +366,7 @@ static int op_copy(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
     }
     ent.dir = NULL;
     if (find_place(s, op->key, op->keylen, MAKE, &to, err) < 0 ||
-        check_target(op, &to, ent.e.type, err) < 0)
+        check_target(s, op, &to, &ent.e, err) < 0)
         return -1;
     ent.e.name = to.name;
     ent.e.namelen = (uint8_t)to.len;
@@ -372,14 +380,14 @@ static int op_move(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
         return -1;
     if (from.ent.e.type == TREEOBJ_DIR) {
         to.avoid = kvsdir_sub(&s->make, from.dir, from.name, from.len);
-        if (!to.avoid)
+        if (!to.avoid || kvsdir_settle(&s->make, from.dir, from.name, from.len, &from.ent) < 0)
             return kvsstore_no_memory(err);
     }
     if (find_place(s, op->key, op->keylen, MAKE, &to, err) < 0)
         return -1;
     if (to.dir == from.dir && to.len == from.len && memcmp(to.name, from.name, to.len) == 0)
         return 0;
-    if (check_target(op, &to, from.ent.e.type, err) < 0 || remove_at(s, &from, err) < 0)
+    if (check_target(s, op, &to, &from.ent.e, err) < 0 || remove_at(s, &from, err) < 0)
         return -1;
     struct kvsent ent = s->journal->ent; /* what was removed */
     ent.e.name = to.name;

@@ -35,6 +35,7 @@ struct kvsstore {
     struct chunk_use *uses;
     unsigned applied;
     bool spoilt;
+    bool long_keys;
     struct kvsmiss miss;
     /* uploads */
     hmap_t *upload;
@@ -73,6 +74,19 @@ int kvsstore_apply_pack(kvsstore_t *s, const void *pack, size_t len, errmsg_t *e
 void kvsstore_disk_new(kvsstore_t *s, struct content_obj *o);
 /* It dies. */
 void kvsstore_disk_dead(kvsstore_t *s, struct content_obj *o);
+
+/* --- kvsstore_reach.c --- */
+
+/* An object was made, or came from disk when all others had come: see how deep it goes. */
+void kvsstore_reach_made(kvsstore_t *s, struct content_obj *o);
+/* It came from disk, and its children may not be here yet. */
+void kvsstore_reach_unknown(struct content_obj *o);
+/* Of all objects in limbo, when all have come.  -1 with ENOMEM. */
+int kvsstore_reach_load(kvsstore_t *s);
+/* May an entry be set where the key is `bytes` long and has `names` names?  0, or -1 with
+ * ENAMETOOLONG and a sentence that begins with `key`. */
+int kvsstore_reach_check(kvsstore_t *s, const struct treeobj_entry *e, size_t names, size_t bytes,
+                         const char *key, size_t keylen, errmsg_t *err);
 
 /* --- kvsstore_upload.c --- */
 

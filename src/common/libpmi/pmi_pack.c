@@ -10,7 +10,8 @@
  *  1. Two blobs one after the other are a blob; the order of pairs is kept.
  *  2. A segment is exactly its records: a length that disagrees with the records is an error, so
  *     a cut or shifted blob is never half believed.
- *  3. The builder keeps one segment whose header is brought up to date when somebody looks.
+ *  3. The builder fills one segment at a time, whose header is brought up to date when the next
+ *     one begins or somebody looks; none has more than PMI_SEGMENT_MAX bytes.
  *  4. A reader never touches a byte outside of the blob and does not allocate.
  *
  * Failure: EPROTO for anything that is not of this format; ENOBUFS at the bound; an element that
@@ -32,8 +33,9 @@ static const uint8_t magic[4] = {'P', 'M', 'B', '1'};
 
 struct pmi_pack {
     buf_t *out;
-    size_t max;
-    uint32_t count;
+    size_t segment;    /* where the last one begins in `out` */
+    uint32_t segcount; /* pairs in it; 0: there is none yet */
+    size_t count;
 };
 
 static void put32(uint8_t *p, uint32_t v)
@@ -121,9 +123,22 @@ void pmi_pack_destroy(struct pmi_pack *pk)
     errno = saved;
 }
 
+static void segment_close(struct pmi_pack *pk)
+{
+    uint8_t *p = (uint8_t *)buf_data(pk->out) + pk->segment;
+
+    if (pk->segcount == 0)
+        return;
+    memcpy(p, magic, sizeof(magic));
+    put32(p + 4, pk->segcount);
+    put32(p + 8, (uint32_t)(buf_len(pk->out) - pk->segment - SEG_HEADER));
+}
+
 int pmi_pack_add(struct pmi_pack *pk, const struct pmi_pair *pair)
 {
-    size_t head = pk->count ? 0 : SEG_HEADER;
+    size_t have = buf_len(pk->out) - pk->segment;
+    bool next = pk->segcount == 0 || have + pmi_record_size(pair) > PMI_SEGMENT_MAX;
+    size_t head = next ? SEG_HEADER : 0;
     uint8_t *p;
 
     if (!pair_ok(pair))
@@ -131,24 +146,24 @@ int pmi_pack_add(struct pmi_pack *pk, const struct pmi_pair *pair)
     p = buf_reserve(pk->out, head + pmi_record_size(pair));
     if (!p)
         return -1;
-    memset(p, 0, head);
+    if (next) {
+        segment_close(pk);
+        pk->segment = buf_len(pk->out);
+        pk->segcount = 0;
+        memset(p, 0, head);
+    }
     pmi_record_write(p + head, pair);
     buf_commit(pk->out, head + pmi_record_size(pair));
+    pk->segcount++;
     pk->count++;
     return 0;
 }
 
 const void *pmi_pack_data(struct pmi_pack *pk, size_t *len)
 {
-    uint8_t *p = (uint8_t *)buf_data(pk->out);
-
+    segment_close(pk);
     *len = buf_len(pk->out);
-    if (*len) {
-        memcpy(p, magic, sizeof(magic));
-        put32(p + 4, pk->count);
-        put32(p + 8, (uint32_t)(*len - SEG_HEADER));
-    }
-    return p;
+    return buf_data(pk->out);
 }
 
 size_t pmi_pack_count(const struct pmi_pack *pk)
@@ -159,7 +174,19 @@ size_t pmi_pack_count(const struct pmi_pack *pk)
 void pmi_pack_reset(struct pmi_pack *pk)
 {
     buf_consume(pk->out, buf_len(pk->out));
+    pk->segment = pk->segcount = 0;
     pk->count = 0;
+}
+
+size_t pmi_segment_len(const void *blob, size_t len)
+{
+    const uint8_t *p = blob;
+    size_t n;
+
+    if (len < SEG_HEADER || memcmp(p, magic, sizeof(magic)) != 0)
+        return 0;
+    n = get32(p + 8);
+    return n <= len - SEG_HEADER ? SEG_HEADER + n : 0;
 }
 
 void pmi_unpack_init(struct pmi_unpack *u, const void *blob, size_t len)

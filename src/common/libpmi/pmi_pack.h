@@ -52,6 +52,12 @@ int pmi_unpack_next(struct pmi_unpack *u, struct pmi_pair *pair);
  */
 int pmi_unpack_check(const void *blob, size_t len, size_t *count);
 
+/* Bytes of the first segment of a blob, which is a blob by itself (the builder makes segments of at
+ * most PMI_SEGMENT_MAX bytes): so a large blob can be passed on in pieces.  0 at the end, or when
+ * this is not a segment. */
+#define PMI_SEGMENT_MAX ((size_t)4 << 20)
+size_t pmi_segment_len(const void *blob, size_t len);
+
 /* A single record, as it stands in a blob: for tables that keep records where they are. */
 size_t pmi_record_size(const struct pmi_pair *pair);
 void pmi_record_write(void *dst, const struct pmi_pair *pair);

@@ -270,7 +270,7 @@ int pmi_server_name_done(struct pmi_server *s, size_t idx, int rc, const char *p
     t = &s->tasks[idx];
     pmi_server_set_state(s, t, READY);
     if (rc == 0 && t->name_cmd == PMI_CMD_LOOKUP_NAME &&
-        !(port && *port && pmi_wire_value_ok(port, strlen(port), s->p.name_max))) {
+        !(port && *port && pmi_wire_value_ok(port, strlen(port), s->p.port_max))) {
         rc = -1;
         text = "the port found is not fit for the wire";
     }
@@ -335,16 +335,18 @@ static size_t or_default(size_t value, size_t dflt)
 static int check_params(struct pmi_server_params *p, errmsg_t *err)
 {
     p->name_max = or_default(p->name_max, 256);
+    p->port_max = or_default(p->port_max, PMI_NAME_HARD_MAX);
     p->key_max = or_default(p->key_max, 64);
     p->value_max = or_default(p->value_max, 1024);
     p->wide_value_max = or_default(p->wide_value_max, 8192);
     p->store_max = or_default(p->store_max, (size_t)256 * 1024 * 1024);
+    p->batch_max = or_default(p->batch_max, p->store_max);
     if (p->wide_value_max < p->value_max)
         p->wide_value_max = p->value_max;
     if (p->universe_size == 0)
         p->universe_size = p->size;
-    if (p->name_max > PMI_NAME_HARD_MAX || p->key_max > PMI_PACK_KEY_MAX ||
-        p->wide_value_max > PMI_WIRE_LINE_MAX / 2)
+    if (p->name_max > PMI_NAME_HARD_MAX || p->port_max > PMI_NAME_HARD_MAX ||
+        p->key_max > PMI_PACK_KEY_MAX || p->wide_value_max > PMI_WIRE_LINE_MAX / 2)
         return errmsg_fail(err, EINVAL,
                            "PMI server: names and keys may have up to 1024 bytes and values 32768; "
                            "lower the limits asked for");
@@ -383,7 +385,7 @@ struct pmi_server *pmi_server_create(const struct pmi_server_ops *ops, void *arg
     }
     s->kvsname = strdup(p.kvsname);
     s->table = pmi_table_create(p.store_max);
-    s->batch = pmi_pack_create(p.store_max);
+    s->batch = pmi_pack_create(p.batch_max);
     s->out = buf_create(0);
     if (!s->kvsname || !s->table || !s->batch || !s->out)
         goto nomem;

@@ -63,11 +63,13 @@ struct pmi_server_params {
     size_t nlocal;         /* tasks on this node, 1.. */
     const uint32_t *ranks; /* their ranks in the job, nlocal of them */
 
-    size_t name_max;       /* 256: kvsname, service and port names */
+    size_t name_max;       /* 256: kvsname */
+    size_t port_max;       /* 1024: names of services, and ports */
     size_t key_max;        /* 64 */
     size_t value_max;      /* 1024: what clients in general are told */
     size_t wide_value_max; /* 8192: what libpmi.so is told, and what is accepted */
     size_t store_max;      /* 256 MiB: bytes of all pairs held */
+    size_t batch_max;      /* store_max: bytes of the blob handed over by one barrier */
 };
 
 /* NULL with EINVAL or ENOMEM and a sentence in `err` (may be NULL). `ops` must stay valid. */

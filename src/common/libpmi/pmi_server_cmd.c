@@ -124,7 +124,8 @@ static const char *store(struct pmi_server *s, const struct pmi_pair *pair)
         return "duplicate key: it has another value already";
     }
     if (pmi_pack_add(s->batch, pair) < 0)
-        return "no room in the store of this node";
+        return "the tasks of this node put too much between two barriers; put less, or enter a "
+               "barrier";
     /* a pair that is shipped but not in the table would be odd, but comes back with the merge */
     if (pmi_table_put(s->table, pair) < 0)
         return "no room in the store of this node";
@@ -231,7 +232,7 @@ static void on_name(struct pmi_server *s, struct pmi_task *t, const struct pmi_m
 
     pmi_msg_get(msg, "service", &a);
     pmi_msg_get(msg, "port", &b);
-    if (!pmi_wire_word_ok(a.p, a.len, s->p.name_max) || b.len > s->p.name_max ||
+    if (!pmi_wire_word_ok(a.p, a.len, s->p.port_max) || b.len > s->p.port_max ||
         (b.len == 0 && msg->cmd == PMI_CMD_PUBLISH_NAME)) {
         pmi_server_refuse(s, t, msg->cmd, "service or port is missing or too long");
         return;

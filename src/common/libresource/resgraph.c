@@ -144,6 +144,7 @@ void resgraph_destroy(resgraph_t *g)
     for (size_t i = 0; i < g->n; i++)
         host_decref(g->nodes[i].host);
     free(g->nodes);
+    free(g->by_host);
     for (size_t i = 0; i < g->npools; i++) {
         free(g->pools[i].name);
         free(g->pools[i].unit);
@@ -268,6 +269,8 @@ static struct gnode *make_room(resgraph_t *g, size_t n)
     if (!nodes)
         return NULL;
     g->nodes = nodes;
+    free(g->by_host);
+    g->by_host = NULL;
     memset(&nodes[g->n], 0, n * sizeof(*nodes));
     return &nodes[g->n];
 }
@@ -390,6 +393,8 @@ int resgraph_remove(resgraph_t *g, const idset_t *ranks)
             g->nodes[kept++] = g->nodes[i];
     }
     g->n = kept;
+    free(g->by_host);
+    g->by_host = NULL;
     return 0;
 }
 

@@ -109,10 +109,11 @@ ssize_t resgraph_find_rank(const resgraph_t *g, uint32_t rank);
 /* Kinds: how many there are, and the ranks of one (NULL beyond the end), owned by the graph. */
 size_t resgraph_nkinds(const resgraph_t *g);
 const idset_t *resgraph_kind_ranks(const resgraph_t *g, size_t kind);
-/* All ranks as a new set; the ranks of hosts (text of a hostlist; a host may have several).  NULL
- * with ENOMEM, ENOENT (which host is not there is in the sentence) or EINVAL. */
+/* All ranks as a new set; the ranks of hosts (text of a hostlist; a host may have several), which
+ * is expanded only as far as hosts are there, so that it takes no longer than there are nodes.  NULL
+ * with ENOMEM, ENOENT (which host is not there is in the sentence), EINVAL or E2BIG. */
 idset_t *resgraph_ranks(const resgraph_t *g);
-idset_t *resgraph_ranks_of_hosts(const resgraph_t *g, const char *hosts, errmsg_t *err);
+idset_t *resgraph_ranks_of_hosts(resgraph_t *g, const char *hosts, errmsg_t *err);
 /* Hosts of these ranks, in ascending order of ranks, each once, folded; freed by the caller.  NULL
  * with ENOMEM. */
 char *resgraph_hosts_of_ranks(const resgraph_t *g, const idset_t *ranks);

@@ -24,6 +24,7 @@
 #include "hwloc_check.h"
 #include "hwloc_cores.h"
 #include "libutil/fdutil.h"
+#include "libutil/filetrust.h"
 #include "resgraph_hwloc.h"
 
 #define XML_MAX (16u * 1024 * 1024)
@@ -299,6 +300,10 @@ resgraph_t *resgraph_from_xml(const char *path, uint32_t rank, const char *host,
     char *text;
     size_t len;
 
+    if (!file_is_trusted(path, &why)) {
+        errmsg_fail(err, errno, "%s", why.text);
+        return NULL;
+    }
     if (file_read_all(path, XML_MAX - 1, &text, &len) < 0) {
         errmsg_fail(err, errno, "cannot read %s: %s", path, strerror(errno));
         return NULL;

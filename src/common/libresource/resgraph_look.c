@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "libidset/hostlist.h"
-#include "libutil/hmap.h"
 #include "libutil/strbuf.h"
 #include "resgraph_private.h"
+
+#define HOSTS_MORE 1000 /* names beyond twice the number of nodes that may be repeated */
 
 void kind_describe(const struct kind *k, struct resgraph_node *node)
 {
@@ -124,45 +125,80 @@ idset_t *resgraph_ranks_with(const resgraph_t *g, const char *property)
     return ids;
 }
 
-idset_t *resgraph_ranks_of_hosts(const resgraph_t *g, const char *hosts, errmsg_t *err)
+static int by_host(const void *a, const void *b, void *arg)
 {
-    hostlist_t *hl = hostlist_parse(hosts, err);
-    hmap_t *wanted = hmap_create_str(NULL);
-    char name[HOSTLIST_NAME_MAX + 1];
-    char asked, found; /* two addresses */
-    idset_t *ids = NULL;
+    const resgraph_t *g = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    int order = strcmp(g->nodes[x].host->name, g->nodes[y].host->name);
 
-    if (!hl)
-        goto fail;
-    if (!wanted || !(ids = idset_create()))
-        goto nomem;
-    for (size_t i = 0; hostlist_nth(hl, i, name, sizeof(name)); i++) {
-        if (hmap_put(wanted, name, &asked) < 0)
-            goto nomem;
-    }
-    for (size_t i = 0; i < g->n; i++) {
-        const char *host = g->nodes[i].host->name;
+    return order ? order : x < y ? -1 : x > y;
+}
 
-        if (!hmap_get(wanted, host))
-            continue;
-        if (idset_set(ids, g->nodes[i].rank) < 0 || hmap_put(wanted, host, &found) < 0)
-            goto nomem;
+static int index_hosts(resgraph_t *g)
+{
+    if (g->by_host)
+        return 0;
+    if (!(g->by_host = malloc((g->n + !g->n) * sizeof(*g->by_host))))
+        return -1;
+    for (size_t i = 0; i < g->n; i++)
+        g->by_host[i] = (uint32_t)i;
+    qsort_r(g->by_host, g->n, sizeof(*g->by_host), by_host, g);
+    return 0;
+}
+
+/* Place in by_host of the first node whose host's name does not come before. */
+static size_t host_place(const resgraph_t *g, const char *name)
+{
+    size_t lo = 0, hi = g->n;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (strcmp(g->nodes[g->by_host[mid]].host->name, name) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
-    for (size_t i = 0; hostlist_nth(hl, i, name, sizeof(name)); i++) {
-        if (hmap_get(wanted, name) == &asked) {
-            errmsg_fail(err, ENOENT, "there is no node named %s", name);
-            goto fail;
-        }
+    return lo;
+}
+
+struct hosts_asked {
+    const resgraph_t *g;
+    idset_t *ids;
+    size_t n;
+    errmsg_t *err;
+};
+
+/* Every name is there but for the last, so there are more of them than nodes only when some are
+ * named again and again. */
+static int take_host(const char *name, void *arg)
+{
+    struct hosts_asked *a = arg;
+    const resgraph_t *g = a->g;
+    size_t i = host_place(g, name), first = i;
+
+    for (; i < g->n && strcmp(g->nodes[g->by_host[i]].host->name, name) == 0; i++) {
+        if (idset_set(a->ids, g->nodes[g->by_host[i]].rank) < 0)
+            return errmsg_fail(a->err, ENOMEM, "no memory to look for nodes");
     }
-    hmap_destroy(wanted);
-    hostlist_destroy(hl);
-    return ids;
-nomem:
-    errmsg_fail(err, ENOMEM, "no memory to look for nodes");
-fail:
-    idset_destroy(ids);
-    hmap_destroy(wanted);
-    hostlist_destroy(hl);
+    if (i == first)
+        return errmsg_fail(a->err, ENOENT, "there is no node named %s", name);
+    if (++a->n > 2 * g->n + HOSTS_MORE)
+        return errmsg_fail(a->err, E2BIG,
+                           "more than %zu hosts are named, and there are %zu nodes: name each once",
+                           a->n - 1, g->n);
+    return 0;
+}
+
+idset_t *resgraph_ranks_of_hosts(resgraph_t *g, const char *hosts, errmsg_t *err)
+{
+    struct hosts_asked a = {.g = g, .ids = idset_create(), .err = err};
+
+    if (!a.ids || index_hosts(g) < 0)
+        errmsg_fail(err, ENOMEM, "no memory to look for nodes");
+    else if (hostlist_walk(hosts, take_host, &a, err) == 0)
+        return a.ids;
+    idset_destroy(a.ids);
     return NULL;
 }
 

@@ -32,6 +32,7 @@ struct resgraph {
     size_t nkinds;
     struct gnode *nodes; /* ascending rank */
     size_t n;
+    uint32_t *by_host; /* places in nodes, by name of host; NULL: to be made when it is asked for */
     struct gpool *pools; /* by name */
     size_t npools;
     bool emulated;

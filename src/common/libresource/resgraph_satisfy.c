@@ -289,9 +289,10 @@ static int slots_anywhere(const resgraph_t *g, const struct rreq *req, errmsg_t 
         return -1;
     describe(all, sizeof(all), need);
     return errmsg_fail(err, ENOSPC,
-                       "needs %u slot%s with %s%s; all %zu node%s%s have room for %" PRIu64, nslots,
-                       plural(nslots), all, nslots == 1 ? "" : " each", t.nodes, plural(t.nodes),
-                       whose(req), t.slots);
+                       "needs %u slot%s with %s%s; all %zu node%s%s have room for %" PRIu64 "%s",
+                       nslots, plural(nslots), all, nslots == 1 ? "" : " each", t.nodes,
+                       plural(t.nodes), whose(req), t.slots,
+                       req->gpus || req->memory ? "" : " (--overcommit lets tasks share cores)");
 }
 
 int resgraph_satisfiable(const resgraph_t *g, const struct rreq *req, errmsg_t *err)

@@ -3,7 +3,8 @@
  * A pure library: it does nothing by itself, has no clock and no input or output.  It is told what
  * there is (sched_inventory), what is wanted (sched_add) and what comes back (sched_free), and
  * decides when sched_pass() is called, with the time that it is given.  The same calls give the
- * same decisions.
+ * same decisions.  All times are in seconds of the caller's clock, which must not leap: see
+ * flux_reactor_now().
  *
  * Order: higher priority first (that is the urgency unless a policy says otherwise), then lower
  * ids. Queue policies:
@@ -102,7 +103,7 @@ int sched_free(sched_t *s, uint64_t id, double now);
 void sched_clear(sched_t *s);
 /* May jobs be started? */
 void sched_enable(sched_t *s, bool on);
-/* The resources are had until then only (seconds since 1970; 0: for good): a job whose time limit
+/* The resources are had until then only (0: for good): a job whose time limit
  * ends later does not start.  Jobs without a limit do: who takes the resources back ends them. -1
  * with EINVAL: no such time; then nothing has changed. */
 int sched_set_expiration(sched_t *s, double t);
@@ -133,8 +134,8 @@ double sched_next_time(const sched_t *s);
 
 /* When and why not yet.  *t: expected start, or -1 when that cannot be known; `why` gets one
  * clause, "waits for 4 nodes: 2 are free; job 17 holds the rest until 14:03:20" (times of the day
- * are UTC offset by `tz` seconds).  -1 with ENOENT: not in the queue (it may be running). */
-int sched_estimate(sched_t *s, uint64_t id, double now, int tz, double *t,
+ * are UTC; `shift`: seconds to be added to times of this library for the wall clock's).  -1 with ENOENT: not in the queue (it may be running). */
+int sched_estimate(sched_t *s, uint64_t id, double now, double shift, double *t,
                    char why[SCHED_REASON_MAX]);
 /* Id of the job at this place of the queue (from 0, held ones not counted); 0: none. */
 uint64_t sched_queue_at(const sched_t *s, size_t i);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libutil/filetrust.h"
 #include "libutil/strutil.h"
 #include "sched.h"
 #include "sched_load.h"
@@ -109,6 +110,7 @@ static int load(sched_loaded_t *l, const char *dirs, char *(*modules)(const char
                 errmsg_t *err)
 {
     bool path = strchr(l->name, '/') != NULL;
+    errmsg_t why;
 
     if (!path && (l->policy = sched_builtin(l->name)))
         return 0;
@@ -120,6 +122,8 @@ static int load(sched_loaded_t *l, const char *dirs, char *(*modules)(const char
                            l->name, l->name);
     if (access(l->file, R_OK) < 0)
         return errmsg_fail(err, ENOENT, "policy %s cannot be read: %s", l->file, strerror(errno));
+    if (!file_is_trusted(l->file, &why))
+        return errmsg_fail(err, errno, "policy %s", why.text);
     if (!str_ends(l->file, ".lua"))
         return load_object(l, err);
     if (!(l->lua = sched_lua_load(l->file, err)))

@@ -3,13 +3,8 @@
  * A file is read once to see what it has (sched_lua_load), and again into an interpreter of its own
  * for each use of it as a policy of the queue or of nodes (the `create` of the tables).
  *
- * The sandbox:
- *   1. Only text is compiled.  The globals are `policy` and what computes of Lua's library: no
- *      files, no environment, no other code, no pcall (which could outlive rule 2), no string
- *      patterns (whose matching does not count as instructions), no random numbers, no clock.
- *   2. A call has at most SCHED_LUA_STEPS instructions, looked at every HOOK_STEP; the interpreter
- *      at most SCHED_LUA_BYTES.
- *   3. Every call runs under lua_pcall(): no error leaves it.
+ * Both run in the sandbox (libsandbox/sandbox.h) as SANDBOX_PURE, with `policy` among the globals: no
+ * files, no environment, no other code, no random numbers, no clock.
  *
  * Failure: a function that fails gives -1 to the scheduler, which then does without it; what Lua
  * said is kept for the reason shown to those that ask (admit), and is otherwise dropped.
@@ -18,19 +13,18 @@
 #include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
-#include <lualib.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "libsandbox/sandbox.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
 #include "sched.h"
 #include "sched_lua.h"
 
 #define FILE_MAX_BYTES (256u * 1024)
-#define HOOK_STEP 1000
 #define DEPTH_MAX 10000
 
 enum { F_NAME, F_BACKFILL, F_DEPTH, F_REORDER, F_PRIORITY, F_ADMIT, F_STARTED, F_ENDED, F_SCORE };
@@ -53,10 +47,12 @@ static const struct field {
     [F_SCORE] = {"score", LUA_TFUNCTION, false},
 };
 
+static const struct sandbox_limits limits = {
+    .memory = SCHED_LUA_BYTES, .steps = SCHED_LUA_STEPS, .seconds = SCHED_LUA_SECONDS};
+
 struct interp {
-    lua_State *L;
-    size_t bytes;
-    int steps;
+    sandbox_t *sb;
+    lua_State *L; /* its */
     bool has[NFIELDS];
     double reorder;
     uint32_t depth; /* reservations; 0: nobody passes the first */
@@ -71,52 +67,7 @@ struct sched_lua {
     struct sched_policy policy;
 };
 
-static const char self_key = 's';   /* registry: struct interp */
 static const char policy_key = 'p'; /* registry: the table given to policy() */
-
-static const char *const base_names[] = {"assert", "error",    "ipairs",   "next", "pairs",
-                                         "select", "tonumber", "tostring", "type", NULL};
-static const char *const string_names[] = {"byte",    "char", "format", "len",   "lower",
-                                           "reverse", "rep",  "sub",    "upper", NULL};
-
-/* Not move: it can be told to take for ever without an instruction. */
-static const char *const table_names[] = {"concat", "insert", "pack", "remove",
-                                          "sort",   "unpack", NULL};
-
-/* --- bounds --- */
-
-static void *allocate(void *arg, void *ptr, size_t old, size_t size)
-{
-    struct interp *in = arg;
-    void *fresh;
-
-    if (!ptr)
-        old = 0; /* then it is a type, not a size */
-    if (size == 0) {
-        free(ptr);
-        in->bytes -= old;
-        return NULL;
-    }
-    if (size > old && in->bytes + (size - old) > SCHED_LUA_BYTES)
-        return NULL;
-    if (!(fresh = realloc(ptr, size)))
-        return NULL;
-    in->bytes += size - old;
-    return fresh;
-}
-
-static void hook(lua_State *L, lua_Debug *ar)
-{
-    struct interp *in;
-
-    (void)ar;
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &self_key);
-    in = lua_touserdata(L, -1);
-    lua_pop(L, 1);
-    in->steps += HOOK_STEP;
-    if (in->steps > SCHED_LUA_STEPS)
-        luaL_error(L, "it computes for too long: more than %d instructions", SCHED_LUA_STEPS);
-}
 
 /* --- the file --- */
 
@@ -131,45 +82,10 @@ static int policy_call(lua_State *L)
     return 0;
 }
 
-/* Of the table on top of the stack keep these names only, in a new table in its place. */
-static void keep_only(lua_State *L, const char *const names[])
+static int set_policy_function(lua_State *L)
 {
-    lua_newtable(L);
-    for (size_t i = 0; names[i]; i++) {
-        lua_getfield(L, -2, names[i]);
-        lua_setfield(L, -2, names[i]);
-    }
-    lua_remove(L, -2);
-}
-
-/* Runs protected; argument: the struct interp. */
-static int prepare(lua_State *L)
-{
-    lua_pushvalue(L, 1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &self_key);
-    luaL_requiref(L, "_G", luaopen_base, 0);
-    keep_only(L, base_names);
-    luaL_requiref(L, LUA_STRLIBNAME, luaopen_string, 0);
-    keep_only(L, string_names);
-    lua_pushliteral(L, ""); /* methods of strings: the same few */
-    lua_getmetatable(L, -1);
-    lua_pushvalue(L, -3);
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 2);
-    lua_setfield(L, -2, LUA_STRLIBNAME);
-    luaL_requiref(L, LUA_TABLIBNAME, luaopen_table, 0);
-    keep_only(L, table_names);
-    lua_setfield(L, -2, LUA_TABLIBNAME);
-    luaL_requiref(L, LUA_MATHLIBNAME, luaopen_math, 0);
-    lua_pushnil(L);
-    lua_setfield(L, -2, "random");
-    lua_pushnil(L);
-    lua_setfield(L, -2, "randomseed");
-    lua_setfield(L, -2, LUA_MATHLIBNAME);
     lua_pushcfunction(L, policy_call);
-    lua_setfield(L, -2, "policy");
-    lua_rawseti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
-    lua_sethook(L, hook, LUA_MASKCOUNT, HOOK_STEP);
+    lua_setglobal(L, "policy");
     return 0;
 }
 
@@ -177,16 +93,14 @@ static void interp_destroy(void *arg)
 {
     struct interp *in = arg;
 
-    if (in && in->L)
-        lua_close(in->L);
+    if (in)
+        sandbox_destroy(in->sb);
     free(in);
 }
 
-static int failed(struct interp *in, const char *path, errmsg_t *err)
+static int failed(struct interp *in, const char *path, int rc, errmsg_t *err)
 {
-    const char *text = lua_type(in->L, -1) == LUA_TSTRING ? lua_tostring(in->L, -1) : NULL;
-
-    errmsg_set(err, "policy %s: %s", path, text ? text : "it failed with an error that is no text");
+    errmsg_set(err, "policy %s: %s", path, sandbox_error(in->sb, rc));
     lua_settop(in->L, 0);
     errno = EINVAL;
     return -1;
@@ -252,18 +166,18 @@ static int evaluate(struct interp *in, const char *path, const char *text, size_
                     errmsg_t *err)
 {
     char chunk[256];
+    int rc;
 
-    lua_pushcfunction(in->L, prepare);
-    lua_pushlightuserdata(in->L, in);
+    lua_pushcfunction(in->L, set_policy_function);
     snprintf(chunk, sizeof(chunk), "@%s", path);
-    if (lua_pcall(in->L, 1, 0, 0) != LUA_OK ||
-        luaL_loadbufferx(in->L, text, len, chunk, "t") != LUA_OK ||
-        lua_pcall(in->L, 0, 0, 0) != LUA_OK)
-        return failed(in, path, err);
+    if ((rc = sandbox_call(in->sb, 0, 0)) != LUA_OK ||
+        (rc = sandbox_load(in->sb, text, len, chunk)) != LUA_OK ||
+        (rc = sandbox_call(in->sb, 0, 0)) != LUA_OK)
+        return failed(in, path, rc, err);
     lua_pushcfunction(in->L, extract);
     lua_pushlightuserdata(in->L, in);
-    if (lua_pcall(in->L, 1, 0, 0) != LUA_OK)
-        return failed(in, path, err);
+    if ((rc = sandbox_call(in->sb, 1, 0)) != LUA_OK)
+        return failed(in, path, rc, err);
     lua_settop(in->L, 0);
     return 0;
 }
@@ -274,11 +188,12 @@ static struct interp *interp_create(const char *path, errmsg_t *err)
     char *text = NULL;
     size_t len = 0;
 
-    if (!in || !(in->L = lua_newstate(allocate, in))) {
+    if (!in || !(in->sb = sandbox_create(&limits, SANDBOX_PURE))) {
         interp_destroy(in);
         errmsg_fail(err, ENOMEM, "out of memory for policy %s", path);
         return NULL;
     }
+    in->L = sandbox_lua(in->sb);
     if (file_read_all(path, FILE_MAX_BYTES, &text, &len) < 0)
         errmsg_fail(err, errno, "policy %s cannot be read: %s", path, strerror(errno));
     else if (evaluate(in, path, text, len, err) == 0) {
@@ -363,10 +278,9 @@ static int call_protected(lua_State *L)
 /* Two results on the stack, to be popped; or -1. */
 static int call(struct interp *in, const struct call *c)
 {
-    in->steps = 0;
     lua_pushcfunction(in->L, call_protected);
     lua_pushlightuserdata(in->L, (void *)(uintptr_t)c);
-    if (lua_pcall(in->L, 1, 2, 0) == LUA_OK)
+    if (sandbox_call(in->sb, 1, 2) == LUA_OK)
         return 0;
     lua_settop(in->L, 0);
     return -1;

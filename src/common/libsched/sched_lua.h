@@ -16,7 +16,7 @@
  * and struct sched_plugin_node.  It is a policy for the queue if it has any of the fields from
  * backfill to ended, and one for nodes if it has score.
  *
- * The file is evaluated in the sandbox of the configuration (libconfig/configfile.h): it computes,
+ * The file is evaluated in the sandbox (libsandbox/sandbox.h): it computes,
  * and reaches nothing outside.  Each call has at most SCHED_LUA_STEPS instructions; all of it
  * SCHED_LUA_BYTES of memory.  A call that fails or gives something else than is asked for turns
  * that function off (sched_plugin.h).
@@ -28,6 +28,7 @@
 #include "sched_plugin.h"
 
 #define SCHED_LUA_STEPS 100000
+#define SCHED_LUA_SECONDS 2. /* of processor time */
 #define SCHED_LUA_BYTES (8u << 20)
 
 typedef struct sched_lua sched_lua_t;

@@ -45,7 +45,7 @@ struct sched_plugin_job {
     uint64_t id;
     uint32_t uid;
     uint32_t urgency; /* 1 to 31; held jobs (0) are never shown to a policy */
-    double t_submit;  /* seconds since 1970 */
+    double t_submit;  /* by the clock of `now` */
     double duration;  /* seconds; 0: no limit */
     uint32_t nnodes;  /* 0: slots wherever they are */
     uint32_t nslots;  /* on each node when nnodes > 0, else in all; at least 1 */

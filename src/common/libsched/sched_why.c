@@ -134,10 +134,10 @@ static void put_need(struct text *t, const struct shape *sh)
         put(t, " each");
 }
 
-static void put_time(struct text *t, double when, double now, int tz)
+static void put_time(struct text *t, double when, double now, double shift)
 {
-    time_t secs = (time_t)(when + tz);
-    time_t today = (time_t)(now + tz);
+    time_t secs = (time_t)(when + shift);
+    time_t today = (time_t)(now + shift);
     struct tm tm;
 
     gmtime_r(&secs, &tm);
@@ -189,7 +189,7 @@ static bool put_pool(struct text *t, const sched_t *s, const struct shape *sh)
     return false;
 }
 
-static void put_holder(struct text *t, const sched_t *s, double when, double now, int tz)
+static void put_holder(struct text *t, const sched_t *s, double when, double now, double shift)
 {
     const struct claim *c = when > 0. ? ends_at(s, when) : NULL;
 
@@ -197,7 +197,7 @@ static void put_holder(struct text *t, const sched_t *s, double when, double now
         put(t, "; job %ju holds the rest and has no time limit", (uintmax_t)c->id);
     else if (c) {
         put(t, "; job %ju holds the rest until ", (uintmax_t)c->id);
-        put_time(t, c->end, now, tz);
+        put_time(t, c->end, now, shift);
     } else if ((c = overdue(s, now)))
         put(t, "; job %ju should have ended", (uintmax_t)c->id);
 }
@@ -210,7 +210,8 @@ static const struct job *stopped_at(const sched_t *s)
     return j && tree_has(&j->order) ? j : job_of_order(tree_first(&s->order));
 }
 
-static void put_reason(struct text *t, sched_t *s, struct job *j, double when, double now, int tz)
+static void put_reason(struct text *t, sched_t *s, struct job *j, double when, double now,
+                       double shift)
 {
     struct shape *sh = j->shape;
     uint64_t want = sh->req.nnodes > 0 ? sh->req.nnodes : sh->nslots;
@@ -226,21 +227,21 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
         put(t, "waits for ");
         put_need(t, sh);
         put(t, ": %ju %s free", (uintmax_t)have, have == 1 ? "is" : "are");
-        put_holder(t, s, when, now, tz);
+        put_holder(t, s, when, now, shift);
     } else if (put_pool(t, s, sh))
-        put_holder(t, s, when, now, tz);
+        put_holder(t, s, when, now, shift);
     else if (builtin_strict(s->queue) && tree_before(tree_key(&first->order), tree_key(&j->order)))
         put(t, "waits behind job %ju: nobody passes it (fcfs)", (uintmax_t)first->id);
     else if (s->nreserved > 0 && s->reserved[0]->job != j) {
         put(t, "would delay job %ju, which is to start at ", (uintmax_t)s->reserved[0]->job->id);
-        put_time(t, s->reserved[0]->start > now ? s->reserved[0]->start : now, now, tz);
+        put_time(t, s->reserved[0]->start > now ? s->reserved[0]->start : now, now, shift);
     } else {
         put(t, "is about to be looked at");
         return;
     }
     if (when < 0. && job_bounded(s, j) && j->estimated != 0 && j->estimated == s->estimated) {
         put(t, "; as it looks, its time limit would end after ");
-        put_time(t, s->expiration, now, tz);
+        put_time(t, s->expiration, now, shift);
         put(t, ", when the resources go");
     }
     if (place > 0)
@@ -248,7 +249,7 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
 }
 
 /* What keeps it from being looked at at all. */
-static bool put_obstacle(struct text *t, sched_t *s, const struct job *j, double now, int tz)
+static bool put_obstacle(struct text *t, sched_t *s, const struct job *j, double now, double shift)
 {
     const struct shape *sh = j->shape;
     errmsg_t err = {"it asks for more than there is"};
@@ -264,9 +265,9 @@ static bool put_obstacle(struct text *t, sched_t *s, const struct job *j, double
         put(t, "can never run: %s", err.text);
     } else if (job_late(s, j, now)) {
         put(t, "can never run: its time limit would end at ");
-        put_time(t, now + j->duration, now, tz);
+        put_time(t, now + j->duration, now, shift);
         put(t, " at the earliest, and the resources go at ");
-        put_time(t, s->expiration, now, tz);
+        put_time(t, s->expiration, now, shift);
     } else if (!sh->available) {
         size_t up = shape_suited(s, sh);
 
@@ -281,7 +282,7 @@ static bool put_obstacle(struct text *t, sched_t *s, const struct job *j, double
     return true;
 }
 
-int sched_estimate(sched_t *s, uint64_t id, double now, int tz, double *t,
+int sched_estimate(sched_t *s, uint64_t id, double now, double shift, double *t,
                    char why[SCHED_REASON_MAX])
 {
     struct job *j = hmap_get_u64(s->jobs, id);
@@ -296,14 +297,14 @@ int sched_estimate(sched_t *s, uint64_t id, double now, int tz, double *t,
     why[0] = '\0';
     if (s->ready && shape_renew(s, j->shape) < 0)
         return -1;
-    if (put_obstacle(&text, s, j, now, tz))
+    if (put_obstacle(&text, s, j, now, shift))
         return 0;
     estimates(s, now);
     if (j->reserved)
         when = j->reserved->start;
     else if (j->estimated != 0 && j->estimated == s->estimated)
         when = j->estimate;
-    put_reason(&text, s, j, when, now, tz);
+    put_reason(&text, s, j, when, now, shift);
     if (when >= 0. && when < now + SCHED_HORIZON / 2.)
         *t = when > now ? when : now;
     return 0;

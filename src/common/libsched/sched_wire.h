@@ -24,6 +24,8 @@
  *      "remove":  [id]                 no longer in the queue
  *      "enabled": bool                 start jobs, or do not; false after "attached", so that
  *                 nothing is allocated before all that runs was told
+ *    "end" and "t_submit" are times of flux_reactor_now(), which both modules share: they stay right
+ *    when the wall clock is set.  All other times are the wall clock's.
  *    An id that is not known (any more) is passed over in urgency, remove and free: messages cross.
  *    So an alloc may still come for a job after its remove was sent; its R is given back by "free".
  *    A feed of another generation is answered {} and otherwise ignored.  One that is malformed is

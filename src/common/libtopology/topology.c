@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 
 #include "libutil/fdutil.h"
+#include "libutil/filetrust.h"
 #include "libutil/strbuf.h"
 #include "libutil/strutil.h"
 #include "topology_private.h"
@@ -135,7 +136,12 @@ static topology_t *create_file(const char *path, uint32_t size, errmsg_t *err)
     char *text;
     size_t len;
     int saved;
+    errmsg_t why;
 
+    if (!file_is_trusted(path, &why)) {
+        errmsg_fail(err, errno, "topology file %s", why.text);
+        return NULL;
+    }
     if (file_read_all(path, MAX_FILE, &text, &len) < 0) {
         saved = errno;
         errmsg_fail(err, saved, "cannot read the topology file \"%.100s\": %s", path,

@@ -1,12 +1,20 @@
 /* duration.c - lengths of time as text.
  *
- * Format owned here:  "inf" | digits [ "." digits ] [ unit ]    ("1.", ".5" and "" are refused)
+ * Format owned here:
+ *
+ *    number [ unit ]             1.5h  30s  .5m  1e3ms  90
+ *    fields joined by ":"        MM:SS  HH:MM:SS
+ *    days "-" fields             D-HH  D-HH:MM  D-HH:MM:SS
+ *    "inf", "infinity", "infinite", "unlimited", in any case
  *
  * Invariants:
  *  1. The table of units is the only place that knows how long a day is; parsing and formatting
- * both read it.
+ *     both read it.
  *  2. Digits are summed up here, not by strtod(3), which depends on the locale and takes signs,
- *     blanks, exponents, hexadecimals and "nan".
+ *     blanks, hexadecimals and "nan".
+ *  3. What a number without unit means is the caller's choice, and no other form depends on it.
+ *
+ * A field may be above 59 ("0:90:00" is 90 minutes): its meaning is clear, and schedulers take it.
  *
  * Failure: EINVAL or ERANGE and a sentence.
  */
@@ -17,6 +25,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "duration.h"
 
@@ -47,50 +56,138 @@ static int parse_digits(const char **s, uint64_t *mant, int *total)
     return n;
 }
 
-int duration_parse(const char *s, double *seconds, errmsg_t *err)
+static const char *const forever[] = {"inf", "infinity", "infinite", "unlimited"};
+
+static int no_number(const char *s, errmsg_t *err)
+{
+    return errmsg_fail(err, EINVAL,
+                       "duration \"%.40s\" is not a number; write it like 30s, 1.5h, 2:30:00, "
+                       "1-12:00:00 or inf",
+                       s);
+}
+
+/* "e" and an exponent at *s: added to *exp.  "e" that no digits follow is left for the unit. */
+static void parse_exponent(const char **s, int *exp)
+{
+    const char *p = *s;
+    bool minus;
+    int n = 0;
+
+    if (*p != 'e' && *p != 'E')
+        return;
+    minus = *++p == '-';
+    if (*p == '-' || *p == '+')
+        p++;
+    if (*p < '0' || *p > '9')
+        return;
+    for (; *p >= '0' && *p <= '9'; p++)
+        n = n < 5000 ? n * 10 + (*p - '0') : n;
+    *exp += minus ? -n : n;
+    *s = p;
+}
+
+/* Digits with a fraction or an exponent, and a unit. */
+static int parse_decimal(const char *s, const char *bare, long double *value, errmsg_t *err)
 {
     const char *p = s;
     uint64_t mant = 0;
-    int total = 0;
-    int whole;
-    int frac = 0;
-    long double value;
+    int total = 0, whole, frac = 0, exp = 0;
     long double scale = 1;
     size_t u;
 
-    if (!s)
-        return errmsg_fail(err, EINVAL, "duration: no text was given");
-    if (!strcmp(s, "inf")) {
-        *seconds = INFINITY;
-        return 0;
-    }
     whole = parse_digits(&p, &mant, &total);
-    if (whole > 0 && *p == '.') {
+    if (whole >= 0 && *p == '.') {
         p++;
         frac = parse_digits(&p, &mant, &total);
-        if (frac == 0)
-            whole = 0; /* a point needs digits on both sides */
     }
     if (whole < 0 || frac < 0 || frac > 4000)
         return errmsg_fail(err, ERANGE, "duration \"%.40s\" has too many digits", s);
-    if (whole == 0)
-        return errmsg_fail(err, EINVAL,
-                           "duration \"%.40s\" is not a number; write it like 30s, 1.5h or inf", s);
+    if (whole + frac == 0)
+        return no_number(s, err);
+    exp = -frac;
+    parse_exponent(&p, &exp);
     for (u = 0; u < NUNITS; u++) {
-        if (!strcmp(*p ? p : "s", units[u].name))
+        if (!strcmp(*p ? p : bare, units[u].name))
             break;
     }
     if (u == NUNITS)
         return errmsg_fail(err, EINVAL,
                            "duration \"%.40s\": the unit is one of ns, us, ms, s, m, h and d", s);
-    for (int i = 0; i < frac; i++)
+    if (exp > 40)
+        exp = mant ? 40 : 0; /* is too long, whatever the unit */
+    for (int i = 0; i < (exp < 0 ? -exp : exp) && i < 5000; i++)
         scale *= 10;
-    value = (long double)mant * units[u].num / (units[u].den * scale);
+    *value = (long double)mant * units[u].num / units[u].den;
+    *value = exp < 0 ? *value / scale : *value * scale;
+    return 0;
+}
+
+/* [D-]HH:MM:SS and what may be left out of it. */
+static int parse_fields(const char *s, long double *value, errmsg_t *err)
+{
+    static const uint32_t weight[] = {86400, 3600, 60, 1};
+    const char *p = s;
+    uint64_t field[4];
+    bool days = false;
+    size_t n = 0, first;
+
+    for (;;) {
+        int total = 0, digits;
+
+        field[n] = 0;
+        digits = parse_digits(&p, &field[n++], &total);
+        if (digits < 0)
+            return errmsg_fail(err, ERANGE, "duration \"%.40s\" has too many digits", s);
+        if (digits == 0)
+            return no_number(s, err);
+        if (!*p)
+            break;
+        if (n == 1 && *p == '-')
+            days = true;
+        else if (*p != ':' || n == (days ? 4 : 3))
+            return no_number(s, err);
+        p++;
+    }
+    first = days ? 0 : 4 - n;
+    *value = 0;
+    for (size_t i = 0; i < n; i++)
+        *value += (long double)field[i] * weight[first + i];
+    return 0;
+}
+
+static int parse(const char *s, const char *bare, double *seconds, errmsg_t *err)
+{
+    long double value = 0;
+    int rc;
+
+    if (!s)
+        return errmsg_fail(err, EINVAL, "duration: no text was given");
+    for (size_t i = 0; i < sizeof(forever) / sizeof(forever[0]); i++) {
+        if (strcasecmp(s, forever[i]) == 0) {
+            *seconds = INFINITY;
+            return 0;
+        }
+    }
+    rc = s[strspn(s, "0123456789")] == ':' || (s[0] != '-' && s[strspn(s, "0123456789")] == '-')
+             ? parse_fields(s, &value, err)
+             : parse_decimal(s, bare, &value, err);
+    if (rc < 0)
+        return -1;
     if (value > MAX_SECONDS)
         return errmsg_fail(err, ERANGE, "duration \"%.40s\" is too long; write inf for no limit",
                            s);
     *seconds = (double)value;
     return 0;
+}
+
+int duration_parse(const char *s, double *seconds, errmsg_t *err)
+{
+    return parse(s, "s", seconds, err);
+}
+
+int duration_parse_minutes(const char *s, double *seconds, errmsg_t *err)
+{
+    return parse(s, "m", seconds, err);
 }
 
 /* The number in this unit, 6 significant digits where it has a fraction, with the unit.  True when

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -144,6 +145,21 @@ int fd_set_cloexec(int fd, int on)
 int fd_set_nonblock(int fd, int on)
 {
     return change_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on);
+}
+
+int fd_check_peer(int fd, const char *what, errmsg_t *err)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        return errmsg_fail(err, errno, "cannot find out whose process %.200s is: %s", what,
+                           strerror(errno));
+    if (cred.uid == geteuid() || cred.uid == 0)
+        return 0;
+    return errmsg_fail(err, EPERM,
+                       "%.200s runs as user %u, not as user %u or root: nothing is sent to it",
+                       what, (unsigned)cred.uid, (unsigned)geteuid());
 }
 
 void fd_reserve_standard(void)
@@ -294,29 +310,73 @@ static void note(int *first_error)
         *first_error = errno;
 }
 
-static void remove_at(int dirfd, const char *name, dev_t dev, int level, int *first_error);
+/* A tree that is being removed. */
+struct removal {
+    int root;         /* its top, open; -1 */
+    dev_t dev;        /* of the top */
+    unsigned renamed; /* directories that were deeper than MAX_LEVELS and now stand at the top */
+    int first_error;
+};
+
+static void remove_at(struct removal *r, int dirfd, const char *name, int level);
 
 /* Remove what is in the directory open as `fd`, which is closed. */
-static void remove_content(int fd, dev_t dev, int level, int *first_error)
+static void remove_content(struct removal *r, int fd, int level)
 {
     DIR *dir = fdopendir(fd);
     struct dirent *d;
 
     if (!dir) {
-        note(first_error);
+        note(&r->first_error);
         (void)close(fd);
         return;
     }
     while ((errno = 0, d = readdir(dir))) {
         if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
-            remove_at(fd, d->d_name, dev, level + 1, first_error);
+            remove_at(r, fd, d->d_name, level + 1);
     }
     if (errno)
-        note(first_error);
+        note(&r->first_error);
     (void)closedir(dir);
 }
 
-static void remove_at(int dirfd, const char *name, dev_t dev, int level, int *first_error)
+/* Too deep for descriptors and the stack: it goes to the top of the tree, and has its turn there.  A
+ * name that is taken is not replaced, unless by an empty directory of the same tree. */
+static void raise_up(struct removal *r, int dirfd, const char *name)
+{
+    char up[32];
+    int rc;
+
+    do {
+        snprintf(up, sizeof(up), ".deep-%u", ++r->renamed);
+        rc = renameat(dirfd, name, r->root, up);
+    } while (rc < 0 && (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR));
+    if (rc < 0)
+        note(&r->first_error);
+}
+
+/* Remove what is in a directory of the tree. */
+static void remove_dir(struct removal *r, int fd, int level)
+{
+    unsigned before;
+
+    if (level > 0) {
+        remove_content(r, fd, level);
+        return;
+    }
+    r->root = fd;
+    do {
+        int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        before = r->renamed;
+        if (again < 0)
+            note(&r->first_error);
+        else
+            remove_content(r, again, 0);
+    } while (r->renamed != before && r->first_error == 0);
+    (void)close(fd);
+}
+
+static void remove_at(struct removal *r, int dirfd, const char *name, int level)
 {
     struct stat st;
     int fd;
@@ -324,38 +384,41 @@ static void remove_at(int dirfd, const char *name, dev_t dev, int level, int *fi
     if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
         return;
     if (errno != EISDIR && errno != EPERM) {
-        note(first_error);
+        note(&r->first_error);
         return;
     }
     fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
-        note(first_error);
+        note(&r->first_error);
         return;
     }
     errno = 0;
     if (fstat(fd, &st) == 0) {
-        if (level > 0 && st.st_dev != dev)
+        if (level == 0)
+            r->dev = st.st_dev;
+        else if (st.st_dev != r->dev)
             errno = EBUSY;
-        else if (level >= MAX_LEVELS)
-            errno = ELOOP;
     }
-    if (errno) {
-        note(first_error);
+    if (errno || level >= MAX_LEVELS) {
         (void)close(fd);
+        if (errno)
+            note(&r->first_error);
+        else
+            raise_up(r, dirfd, name);
         return;
     }
-    remove_content(fd, st.st_dev, level, first_error);
+    remove_dir(r, fd, level);
     if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-        note(first_error);
+        note(&r->first_error);
 }
 
 int dir_remove_tree(const char *path)
 {
-    int first_error = 0;
+    struct removal r = {.root = -1};
 
-    remove_at(AT_FDCWD, path, 0, 0, &first_error);
-    if (first_error == 0)
+    remove_at(&r, AT_FDCWD, path, 0);
+    if (r.first_error == 0)
         return 0;
-    errno = first_error;
+    errno = r.first_error;
     return -1;
 }

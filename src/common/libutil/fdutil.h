@@ -19,6 +19,12 @@ int fd_write_all(int fd, const void *data, size_t len);
 int fd_set_cloexec(int fd, int on);
 int fd_set_nonblock(int fd, int on);
 
+/* Is the process at the other end of a connected UNIX socket to be trusted: does it run as this
+ * process's effective user, or as root?  Asks the kernel (SO_PEERCRED: for the connecting side, who
+ * called listen(2)).  `what` names the other end in the sentence ("the process that listens at
+ * PATH").  0, or -1 with EPERM or an error of getsockopt(2). */
+int fd_check_peer(int fd, const char *what, errmsg_t *err);
+
 /* Call first in main(): when descriptor 0, 1 or 2 is closed, put something in its place that can
  * neither be read nor written (EBADF, as before).  Else the first socket would get its number, and
  * what is meant for standard output would go there. */
@@ -42,7 +48,7 @@ char *dir_create_runtime(const char *prefix, errmsg_t *err);
 int dir_create_parents(const char *path, mode_t mode);
 
 /* Remove a file, or a directory and everything below it.  Symbolic links are removed, not followed;
- * other file systems mounted below are not entered (EBUSY), nor levels below 128 (ELOOP).  Goes on
+ * other file systems mounted below are not entered (EBUSY).  A tree may have any depth.  Goes on
  * after an error and reports the first one.  0 (also when `path` does not exist), or -1. */
 int dir_remove_tree(const char *path);
 

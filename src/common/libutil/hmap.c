@@ -16,8 +16,10 @@
  *  4. Iteration order is the order of insertion.  It does not depend on the hash seed; runs with
  *     the same input therefore act alike although the seed differs in every process.
  *
- * The hash is a multiply-and-fold over 64-bit words with a seed that differs for each process and
- * map, so that keys from outside cannot be chosen to collide.
+ * Strings and binary keys are hashed with SipHash-2-4 and a random key of the map:
+ * keys that come from outside cannot be chosen to collide, as they could be with a hash that is only
+ * mixed with a seed (a word that equals a constant of the hash wipes out all that came before it).
+ * Integers are multiplied and folded with that key.
  *
  * Failure: an insertion that cannot get memory leaves the map as it was (ENOMEM).  A removal that
  * cannot get memory for the smaller index keeps the larger one.
@@ -27,9 +29,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 #include "hmap.h"
+#include "siphash.h"
 
 #define MIN_SLOTS 8u
 #define MAX_SLOTS (1u << 31)
@@ -53,7 +55,7 @@ struct hmap {
     enum key_type type;
     size_t keylen; /* bytes of key[] */
     size_t stride; /* bytes from entry to entry */
-    uint64_t seed;
+    struct siphash_key key;
     hmap_free_f free_fn;
     struct slot *slots;
     unsigned char *entries;
@@ -103,37 +105,17 @@ static inline uint64_t load64(const unsigned char *p)
 #define K1 0x243f6a8885a308d3ULL
 #define K2 0x6a09e667f3bcc909ULL
 
-static uint64_t hash_bytes(uint64_t seed, const unsigned char *p, size_t len)
-{
-    uint64_t h = seed ^ fold(len ^ K0, K1);
-    uint64_t a = 0;
-    uint64_t b = 0;
-
-    while (len > 16) {
-        h = fold(load64(p) ^ K1, load64(p + 8) ^ h);
-        p += 16;
-        len -= 16;
-    }
-    if (len > 8) {
-        a = load64(p);
-        b = load64(p + len - 8); /* may overlap a: the length is hashed too */
-    } else if (len > 0) {
-        memcpy(&a, p, len);
-    }
-    return fold(fold(a ^ K2, b ^ h), h ^ K0);
-}
-
 static uint32_t hash_key(const hmap_t *m, const void *key)
 {
     uint64_t h;
 
     if (m->type == KEY_STR) {
-        h = hash_bytes(m->seed, key, strlen(key));
+        h = siphash(&m->key, key, strlen(key));
     } else if (m->type == KEY_U64) {
-        h = fold(load64(key) ^ m->seed, K1);
-        h = fold(h ^ K2, m->seed ^ K0);
+        h = fold(load64(key) ^ m->key.k[0], K1);
+        h = fold(h ^ K2, m->key.k[1] ^ K0);
     } else {
-        h = hash_bytes(m->seed, key, m->keylen);
+        h = siphash(&m->key, key, m->keylen);
     }
     return (uint32_t)(h ^ (h >> 32));
 }
@@ -143,16 +125,6 @@ static bool key_equal(const hmap_t *m, const struct entry *e, const void *key)
     if (m->type == KEY_STR)
         return strcmp(entry_str(e), key) == 0;
     return memcmp(e->key, key, m->keylen) == 0;
-}
-
-static uint64_t make_seed(const hmap_t *m)
-{
-    uint64_t seed = (uint64_t)(uintptr_t)m;
-    const unsigned char *rnd = (const unsigned char *)getauxval(AT_RANDOM);
-
-    if (rnd)
-        seed ^= load64(rnd);
-    return fold(seed ^ K0, K2) | 1;
 }
 
 static hmap_t *create(enum key_type type, size_t keylen, hmap_free_f free_fn)
@@ -165,7 +137,7 @@ static hmap_t *create(enum key_type type, size_t keylen, hmap_free_f free_fn)
     m->keylen = keylen;
     m->stride = (sizeof(struct entry) + keylen + 7) & ~(size_t)7;
     m->free_fn = free_fn;
-    m->seed = make_seed(m);
+    siphash_key_random(&m->key, (uintptr_t)m);
     return m;
 }
 

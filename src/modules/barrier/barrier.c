@@ -4,8 +4,9 @@
  * answered (no payload) when nprocs of them have entered anywhere in the session.  Instances tell
  * the next instance above what came in below them:
  *
- *    barrier.join   {"name","nprocs","seq","total"}   upstream; answered {"done":bool}
- *    barrier.abort  {"name","errnum","reason"}        upstream, no response: it failed below
+ *    barrier.join   {"name","nprocs","seq","total","ranks"}   upstream; answered {"done":bool}
+ *    barrier.abort  {"name","errnum","reason"} -> {}  upstream, by courier: it failed below
+ *    barrier.list   {}  ->  {"barriers":[{"name","nprocs","entered","ranks"},...]}, here
  *    barrier.stats  {}  ->  {"barriers","entered","joins","completed","failed"}
  *
  * `total` is the number of entries below so far, not an increment; `seq` counts the joins of one
@@ -36,7 +37,9 @@
  * EINVAL.  A second entry of one sender is refused with EEXIST and changes nothing.  A participant
  * that goes away ("barrier.disconnect"), a rank that is lost (event overlay.down), an instance
  * above that cannot be reached: ECONNABORTED for all, with the reason.  A participant that is lost
- * before it entered is not known here; whoever started it has to end the others.
+ * before it entered is known here only by its rank: `ranks` of an enter says which ranks the
+ * participants are at, joins carry the union of them up, and the loss of one of these, before or
+ * after its participants entered, fails the barrier for all.
  */
 #include "config.h"
 #include <errno.h>
@@ -45,6 +48,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libflux/courier.h"
 #include "libflux/module.h"
 #include "libflux/proto_barrier.h"
 #include "libflux/proto_overlay.h"
@@ -78,6 +82,7 @@ struct barrier {
     uint32_t total;
     uint32_t told;
     uint32_t seq;
+    idset_t *ranks;  /* where participants are, as far as they said so */
     hmap_t *parties; /* sender -> struct party */
     struct list_node joins;
     unsigned njoins;
@@ -88,8 +93,11 @@ struct ctx {
     bool fresh; /* nothing was told upwards yet: see invariant 3 */
     flux_t *h;
     flux_handlers_t *handlers;
+    idset_t *lost;           /* ranks */
+    flux_future_t *status_f; /* which ranks are lost, after events were */
     flux_watcher_t *defer;
-    hmap_t *barriers; /* name -> struct barrier */
+    courier_t *courier; /* of aborts to the instance above: one that was lost would let all wait */
+    hmap_t *barriers;   /* name -> struct barrier */
     struct list_node dirty;
     uint64_t entered, joins, completed, failed;
 };
@@ -99,12 +107,14 @@ struct join_msg {
     uint32_t nprocs;
     uint32_t seq;
     uint32_t total;
+    const char *ranks;
 };
 static const struct flux_field join_fields[] = {
     FLUX_FIELD_STR(struct join_msg, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct join_msg, nprocs, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct join_msg, seq, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct join_msg, total, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct join_msg, ranks, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 static const struct flux_schema join_schema = FLUX_SCHEMA(struct join_msg, join_fields);
@@ -200,6 +210,7 @@ static void barrier_free(void *val)
     }
     list_remove(&b->dirty);
     hmap_destroy(b->parties);
+    idset_destroy(b->ranks);
     free(b->name);
     free(b);
 }
@@ -215,7 +226,7 @@ static struct barrier *barrier_create(struct ctx *ctx, const char *name, uint32_
     b->ctx = ctx;
     b->nprocs = nprocs;
     if (!(b->name = strdup(name)) || !(b->parties = hmap_create_str(party_free)) ||
-        hmap_put(ctx->barriers, name, b) < 0) {
+        !(b->ranks = idset_create()) || hmap_put(ctx->barriers, name, b) < 0) {
         barrier_free(b);
         errno = ENOMEM;
         return NULL;
@@ -256,9 +267,11 @@ static void barrier_fail(struct barrier *b, bool from_above, int errnum, const c
         flux_respond_error(ctx->h, ((struct party *)val)->req, errnum, "%s", reason);
     if (!from_above && b->seq > 0) {
         struct abort_msg a = {b->name, errnum, reason};
-        flux_future_destroy(flux_rpc_struct(ctx->h, "barrier.abort", &abort_schema, &a,
-                                            FLUX_NODEID_ANY,
-                                            FLUX_MSGF_UPSTREAM | FLUX_MSGF_NORESPONSE));
+        char *json = flux_schema_encode(&abort_schema, &a);
+
+        if (!json || courier_post_json(ctx->courier, "barrier.abort", FLUX_NODEID_ANY, json) < 0)
+            flux_log(ctx->h, LOG_ERR, "no memory to tell above that barrier '%s' was aborted",
+                     b->name);
     }
     barrier_free(b);
 }
@@ -317,11 +330,14 @@ static void join_cb(flux_future_t *f, void *arg)
 static void barrier_tell(struct barrier *b)
 {
     struct ctx *ctx = b->ctx;
-    struct join_msg m = {b->name, b->nprocs, b->seq + 1, b->total};
+    char *ranks = idset_format(b->ranks, 0);
+    struct join_msg m = {b->name, b->nprocs, b->seq + 1, b->total, ranks};
     struct join *j = calloc(1, sizeof(*j));
 
-    if (!j)
+    if (!j || !ranks) {
+        free(j);
         goto nomem;
+    }
     list_init(&j->node);
     j->b = b;
     if (!(j->f = flux_rpc_struct(ctx->h, "barrier.join", &join_schema, &m, FLUX_NODEID_ANY,
@@ -336,8 +352,10 @@ static void barrier_tell(struct barrier *b)
     b->seq++;
     b->told = b->total;
     ctx->joins++;
+    free(ranks);
     return;
 nomem:
+    free(ranks);
     barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: rank %u is out of memory",
                   b->name, flux_rank(ctx->h));
 }
@@ -409,6 +427,28 @@ static struct barrier *barrier_for(struct ctx *ctx, const flux_msg_t *req, const
     return b;
 }
 
+/* Ranks of participants were announced.  -1 after answering, and failing the barrier for all. */
+static int barrier_ranks(struct barrier *b, const flux_msg_t *req, const idset_t *ranks)
+{
+    struct ctx *ctx = b->ctx;
+    char text[200] = "";
+    idset_t *lost;
+
+    if (idset_add(b->ranks, ranks) < 0) {
+        snprintf(text, sizeof(text), "barrier '%s' was aborted: rank %u is out of memory", b->name,
+                 flux_rank(ctx->h));
+    } else if (idset_intersects(ctx->lost, ranks) && (lost = idset_intersect(ctx->lost, ranks))) {
+        snprintf(text, sizeof(text), "barrier '%s' was aborted: rank %u is lost", b->name,
+                 idset_first(lost));
+        idset_destroy(lost);
+    }
+    if (!*text)
+        return 0;
+    flux_respond_error(ctx->h, req, ECONNABORTED, "%s", text);
+    barrier_fail(b, false, ECONNABORTED, text);
+    return -1;
+}
+
 /* --- requests --- */
 
 static void enter_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -416,16 +456,24 @@ static void enter_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct ctx *ctx = arg;
     char sender[FLUX_SENDER_MAX];
     struct barrier *b;
-    struct barrier_enter in;
+    struct barrier_enter in = {.ranks = ""};
+    idset_t *ranks;
+    errmsg_t err;
     json_t *owner;
 
     if (flux_request_decode(h, req, &barrier_enter_schema, &in, &owner) < 0)
         return;
     flux_msg_sender(req, sender, sizeof(sender));
-    if ((b = hmap_get(ctx->barriers, in.name)) && hmap_get(b->parties, sender))
+    if (!(ranks = idset_parse(in.ranks, &err)))
+        flux_respond_error(h, req, errno, "ranks of a barrier: %s", err.text);
+    else if (!idset_empty(ranks) && idset_last(ranks) >= flux_size(h))
+        flux_respond_error(h, req, EINVAL,
+                           "ranks of a barrier: rank %u does not exist: the session has ranks 0-%u",
+                           idset_last(ranks), flux_size(h) - 1);
+    else if ((b = hmap_get(ctx->barriers, in.name)) && hmap_get(b->parties, sender))
         flux_respond_error(h, req, EEXIST, "barrier '%s': this process has entered it already",
                            in.name);
-    else if ((b = barrier_for(ctx, req, in.name, in.nprocs))) {
+    else if ((b = barrier_for(ctx, req, in.name, in.nprocs)) && barrier_ranks(b, req, ranks) == 0) {
         struct party *p = party_add(b, sender, req, false);
         if (p) {
             ctx->entered++;
@@ -440,6 +488,7 @@ static void enter_cb(flux_t *h, const flux_msg_t *req, void *arg)
             }
         }
     }
+    idset_destroy(ranks);
     json_decref(owner);
 }
 
@@ -451,12 +500,18 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct barrier *b;
     struct party *p;
     json_t *owner;
+    idset_t *ranks;
+    errmsg_t err;
     uint32_t added;
     bool known;
 
     if (flux_request_decode(h, req, &join_schema, &in, &owner) < 0)
         return;
     flux_msg_sender(req, sender, sizeof(sender));
+    if (!(ranks = idset_parse(in.ranks, &err))) {
+        flux_respond_error(h, req, errno, "ranks of a barrier: %s", err.text);
+        goto done;
+    }
     b = hmap_get(ctx->barriers, in.name);
     p = b ? hmap_get(b->parties, sender) : NULL;
     if (in.seq > 1 && !p && !ctx->fresh) {
@@ -464,6 +519,8 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
         goto done;
     }
     if (!(b = barrier_for(ctx, req, in.name, in.nprocs)))
+        goto done;
+    if (barrier_ranks(b, req, ranks) < 0)
         goto done;
     known = p != NULL;
     if (p && p->child) {
@@ -492,6 +549,7 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
     p->total = in.total;
     barrier_advance(b, added);
 done:
+    idset_destroy(ranks);
     json_decref(owner);
 }
 
@@ -508,6 +566,7 @@ static void abort_cb(flux_t *h, const flux_msg_t *req, void *arg)
     flux_msg_sender(req, sender, sizeof(sender));
     if ((b = hmap_get(ctx->barriers, in.name)) && hmap_get(b->parties, sender))
         barrier_failf(b, false, in.errnum == EINVAL ? EINVAL : ECONNABORTED, "%s", in.reason);
+    flux_respond(h, req, NULL);
     json_decref(owner);
 }
 
@@ -539,20 +598,23 @@ static uint32_t lost_party(const struct barrier *b, const idset_t *ranks)
         if (p->rank != FLUX_NODEID_ANY && idset_test(ranks, p->rank))
             return p->rank;
     }
+    if (idset_intersects(b->ranks, ranks)) {
+        for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
+            if (idset_test(b->ranks, r))
+                return r;
+        }
+    }
     return FLUX_NODEID_ANY;
 }
 
-static void down_cb(flux_t *h, const flux_msg_t *event, void *arg)
+static void ranks_lost(struct ctx *ctx, const char *text)
 {
-    struct ctx *ctx = arg;
-    size_t len;
-    const char *json = flux_msg_payload(event, &len);
-    struct overlay_down in;
-    json_t *owner = json ? flux_schema_decode(&overlay_down_schema, json, len, &in, NULL) : NULL;
-    idset_t *ranks = owner ? idset_parse(in.ranks, NULL) : NULL;
+    idset_t *ranks = idset_parse(text, NULL);
     size_t pos = 0;
     void *val;
 
+    if (ranks && idset_add(ctx->lost, ranks) < 0)
+        flux_log(ctx->h, LOG_ERR, "out of memory for the ranks that are lost");
     while (ranks && hmap_next(ctx->barriers, &pos, NULL, NULL, &val)) {
         struct barrier *b = val;
         uint32_t rank = lost_party(b, ranks);
@@ -561,7 +623,85 @@ static void down_cb(flux_t *h, const flux_msg_t *event, void *arg)
                           b->name, rank);
     }
     idset_destroy(ranks);
+}
+
+static void down_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    struct overlay_down in;
+    json_t *owner = json ? flux_schema_decode(&overlay_down_schema, json, len, &in, NULL) : NULL;
+
+    if (owner)
+        ranks_lost(arg, in.ranks);
     json_decref(owner);
+}
+
+static void status_cb(flux_future_t *f, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct overlay_status st;
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &overlay_status_schema, &st, &err) == 0)
+        ranks_lost(ctx, st.lost);
+    else
+        flux_log(ctx->h, LOG_ERR, "cannot see which ranks are lost: %s", err.text);
+    flux_future_destroy(f);
+    ctx->status_f = NULL;
+}
+
+static void ask_lost(struct ctx *ctx)
+{
+    flux_t *h = ctx->h;
+
+    flux_future_destroy(ctx->status_f);
+    if (!(ctx->status_f = flux_rpc(h, "overlay.status", NULL, 0, 0)) ||
+        flux_future_then(ctx->status_f, -1., status_cb, ctx) < 0) {
+        flux_log(h, LOG_ERR, "cannot see which ranks are lost: out of memory");
+        flux_future_destroy(ctx->status_f);
+        ctx->status_f = NULL;
+    }
+}
+
+/* What this instance did not hear may have been the loss of a rank. */
+static void missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    ask_lost(arg);
+}
+
+/* NULL with ENOMEM. */
+static json_t *describe(const struct barrier *b)
+{
+    struct barrier_item item = {b->name, b->nprocs, 0, NULL};
+    char *ranks = idset_format(b->ranks, 0);
+    size_t pos = 0;
+    json_t *o;
+    void *val;
+
+    while (hmap_next(b->parties, &pos, NULL, NULL, &val))
+        item.entered += !((struct party *)val)->child;
+    item.ranks = ranks;
+    o = ranks ? flux_schema_encode_json(&barrier_item_schema, &item) : NULL;
+    free(ranks);
+    return o;
+}
+
+static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct barrier_list out = {json_array()};
+    size_t pos = 0;
+    int rc = out.barriers ? 0 : -1;
+    void *val;
+
+    while (rc == 0 && hmap_next(ctx->barriers, &pos, NULL, NULL, &val))
+        rc = json_array_append_new(out.barriers, describe(val));
+    if (rc == 0)
+        flux_respond_struct(h, req, &barrier_list_schema, &out);
+    else
+        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory for a list", flux_rank(h));
+    json_decref(out.barriers);
 }
 
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -580,8 +720,10 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "barrier.join", join_request_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "barrier.abort", abort_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "barrier.disconnect", disconnect_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "barrier.list", list_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "barrier.stats", stats_cb, ANYBODY},
     {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
+    {FLUX_MSG_EVENT, "event.lost", missed_cb, 0},
     FLUX_HANDLER_END,
 };
 
@@ -593,8 +735,11 @@ static void barrier_fini(flux_t *h, void *arg)
 
     /* Who waits is not answered: the host does that, or hands the requests to the next instance. */
     flux_handlers_remove(ctx->handlers);
+    flux_future_destroy(ctx->status_f);
     flux_watcher_destroy(ctx->defer);
     hmap_destroy(ctx->barriers);
+    courier_destroy(ctx->courier);
+    idset_destroy(ctx->lost);
     free(ctx);
 }
 
@@ -619,7 +764,8 @@ static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *
     ctx->h = h;
     ctx->fresh = flux_module_reloaded(h);
     list_init(&ctx->dirty);
-    if (!(ctx->barriers = hmap_create_str(barrier_free)) ||
+    if (!(ctx->barriers = hmap_create_str(barrier_free)) || !(ctx->lost = idset_create()) ||
+        !(ctx->courier = courier_create(h, FLUX_MSGF_UPSTREAM, NULL, NULL)) ||
         !(ctx->defer = flux_defer_create(flux_get_reactor(h), flush_cb, ctx)) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)))
         goto error;
@@ -628,12 +774,16 @@ static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *
         flux_future_destroy(f);
         goto error;
     }
+    if (ctx->fresh) /* its predecessor knew which ranks are lost */
+        ask_lost(ctx);
     *arg = ctx;
     return 0;
 error:
     flux_handlers_remove(ctx->handlers);
+    courier_destroy(ctx->courier);
     flux_watcher_destroy(ctx->defer);
     hmap_destroy(ctx->barriers);
+    idset_destroy(ctx->lost);
     free(ctx);
 nomem:
     return errmsg_fail(err, ENOMEM, "the barrier module is out of memory");

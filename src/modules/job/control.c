@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@
 
 struct action {
     uint32_t uid;
+    const char *done; /* what the log says that was done */
     const char *type, *note;
     int severity;
     int signum;
@@ -84,7 +86,15 @@ static void acting_free(struct jm_many *m)
 static void acted(struct acting *x)
 {
     struct jm *jm = x->many.jm;
+    char *ids = x->acted.count > 0 ? idset_format(x->ids, 0) : NULL;
+    char on[256];
 
+    if (ids) {
+        snprintf(on, sizeof(on), "%u job%s of %s", x->acted.count, x->acted.count == 1 ? "" : "s",
+                 ids);
+        jm_journal_request(jm, x->req, x->a.done, on, x->a.note);
+    }
+    free(ids);
     if (x->acted.count > 0)
         jm_store_answer(jm, x->req, flux_schema_encode(&job_acted_schema, &x->acted));
     else
@@ -92,12 +102,12 @@ static void acted(struct acting *x)
     acting_free(&x->many);
 }
 
-static bool act_some(struct jm_many *m, size_t max)
+static bool act_some(struct jm_many *m, struct flux_slice *slice)
 {
     struct acting *x = list_entry(m, struct acting, many);
     errmsg_t err;
 
-    for (; x->next != IDSET_NONE && max > 0; x->next = idset_next(x->ids, x->next), max--) {
+    for (; x->next != IDSET_NONE && flux_slice_more(slice); x->next = idset_next(x->ids, x->next)) {
         if (act_on(m->jm, x->req, x->next, x->fn, &x->a, &err) == 0)
             x->acted.count++;
         else if (x->nerrors++ < ERRORS_MAX)
@@ -150,7 +160,7 @@ void jm_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
     struct job_cancel in = {0};
-    struct action a = {.type = "cancel", .severity = JOB_SEVERITY_FATAL};
+    struct action a = {.done = "canceled", .type = "cancel", .severity = JOB_SEVERITY_FATAL};
     json_t *owner;
 
     if (flux_msg_has_flag(req, FLUX_MSGF_NORESPONSE)) {
@@ -184,7 +194,7 @@ void jm_raise_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
     struct job_raise in = {0};
-    struct action a = {0};
+    struct action a = {.done = "raised an exception for"};
     json_t *owner;
 
     if (jm_hold(jm, req, jm_raise_cb) ||
@@ -219,7 +229,7 @@ void jm_kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
     struct job_kill in = {0};
-    struct action a = {0};
+    struct action a = {.done = "sent a signal to"};
     json_t *owner;
 
     if (jm_hold(jm, req, jm_kill_cb) ||
@@ -260,7 +270,7 @@ void jm_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
     struct job_urgency in = {0};
-    struct action a = {0};
+    struct action a = {.done = "changed the urgency of"};
     json_t *owner;
 
     if (jm_hold(jm, req, jm_urgency_cb) ||

@@ -1,7 +1,7 @@
 /* depend.c - jobs that wait for other jobs, or for a time.
  *
  * Each job has a list of those that wait for it, so that the start or end of a job costs as much as
- * there are jobs that wait for just that one.  Of many of them each pass takes SLICE: what waited
+ * there are jobs that wait for just that one.  Of many of them each pass takes a slice (libflux/slice.h): what waited
  * for one end, or start, then is a struct jm_fanout, and knows how that was.
  *
  *    scheme      met when the other job                        can never be met when
@@ -33,7 +33,7 @@
 #include "libutil/strutil.h"
 #include "libutil/strvec.h"
 
-#define SLICE 1000
+#define BEGIN_LOOK 60. /* seconds */
 
 enum met { MET, WAIT, NEVER };
 
@@ -93,17 +93,10 @@ int jm_depend_check(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
         struct jm_job *target;
         bool known;
 
-        if (look(jm, &deps[i], &target, &known) != NEVER)
-            continue;
-        if (!known)
+        if (look(jm, &deps[i], &target, &known) == NEVER && !known)
             return errmsg_fail(err, ENOENT,
                                "it depends on job %" PRIu64 ", which there is not (any more)",
                                deps[i].id);
-        return errmsg_fail(err, EINVAL,
-                           "its dependency %s:%" PRIu64 " can never be met: job %" PRIu64
-                           " has ended %s",
-                           job_dep_name(deps[i].scheme), deps[i].id, deps[i].id,
-                           deps[i].scheme == JOB_DEP_AFTEROK ? "without success" : "with success");
     }
     return 0;
 }
@@ -125,6 +118,8 @@ static void begin_text(const struct jm_job *j, char *buf, size_t size)
     snprintf(buf, size, "begin-time:%.15g", j->spec->begin);
 }
 
+static void never(struct jm_dep *d, bool known);
+
 static int add_deps(struct jm_job *j)
 {
     struct jm *jm = j->jm;
@@ -140,8 +135,9 @@ static int add_deps(struct jm_job *j)
         struct jm_job *target;
         struct jm_dep *d;
         bool known;
+        enum met m = look(jm, &deps[i], &target, &known);
 
-        if (look(jm, &deps[i], &target, &known) != WAIT)
+        if (m == MET)
             continue;
         if (!(d = calloc(1, sizeof(*d))))
             return -1;
@@ -151,12 +147,29 @@ static int add_deps(struct jm_job *j)
         list_init(&d->by_job);
         list_init(&d->by_target);
         list_append(&j->deps, &d->by_job);
-        list_append(&target->wanted_by, &d->by_target);
         j->ndeps++;
         describe(d, text, sizeof(text));
         say(j, JOB_EV_DEP_ADD, text);
+        if (m == WAIT)
+            list_append(&target->wanted_by, &d->by_target);
+        else
+            never(d, known);
     }
     return 0;
+}
+
+/* A begin time is a time of the day: the wall clock is looked at again now and then. */
+static bool too_early(const struct jm_job *j)
+{
+    return j->spec->begin > flux_reactor_wall(j->jm->r);
+}
+
+static int set_begin(struct jm_job *j)
+{
+    double left = j->spec->begin - flux_reactor_wall(j->jm->r);
+
+    return jm_timer_set(j, JM_TIMER_BEGIN,
+                        flux_reactor_now(j->jm->r) + (left < BEGIN_LOOK ? left : BEGIN_LOOK));
 }
 
 int jm_depend_add(struct jm_job *j)
@@ -165,8 +178,8 @@ int jm_depend_add(struct jm_job *j)
 
     if (j->spec->ndeps > 0 && add_deps(j) < 0)
         return -1;
-    if (j->spec->begin > flux_reactor_now(j->jm->r)) {
-        if (jm_timer_set(j, JM_TIMER_BEGIN, j->spec->begin) < 0)
+    if (too_early(j)) {
+        if (set_begin(j) < 0)
             return -1;
         j->begins = true;
         j->ndeps++;
@@ -232,11 +245,13 @@ static void never(struct jm_dep *d, bool known)
 
 /* Some of these; what a job leads to can end others, which others wait for, and so on: each takes
  * itself out of its list. */
-static void tell_some(struct list_node *deps, bool success)
+static void tell_some(struct jm *jm, struct list_node *deps, bool success)
 {
+    struct flux_slice slice;
     struct list_node *n;
 
-    for (int i = 0; i < SLICE && (n = list_first(deps)); i++) {
+    flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while ((n = list_first(deps)) && flux_slice_more(&slice)) {
         struct jm_dep *d = list_entry(n, struct jm_dep, by_target);
 
         if (by_end(d->scheme, success) == MET)
@@ -252,12 +267,12 @@ static void tell(struct jm *jm, struct list_node *deps, bool success)
     struct jm_fanout *fan;
     struct list_node *n;
 
-    tell_some(deps, success);
+    tell_some(jm, deps, success);
     if (list_empty(deps))
         return;
     if (!(fan = calloc(1, sizeof(*fan)))) {
         while (!list_empty(deps))
-            tell_some(deps, success);
+            tell_some(jm, deps, success);
         return;
     }
     fan->success = success;
@@ -285,17 +300,19 @@ static void end_doomed(struct jm_job *j)
 void jm_depend_flush(struct jm *jm)
 {
     struct list_node *n = list_first(&jm->fanouts);
+    struct flux_slice slice;
 
     if (n) {
         struct jm_fanout *fan = list_entry(n, struct jm_fanout, node);
 
-        tell_some(&fan->deps, fan->success);
+        tell_some(jm, &fan->deps, fan->success);
         if (list_empty(&fan->deps)) {
             list_remove(n);
             free(fan);
         }
     }
-    for (int i = 0; i < SLICE && (n = list_first(&jm->doomed)); i++) {
+    flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while ((n = list_first(&jm->doomed)) && flux_slice_more(&slice)) {
         list_remove(n);
         end_doomed(list_entry(n, struct jm_job, feed));
     }
@@ -340,7 +357,7 @@ void jm_depend_begin(struct jm_job *j)
 {
     char text[64];
 
-    if (!j->begins)
+    if (!j->begins || (too_early(j) && set_begin(j) == 0))
         return;
     j->begins = false;
     j->ndeps--;
@@ -421,8 +438,7 @@ static void restore_one(struct jm_job *j, const char *text)
     enum met m;
 
     if (!parse(text, &dep)) {
-        if (j->spec->begin > flux_reactor_now(jm->r) &&
-            jm_timer_set(j, JM_TIMER_BEGIN, j->spec->begin) == 0) {
+        if (too_early(j) && set_begin(j) == 0) {
             j->begins = true;
             j->ndeps++;
             return;

@@ -1,7 +1,9 @@
 /* exec.c - the link to wrexec, which runs jobs.
  *
  * One stream, wrexec.jobs, tells what ended and what went wrong; wrexec.launch and wrexec.kill
- * carry what is to be started and signalled, all that waits in one message (wrexec/proto.h).
+ * carry what is to be started and signalled, all that waits in one message (wrexec/proto.h).  A
+ * courier carries them: the next leaves when wrexec has answered the one before, and one that finds
+ * its mailbox full is sent again, so that neither a job nor a signal vanishes in a flood.
  *
  *    a job to be launched           when
  *    "start" is logged              wrexec is there
@@ -15,8 +17,12 @@
  *  1. A job is sent to wrexec at most once, and only after its event "start"; none after a restart
  *     whose log has that event.
  *  2. Signals for a job go out after its launch.
+ *  3. A stream is asked for only when nothing is under way: what its first response says of a job
+ *     is not overtaken by the job's launch.
  *
- * Failure: without wrexec jobs wait; it is asked again every AGAIN seconds.
+ * Failure: without wrexec jobs wait; it is asked again every AGAIN seconds.  When a request fails
+ * otherwise than by EAGAIN, whether it was handled is not known: the stream is asked for anew, which
+ * tells, and signals are sent again.
  */
 #include "config.h"
 #include "job.h"
@@ -32,19 +38,42 @@
 #define AGAIN 0.25
 
 static void attach(struct jm *jm);
+static void lost(struct jm *jm, const char *why);
 
 static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     attach(arg);
 }
 
+static void idle_cb(void *arg)
+{
+    jm_kick(arg);
+}
+
+static void failed_cb(void *arg, const char *topic, int errnum, const char *why)
+{
+    struct jm *jm = arg;
+    struct jm_exec *x = &jm->exec;
+
+    flux_log(jm->h, LOG_WARNING, "%s: %s", topic, why);
+    if (strcmp(topic, "wrexec.kill") == 0) {
+        for (size_t i = 0; i < x->sent.n; i++)
+            if (jm_job_find(jm, x->sent.ids[i]))
+                jm_exec_kill(jm, x->sent.ids[i], x->sent_signal);
+    }
+    if (x->f)
+        lost(jm, why);
+}
+
 int jm_exec_init(struct jm *jm)
 {
+    static const struct courier_callbacks cbs = {.idle = idle_cb, .failed = failed_cb};
     struct jm_exec *x = &jm->exec;
 
     list_init(&x->launch);
     x->again = flux_timer_create(jm->r, again_cb, jm);
-    return x->again ? 0 : -1;
+    x->courier = courier_create(jm->h, 0, &cbs, jm);
+    return x->again && x->courier ? 0 : -1;
 }
 
 void jm_exec_fini(struct jm *jm)
@@ -52,7 +81,9 @@ void jm_exec_fini(struct jm *jm)
     struct jm_exec *x = &jm->exec;
 
     flux_future_destroy(x->f);
+    courier_destroy(x->courier);
     flux_watcher_destroy(x->again);
+    jm_ids_clear(&x->sent);
     for (int i = 0; i < JM_SIGNALS; i++)
         jm_ids_clear(&x->kill[i]);
 }
@@ -89,10 +120,11 @@ static void send_launches(struct jm *jm, launchbuf_t *buf)
     if (launchbuf_count(buf) == 0)
         return;
     jm->exec.launches += launchbuf_count(buf);
-    if ((data = launchbuf_take(buf, &len)))
-        flux_future_destroy(
-            flux_rpc_raw(jm->h, "wrexec.launch", data, len, FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE));
-    free(data);
+    if ((data = launchbuf_take(buf, &len)) &&
+        courier_post(jm->exec.courier, "wrexec.launch", FLUX_NODEID_ANY, data, len) == 0)
+        return;
+    /* What was in it runs as far as is known here: the stream's first response says otherwise. */
+    lost(jm, "out of memory for what is to be launched");
 }
 
 static void launched(struct jm_job *j)
@@ -175,20 +207,24 @@ static void flush_kills(struct jm *jm)
         strbuf_addf(sb, "],\"signum\":%d}", sig);
         if (!sb || !(json = strbuf_take(sb)))
             return; /* is tried again in the next pass */
-        flux_future_destroy(
-            flux_rpc(jm->h, "wrexec.kill", json, FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE));
-        free(json);
-        jm_ids_clear(v);
+        if (courier_post_json(x->courier, "wrexec.kill", FLUX_NODEID_ANY, json) < 0)
+            return;
+        jm_ids_clear(&x->sent);
+        x->sent = *v;
+        x->sent_signal = sig;
+        *v = (struct jm_ids){0};
+        return; /* the next when this one was answered */
     }
     x->killing = false;
 }
 
 void jm_exec_flush(struct jm *jm)
 {
-    if (!jm->exec.attached)
+    if (!jm->exec.attached || courier_busy(jm->exec.courier))
         return;
     flush_launches(jm);
-    flush_kills(jm);
+    if (jm->exec.attached)
+        flush_kills(jm);
 }
 
 /* --- what it tells --- */
@@ -252,6 +288,9 @@ static void settle(struct jm *jm, const json_t *running)
         uint64_t id = (uint64_t)json_integer_value(json_array_get(running, i));
         struct jm_job *j = jm_job_find(jm, id);
 
+        /* An earlier instance gave this id out and could not put that on record. */
+        if (id >= jm->next_id)
+            jm->next_id = id + 1;
         if (j && j->launched)
             j->unsure = false;
         else
@@ -301,6 +340,7 @@ static void jobs_cb(flux_future_t *f, void *arg)
         /* Another instance has taken the stream over, and may not have got what was launched last:
          * what it says to a request that comes after that counts. */
         flux_future_destroy(f);
+        jm->exec.f = NULL;
         attach(jm);
         return;
     }
@@ -317,6 +357,10 @@ static void attach(struct jm *jm)
     struct jm_exec *x = &jm->exec;
 
     x->attached = false;
+    if (courier_busy(x->courier)) {
+        flux_timer_start(x->again, AGAIN, 0.);
+        return;
+    }
     LIST_FOREACH(it, &jm->jobs)
     {
         struct jm_job *j = list_entry(it, struct jm_job, node);

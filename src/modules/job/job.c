@@ -9,6 +9,7 @@
  *    depend.c     waiting for jobs        time.c    waiting for a time
  *    sched.c      link to sched           exec.c, launch.c  link to wrexec
  *    wait.c, watch.c, list.c, queue.c, control.c, purge.c   other requests
+ *    journal.c  the log of the session
  *    many.c     large ones of these, bit by bit
  *    load.c       after a restart         resources.c       what could run at all
  *
@@ -23,6 +24,7 @@
  *    job.purge-age    ended jobs are forgotten after so long (never)
  *    job.purge-count  so many ended jobs are kept (100000)
  *    statedir         is one there, nothing starts that is not on record
+ *    userid           jobs in the store that name another user (but for root) are not run
  *
  * Invariants:
  *  1. Requests that come before jobs were read back wait, at most HELD_MAX, and HELD_BYTES of them.
@@ -417,12 +419,22 @@ static int set_statedir(struct jm *jm, const char *text, errmsg_t *err)
     return 0;
 }
 
+static int set_owner(struct jm *jm, const char *text, errmsg_t *err)
+{
+    uint32_t uid;
+
+    if (str2u32(text, &uid) < 0)
+        return errmsg_fail(err, EINVAL, "'%s' is not a user id", text);
+    jm->owner = uid;
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*set)(struct jm *jm, const char *text, errmsg_t *err);
 } settings[] = {
     {"job.grace", set_grace},       {"job.purge-age", set_age}, {"job.purge-count", set_count},
-    {"job.max-queued", set_queued}, {"statedir", set_statedir},
+    {"job.max-queued", set_queued}, {"statedir", set_statedir}, {"userid", set_owner},
 };
 #define NSETTINGS (sizeof(settings) / sizeof(settings[0]))
 
@@ -479,6 +491,7 @@ static void job_fini(flux_t *h, void *arg)
 
     /* The store gets what it has not got; nobody waits for the answer. */
     jm_store_last(jm);
+    jm_journal_fini(jm);
     flux_handlers_remove(jm->handlers);
     flux_future_destroy(jm->attrs_f);
     flux_future_destroy(jm->subscribed);
@@ -493,6 +506,7 @@ static void job_fini(flux_t *h, void *arg)
     jm_submit_fini(jm);
     jm_table_fini(jm);
     jm_depend_fini(jm);
+    flux_future_destroy(jm->namespaces_f);
     jm_store_fini(jm);
     jm_sched_fini(jm);
     jm_exec_fini(jm);
@@ -523,6 +537,7 @@ static struct jm *create(flux_t *h)
     jm->h = h;
     jm->r = flux_get_reactor(h);
     jm->next_id = 1;
+    jm->owner = -1;
     jm->grace = GRACE_DEFAULT;
     jm->max_queued = MAX_QUEUED;
     jm->purge_count = PURGE_COUNT;
@@ -545,7 +560,8 @@ static struct jm *create(flux_t *h)
         !(jm->specs = hmap_create_u64(NULL)) || !(jm->envs = hmap_create_u64(NULL)) ||
         !(jm->env_sources = hmap_create_u64(NULL)) || !(jm->senders = km_senders_create()) ||
         !(jm->pass = flux_defer_create(jm->r, pass_cb, jm)) || jm_time_init(jm) < 0 ||
-        jm_store_init(jm) < 0 || jm_sched_init(jm) < 0 || jm_exec_init(jm) < 0) {
+        jm_store_init(jm) < 0 || jm_journal_init(jm) < 0 || jm_sched_init(jm) < 0 ||
+        jm_exec_init(jm) < 0) {
         job_fini(h, jm);
         return NULL;
     }

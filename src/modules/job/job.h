@@ -8,7 +8,9 @@
 
 #include "heap.h"
 #include "libclaim/claim.h"
+#include "libflux/courier.h"
 #include "libflux/module.h"
+#include "libflux/slice.h"
 #include "libjob/jobspec.h"
 #include "libjob/jobstate.h"
 #include "libjob/submit.h"
@@ -80,13 +82,17 @@ struct jm_job {
     char *except_type, *except_note; /* of what ended it */
     char *why;                       /* why it waits, as the scheduler said last */
     double estimate;                 /* its start, as the scheduler said last; 0: none */
-    double expiration;
+    double expiration;               /* by the wall clock: for display */
+    double deadline;                 /* the same by the clock of the reactor; 0: none */
+    double t_queued;                 /* submitted, by the clock of the reactor */
+    double t_last;                   /* of its last event: they never go back */
     uint64_t outputlost;
     uint32_t ndeps;    /* unresolved; the begin time counts as one */
     uint8_t timer_for; /* enum jm_timer */
     bool recorded;     /* is in the store */
     bool put_spec : 1; /* the next transaction has jobspec and environment */
     bool put_r : 1;
+    bool namespace : 1; /* was left by the session before: goes with the job */
     bool put_uri : 1;
     bool sent : 1;      /* is in the transaction under way */
     bool changed : 1;   /* ... and has changed since */
@@ -140,8 +146,9 @@ struct jm_submission {
     size_t bytes, counted; /* counted: of these, in jm.submit_bytes */
     size_t left;           /* jobs that are not on record */
     json_t *errors;
-    bool gone;  /* its client is, before all of it was read */
-    int errnum; /* the store refused */
+    bool gone;    /* its client is, before all of it was read */
+    bool unknown; /* the module ends, and the store may have taken it */
+    int errnum;   /* the store refused */
     errmsg_t err;
 };
 
@@ -154,8 +161,8 @@ struct jm_ids {
 struct jm_many {
     struct list_node node; /* in jm.many while there is more to do */
     struct jm *jm;
-    /* Do at most `max`; when all is done answer, free, and return true. */
-    bool (*step)(struct jm_many *m, size_t max);
+    /* Do some; when all is done answer, free, and return true. */
+    bool (*step)(struct jm_many *m, struct flux_slice *slice);
     void (*drop)(struct jm_many *m); /* the module ends */
 };
 
@@ -203,7 +210,21 @@ struct jm_exec {
     struct list_node launch;        /* jobs to be launched */
     struct jm_ids kill[JM_SIGNALS]; /* to be sent, by signal */
     bool killing;
+    courier_t *courier; /* of what goes to wrexec */
+    struct jm_ids sent; /* the last kill that left, and its signal */
+    int sent_signal;
     uint64_t launches, ended;
+};
+
+enum jm_journal_kind {
+    JM_JOURNAL_STARTED,
+    JM_JOURNAL_COMPLETED,
+    JM_JOURNAL_FAILED,
+    JM_JOURNAL_KINDS
+};
+struct jm_journal {
+    idset_t *ids[JM_JOURNAL_KINDS]; /* to be told of; NULL: none */
+    flux_watcher_t *timer;
 };
 
 struct jm_queue {
@@ -218,11 +239,13 @@ struct jm {
     flux_reactor_t *r;
     flux_handlers_t *handlers;
     struct km_senders *senders;
-    flux_watcher_t *pass;  /* does once what all that came in asks for */
-    double now;            /* of this pass */
-    bool durable;          /* the session has a statedir */
-    bool ready;            /* jobs were read back */
-    struct list_node held; /* requests that came before */
+    flux_watcher_t *pass;        /* does once what all that came in asks for */
+    double now;                  /* of this pass; monotonic */
+    bool durable;                /* the session has a statedir */
+    int64_t owner;               /* user that jobs run as; -1: not known */
+    bool ready;                  /* jobs were read back */
+    flux_future_t *namespaces_f; /* which namespaces are left of jobs that ended? */
+    struct list_node held;       /* requests that came before */
     size_t nheld, held_bytes;
     /* table.c */
     hmap_t *active; /* id -> struct jm_job */
@@ -246,6 +269,7 @@ struct jm {
     struct jm_sched sched;
     struct jm_exec exec;
     struct jm_queue queue;
+    struct jm_journal journal;
     /* resources.c */
     flux_future_t *resrc_f;
     flux_watcher_t *resrc_again;
@@ -375,6 +399,8 @@ void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_submit_pass(struct jm *jm);
 /* The store has taken all of its jobs, or refused them (sub->errnum). */
 void jm_submission_done(struct jm *jm, struct jm_submission *sub);
+/* Forget it without an answer. */
+void jm_submission_drop(struct jm *jm, struct jm_submission *sub);
 /* This sender, or (NULL) all at these ranks, are gone: what they submitted and was not read yet. */
 void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks);
 void jm_submit_fini(struct jm *jm);
@@ -417,7 +443,7 @@ int jm_launch_add(struct jm_job *j, struct launchbuf *buf, errmsg_t *err);
 
 /* --- depend.c --- */
 
-/* Can the dependencies of a job that is being submitted come true?  -1 with a sentence. */
+/* Are the jobs that one depends on known?  -1 with a sentence. */
 int jm_depend_check(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
 /* Wait for what is left of them. */
 int jm_depend_add(struct jm_job *j);
@@ -474,6 +500,18 @@ void jm_kill_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_memo_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
+/* --- journal.c --- */
+
+int jm_journal_init(struct jm *jm);
+/* While jobs are still there. */
+void jm_journal_fini(struct jm *jm);
+/* The log of the session is to say this of a job, soon. */
+void jm_journal(struct jm *jm, enum jm_journal_kind kind, uint64_t id);
+void jm_journal_ended(struct jm *jm, const struct jm_ended *e);
+/* Who asks for something says so at once: "user 0 WHAT ON: NOTE" (NULL: none). */
+void jm_journal_request(struct jm *jm, const flux_msg_t *req, const char *what, const char *on,
+                        const char *note);
+
 /* --- many.c --- */
 
 /* Too many requests are being worked at: this one is refused. */
@@ -495,5 +533,7 @@ void jm_purge_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_purge_check(struct jm *jm);
 int jm_load_start(struct jm *jm);
 void jm_load_fini(struct jm *jm);
+/* Remove the namespace that a job has left in the store, if it is there; nobody waits for that. */
+void jm_namespace_remove(struct jm *jm, uint64_t id);
 
 #endif

@@ -279,12 +279,12 @@ static const char **files_of(const json_t *files, size_t *n)
     return list;
 }
 
-static json_t *rlimits_of(const struct joboptions *o)
+static json_t *limits_of(const struct job_rlimit *v, size_t n)
 {
-    json_t *obj = o->nrlimits ? json_object() : NULL;
+    json_t *obj = json_object();
 
-    for (size_t i = 0; obj && i < o->nrlimits; i++) {
-        const struct job_rlimit *l = &o->rlimits[i];
+    for (size_t i = 0; obj && i < n; i++) {
+        const struct job_rlimit *l = &v[i];
 
         if (json_object_set_new(
                 obj, l->name,
@@ -319,10 +319,11 @@ static void options_into(struct wrexec_launch *l, const struct jm_job *j,
     l->gpuaffinity = job_affinity_name(o->gpu_affinity);
     l->mpi = job_mpi_name(o->mpi);
     l->label = o->label;
+    l->mask = o->umask + 1;
     l->killbad = o->kill_on_bad_exit;
     l->nested = o->nested;
     l->grace = o->grace >= 0 ? o->grace : j->jm->grace;
-    l->outputlimit = o->output_limit == JOBSPEC_NO_LIMIT ? 0 : o->output_limit;
+    l->outputlimit = o->output_limit == JOBSPEC_NO_LIMIT ? 0 : o->output_limit + 1;
     l->expiration = rset_expiration(j->r);
 }
 
@@ -343,7 +344,8 @@ int jm_launch_add(struct jm_job *j, struct launchbuf *buf, errmsg_t *err)
     o = jobspec_options(j->spec->js);
     env = jobspec_env(j->spec->js);
     if (make_plan(j, &p, &emulated) < 0 || !(l.nodes = nodes_of(&p)) ||
-        (o->nrlimits && !(l.rlimits = rlimits_of(o))) ||
+        (o->nrlimits && !(l.rlimits = limits_of(o->rlimits, o->nrlimits))) ||
+        (o->nsoftlimits && !(l.softlimits = limits_of(o->softlimits, o->nsoftlimits))) ||
         (env && !(envbuf = merged_env(j->env, env, &req.envlen))) ||
         (jobspec_files(j->spec->js) &&
          !(files = files_of(jobspec_files(j->spec->js), &req.nfiles)))) {
@@ -374,6 +376,7 @@ out:
     saved = errno;
     json_decref(l.nodes);
     json_decref(l.rlimits);
+    json_decref(l.softlimits);
     plan_free(&p);
     free(names);
     free(envbuf);

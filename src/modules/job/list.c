@@ -1,8 +1,8 @@
 /* list.c - job.list: what there is, page by page.
  *
  * The ids of the jobs that are asked for are gathered when the request comes; each pass of the
- * reactor makes PAGES_A_PASS pages, of the requests in turn, from what the jobs are then.  So a long
- * list costs eight bytes a job, and delays nobody by more than these pages.  Order: queued ones by
+ * reactor makes pages for one slice (libflux/slice.h), of the requests in turn, from what the jobs
+ * are then.  So a long list costs eight bytes a job, and delays nobody by more than a slice.  Order: queued ones by
  * urgency and id, then those that run, by id, then ended ones, newest first.  Of a list with a limit
  * only those that are shown are kept and sorted; of ended jobs no more are looked at.  Why jobs wait
  * and when they are expected to start is asked of the scheduler first, when that is wanted.
@@ -24,7 +24,6 @@
 #include "libsched/sched_wire.h"
 
 #define PAGE 1000
-#define PAGES_A_PASS 4
 #define LISTINGS_MAX 256
 
 struct listing {
@@ -357,15 +356,16 @@ static void send_page(struct listing *l)
 
 void jm_list_pass(struct jm *jm)
 {
-    unsigned pages = PAGES_A_PASS;
+    struct flux_slice slice;
 
+    flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, 4);
     LIST_FOREACH_SAFE(it, tmp, &jm->listings)
     {
         struct listing *l = list_entry(it, struct listing, node);
 
         if (l->why)
             continue;
-        if (pages-- == 0) {
+        if (!flux_slice_more(&slice)) {
             jm_kick(jm);
             break;
         }

@@ -1,5 +1,7 @@
 /* load.c - after a restart: the jobs as the store has them.
  *
+ * First an empty transaction is committed: when it is answered, all that an earlier instance of this
+ * module has sent to the store was taken or refused, so what is read after that stays as it is.  Then
  * job-next and job-queue are read, then the directory "job" page by page, and of each job in it its
  * directory with what is no longer than SMALL (output is, usually, and is not wanted), then what is
  * missing of log, jobspec, R and environment; WINDOW jobs at a time.  When all are there:
@@ -12,6 +14,7 @@
  *    RUN, start         it is launched no more.  wrexec says whether it runs (this module was
  *                       reloaded) or not (the session was restarted): then it is recorded as dead
  *    CLEANUP            what is left to be said is said
+ *    another user's     any of these but INACTIVE: it ends with an exception "user"
  *
  * Jobs that were to end with their client (wreckrun) and do not run yet are cancelled; those for
  * hosts that are not there any more end with an exception "alloc".
@@ -19,6 +22,7 @@
  * Invariants:
  *  1. No request is looked at, and nothing is told to scheduler or wrexec, before all this is done.
  *  2. A job whose log has "start" is never launched.
+ *  3. A job that is launched was submitted by the session's owner or root.
  *
  * Failure: a store that does not answer is asked again, about one job at most TRIES times.  A job
  * that cannot be read back is left as it is in the store, and named in the log of the session.  One
@@ -58,7 +62,7 @@ struct loading {
     int errnum; /* something could not even be asked for */
 };
 
-enum step { NEXT_ID, QUEUE, NAMES, JOBS };
+enum step { SETTLED, NEXT_ID, QUEUE, NAMES, JOBS };
 
 struct jm_load {
     enum step step;
@@ -128,6 +132,7 @@ static int read_log(struct jm_job *j, const char *text, size_t len, size_t *allo
         bool first =
             ev.event == JOB_EV_EXCEPTION && ev.severity == JOB_SEVERITY_FATAL && !j->except_type;
 
+        j->t_last = ev.timestamp;
         if (jobstate_apply(&j->st, &ev, err) < 0) {
             rc = -1;
             break;
@@ -199,6 +204,8 @@ static struct jm_job *make(struct loading *l, errmsg_t *err)
             (text && (!(j->r = rset_parse(text, len, err)) || !(j->r_json = strndup(text, len)))))
             goto fail;
     }
+    if (j->st.t_submit < flux_reactor_wall(jm->r))
+        j->t_queued = flux_reactor_from_wall(jm->r, j->st.t_submit);
     jm->nstate[j->st.state]++;
     jm_spec_idle(jm, spec, false);
     return j;
@@ -389,6 +396,13 @@ static void sort_jobs(struct jm *jm)
     free(all);
 }
 
+/* Is its record that of somebody who cannot have submitted it here?  Only the session's owner and
+ * root are let in (connector.c). */
+static bool alien(const struct jm_job *j)
+{
+    return j->jm->owner >= 0 && j->st.userid != 0 && j->st.userid != (uint64_t)j->jm->owner;
+}
+
 static void resume(struct jm_job *j)
 {
     unsigned seen = j->st.seen;
@@ -398,9 +412,12 @@ static void resume(struct jm_job *j)
     if (started && !finished) {
         j->launched = true;
         if (j->spec->req.duration > 0) {
+            flux_reactor_t *r = j->jm->r;
+
             j->expiration = j->st.t_start + j->spec->req.duration;
+            j->deadline = flux_reactor_from_wall(r, j->expiration);
             if (j->st.state == JOB_STATE_RUN)
-                jm_timer_set(j, JM_TIMER_LIMIT, j->expiration);
+                jm_timer_set(j, JM_TIMER_LIMIT, j->deadline);
         }
         if (j->st.state == JOB_STATE_CLEANUP)
             jm_timer_set(j, JM_TIMER_GRACE, flux_reactor_now(j->jm->r) + j->jm->grace);
@@ -411,6 +428,17 @@ static void resume(struct jm_job *j)
     }
     if (j->st.state == JOB_STATE_CLEANUP) {
         jm_cleanup(j);
+        return;
+    }
+    if (alien(j)) {
+        char note[160];
+
+        snprintf(note, sizeof(note),
+                 "its record in the store names user %" PRIu32
+                 ", but jobs of this session run as user %" PRIi64,
+                 j->st.userid, j->jm->owner);
+        flux_log(j->jm->h, LOG_ERR, "job %" PRIu64 " is not run: %s", j->id, note);
+        jm_exception(j, "user", JOB_SEVERITY_FATAL, note, j->st.userid, false);
         return;
     }
     if (j->st.flags & JOB_FLAG_CLIENT) {
@@ -425,6 +453,47 @@ static void resume(struct jm_job *j)
     if (j->st.state == JOB_STATE_DEPEND)
         jm_depend_restore(j);
     jm_advance(j);
+}
+
+/* The namespace of a job (wrexec's job_namespace()) goes with the job, unless the session is killed in
+ * between: then it is on disk, and those who made it know nothing of it. */
+static void namespaces_cb(flux_future_t *f, void *arg)
+{
+    struct jm *jm = arg;
+    struct flux_kvs_namespace n;
+    size_t pos = 0;
+    uint64_t id;
+
+    while (flux_kvs_namespace_next(f, &pos, &n, NULL) == 1) {
+        struct jm_job *j;
+
+        if (strncmp(n.name, "job-", 4) != 0 || str2u64(n.name + 4, &id) < 0 || id >= jm->next_id)
+            continue;
+        if ((j = hmap_get_u64(jm->active, id)))
+            j->namespace = true;
+        else
+            jm_namespace_remove(jm, id);
+    }
+    flux_future_destroy(f);
+    jm->namespaces_f = NULL;
+}
+
+void jm_namespace_remove(struct jm *jm, uint64_t id)
+{
+    char name[32];
+
+    snprintf(name, sizeof(name), "job-%" PRIu64, id);
+    flux_future_destroy(flux_kvs_namespace_remove(jm->h, name));
+}
+
+static void sweep_namespaces(struct jm *jm)
+{
+    if (!(jm->namespaces_f = flux_kvs_namespace_list(jm->h)) ||
+        flux_future_then(jm->namespaces_f, -1., namespaces_cb, jm) < 0) {
+        flux_future_destroy(jm->namespaces_f);
+        jm->namespaces_f = NULL;
+        flux_log(jm->h, LOG_ERR, "namespaces of jobs that ended are not removed: out of memory");
+    }
 }
 
 static void finish(struct jm *jm)
@@ -446,6 +515,7 @@ static void finish(struct jm *jm)
     jm_sched_start(jm);
     jm_exec_start(jm);
     jm_hold_over(jm);
+    sweep_namespaces(jm);
     jm_kick(jm);
 }
 
@@ -494,12 +564,15 @@ static void read_cb(flux_future_t *f, void *arg)
     uint64_t id;
 
     ld->f = NULL;
-    if (errnum && errnum != ENOENT) {
+    if (errnum && errnum != ENOENT && (ld->step != SETTLED || errnum == EAGAIN)) {
         flux_future_destroy(f);
         later(jm);
         return;
     }
     switch (ld->step) {
+    case SETTLED: /* refused by a full disk: all before it has been decided, too */
+        ld->step = NEXT_ID;
+        break;
     case NEXT_ID:
         if (!errnum && flux_kvs_lookup_get(f, &data, &len, NULL) == 0 && str2u64(data, &id) == 0 &&
             id > jm->next_id)
@@ -529,6 +602,8 @@ static flux_future_t *ask(struct jm *jm)
     struct jm_load *ld = jm->load;
 
     switch (ld->step) {
+    case SETTLED:
+        return flux_kvs_commit(jm->h, NULL, NULL);
     case NEXT_ID:
         return flux_kvs_lookup(jm->h, NULL, "job-next", 0, NULL);
     case QUEUE:

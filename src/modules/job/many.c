@@ -1,7 +1,7 @@
 /* many.c - requests about many jobs, a slice of them in each pass of the reactor.
  *
- * One request may name a million ids (cancel, raise, kill, urgency, wait, purge).  Up to SLICE are
- * done when it comes, so that requests about a few jobs, which most are, take effect in the order in
+ * One request may name a million ids (cancel, raise, kill, urgency, wait, purge).  What a
+ * slice (libflux/slice.h) has time for is done when it comes, so that requests about a few jobs, which most are, take effect in the order in
  * which they come.  The rest of a larger one is done in later passes, in which everything else goes
  * on; of several such requests each pass has a slice of one, in turn.
  *
@@ -16,7 +16,6 @@
 
 #include <errno.h>
 
-#define SLICE 1000
 #define MANY_MAX 1024
 
 bool jm_many_full(struct jm *jm, const flux_msg_t *req)
@@ -30,9 +29,12 @@ bool jm_many_full(struct jm *jm, const flux_msg_t *req)
 
 void jm_many_start(struct jm *jm, struct jm_many *m)
 {
+    struct flux_slice slice;
+
     list_init(&m->node);
     m->jm = jm;
-    if (!m->step(m, SLICE)) {
+    flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    if (!m->step(m, &slice)) {
         list_append(&jm->many, &m->node);
         jm->nmany++;
     }
@@ -50,13 +52,15 @@ void jm_many_stop(struct jm_many *m)
 void jm_many_pass(struct jm *jm)
 {
     struct list_node *n = list_first(&jm->many);
+    struct flux_slice slice;
     struct jm_many *m;
 
     if (!n)
         return;
     m = list_entry(n, struct jm_many, node);
     jm_many_stop(m);
-    if (!m->step(m, SLICE)) {
+    flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    if (!m->step(m, &slice)) {
         list_append(&jm->many, n);
         jm->nmany++;
     }

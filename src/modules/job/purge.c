@@ -13,11 +13,10 @@
 #include "job.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "libjob/job_wire.h"
-
-#define AT_ONCE 1000
 
 static void purge(struct jm *jm, struct jm_ended *e)
 {
@@ -28,18 +27,19 @@ static void purge(struct jm *jm, struct jm_ended *e)
 
 void jm_purge_check(struct jm *jm)
 {
-    double now = flux_reactor_now(jm->r);
+    double now = flux_reactor_wall(jm->r);
+    struct flux_slice slice;
     struct list_node *n;
-    size_t left = AT_ONCE;
 
     jm->purging = false;
+    flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
     while ((n = list_first(&jm->ended_list))) {
         struct jm_ended *e = list_entry(n, struct jm_ended, node);
 
         if (hmap_count(jm->ended) <= jm->purge_count &&
             (jm->purge_age <= 0 || e->t_inactive + jm->purge_age > now))
             break;
-        if (left-- == 0) {
+        if (!flux_slice_more(&slice)) {
             jm->purging = true; /* the pass goes on with it */
             jm_kick(jm);
             break;
@@ -73,7 +73,7 @@ static void purging_free(struct jm_many *m)
 
 static bool young(const struct jm *jm, const struct jm_ended *e, const struct job_purge *in)
 {
-    return in->age > 0 && e->t_inactive + in->age > flux_reactor_now(jm->r);
+    return in->age > 0 && e->t_inactive + in->age > flux_reactor_wall(jm->r);
 }
 
 static void purge_id(struct purging *p, uint64_t id)
@@ -87,16 +87,22 @@ static void purge_id(struct purging *p, uint64_t id)
     p->out.purged++;
 }
 
-static bool purge_some(struct jm_many *m, size_t max)
+static bool purge_some(struct jm_many *m, struct flux_slice *slice)
 {
     struct purging *p = list_entry(m, struct purging, many);
 
-    for (; p->next != IDSET_NONE && max > 0; p->next = idset_next(p->ids, p->next), max--)
+    for (; p->next != IDSET_NONE && flux_slice_more(slice); p->next = idset_next(p->ids, p->next))
         purge_id(p, p->next);
-    for (; p->at < p->old.n && max > 0; max--)
+    while (p->at < p->old.n && flux_slice_more(slice))
         purge_id(p, p->old.ids[p->at++]);
     if (p->next != IDSET_NONE || p->at < p->old.n)
         return false;
+    if (p->out.purged > 0) {
+        char on[64];
+
+        snprintf(on, sizeof(on), "%llu jobs that had ended", (unsigned long long)p->out.purged);
+        jm_journal_request(m->jm, p->req, "purged", on, NULL);
+    }
     jm_store_answer(m->jm, p->req, flux_schema_encode(&job_purged_schema, &p->out));
     purging_free(m);
     return true;

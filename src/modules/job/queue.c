@@ -242,10 +242,16 @@ static const struct {
     const char *name;
     void (*fn)(struct jm *jm, const flux_msg_t *req, const char *reason);
     bool anybody;
+    const char *done; /* what the log says that was done to the queue; NULL: nothing */
 } ops[] = {
-    {"status", op_status, true},    {"stop", op_stop, false},     {"start", op_start, false},
-    {"disable", op_disable, false}, {"enable", op_enable, false}, {"drain", op_drain, false},
-    {"idle", op_idle, true},        {"end", op_end, false},
+    {"status", op_status, true, NULL},
+    {"stop", op_stop, false, "stopped"},
+    {"start", op_start, false, "started"},
+    {"disable", op_disable, false, "disabled submission to"},
+    {"enable", op_enable, false, "enabled submission to"},
+    {"drain", op_drain, false, "drained"},
+    {"idle", op_idle, true, NULL},
+    {"end", op_end, false, "ended all jobs of"},
 };
 
 void jm_queue_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -266,8 +272,11 @@ void jm_queue_cb(flux_t *h, const flux_msg_t *req, void *arg)
                            in.op);
     else if (!ops[i].anybody && !jm_may(req, FLUX_USERID_UNKNOWN))
         flux_respond_error(h, req, EPERM, "only the owner of the session may %s the queue", in.op);
-    else
+    else {
+        if (ops[i].done)
+            jm_journal_request(jm, req, ops[i].done, "the queue", in.reason);
         ops[i].fn(jm, req, in.reason);
+    }
     json_decref(owner);
     jm_kick(jm);
 }

@@ -153,7 +153,7 @@ static void put_running(struct jm *jm, struct feed *f)
         j->feeding = false;
         begin(f, "running", &open);
         strbuf_addf(f->sb, "{\"id\":%llu,\"R\":%s,\"end\":%.6f}", (unsigned long long)j->id,
-                    j->r_json, j->expiration);
+                    j->r_json, j->deadline);
         f->n++;
     }
     end(f, open);
@@ -171,7 +171,7 @@ static void put_add(struct jm *jm, struct feed *f)
         j->feeding = false;
         begin(f, "add", &open);
         strbuf_addf(f->sb, "{\"id\":%llu,\"urgency\":%d,\"t_submit\":%.6f,\"uid\":%u,\"req\":",
-                    (unsigned long long)j->id, j->st.urgency, j->st.t_submit, j->st.userid);
+                    (unsigned long long)j->id, j->st.urgency, j->t_queued, j->st.userid);
         strbuf_add(f->sb, j->spec->req_json);
         strbuf_addc(f->sb, '}');
         f->n++;

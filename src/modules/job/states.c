@@ -45,7 +45,11 @@ static void add_event(struct jm_job *j, struct job_event *ev)
     enum job_state was = j->st.state;
     errmsg_t err;
 
-    ev->timestamp = flux_reactor_now(jm->r);
+    /* The wall clock may be set back meanwhile. */
+    ev->timestamp = flux_reactor_wall(jm->r);
+    if (ev->timestamp < j->t_last)
+        ev->timestamp = j->t_last;
+    j->t_last = ev->timestamp;
     if (jobstate_apply(&j->st, ev, &err) < 0) {
         flux_log(jm->h, LOG_ERR, "job %llu: %s", (unsigned long long)j->id, err.text);
         return;
@@ -111,6 +115,10 @@ void jm_allocated(struct jm_job *j, rset_t *r, char *r_json)
     j->expiration = rset_expiration(r);
     if (limit > 0 && isfinite(limit))
         j->expiration = j->st.t_run + limit;
+    j->deadline = 0;
+    if (j->expiration > 0 && isfinite(j->expiration))
+        j->deadline = flux_reactor_now(j->jm->r) + j->expiration - j->st.t_run;
+    jm_journal(j->jm, JM_JOURNAL_STARTED, j->id);
     jm_exec_launch(j);
 }
 
@@ -216,8 +224,8 @@ void jm_finished(struct jm_job *j, int status, const char *text, double started,
     }
     if (started > 0. && exited > 0.) {
         /* Clocks of nodes differ: the log says nothing that cannot be. */
-        ev.started = within(started, j->st.t_run, flux_reactor_now(j->jm->r));
-        ev.exited = within(exited, ev.started, flux_reactor_now(j->jm->r));
+        ev.started = within(started, j->st.t_run, flux_reactor_wall(j->jm->r));
+        ev.exited = within(exited, ev.started, flux_reactor_wall(j->jm->r));
     }
     jm_event(j, &ev);
     jm_cleanup(j);

@@ -12,6 +12,10 @@
  * transaction whose fate is not known can be made again without anything being there twice.  The
  * environment of many jobs is put once and copied by reference.
  *
+ * With kvs.sync=interval, too, a job exists and is launched when that is on disk
+ * (flux_kvs_commit_durable()): after a crash no id comes again and nothing is run twice.  What only
+ * tells of the past (alloc, ends) may be lost then, and is found out again.
+ *
  * Invariants:
  *  1. One transaction is under way at a time; a job in it has `sent`.
  *  2. All jobs of a submission are in one transaction, so it is taken or refused as a whole.
@@ -22,6 +26,11 @@
  * nothing of it is left, but for jobs that run already (in a session without a statedir): they are
  * ended, and keep their resources until they are gone.  What was accepted before stays here and is
  * tried again after RETRY seconds.
+ *
+ * When the module is unloaded there is no time for answers of the store.  What has changed is sent
+ * once more; a request whose transaction was sent is answered with ECONNABORTED: its outcome is not
+ * known.  A submission of which nothing was sent is left unanswered, so that the module host gives
+ * it to the next instance.
  */
 #include "config.h"
 #include "job.h"
@@ -441,6 +450,7 @@ void jm_store_flush(struct jm *jm)
     flux_kvs_txn_t *txn;
     size_t bytes = 0, njobs = 0;
     struct list_node *n;
+    bool durable;
     int rc = 0, saved;
 
     if (s->f || s->waiting || !jm->ready)
@@ -454,6 +464,7 @@ void jm_store_flush(struct jm *jm)
     }
     if (!now_or_later(jm))
         return;
+    durable = s->urgent || s->put_queue || s->next_id != jm->next_id;
     s->urgent = s->wanted = s->due = false;
     flux_watcher_stop(s->lazy);
     if (!(txn = flux_kvs_txn_create())) {
@@ -470,6 +481,7 @@ void jm_store_flush(struct jm *jm)
         list_remove(n);
         list_append(&s->sent, n);
         j->sent = true;
+        durable = durable || j->sub || j->launching;
         njobs++;
         if ((rc = put_job(txn, j, &bytes)) < 0)
             break;
@@ -484,7 +496,9 @@ void jm_store_flush(struct jm *jm)
     if (rc == 0)
         rc = put_rest(jm, txn);
     saved = errno;
-    if (rc == 0 && (s->f = flux_kvs_commit(jm->h, NULL, txn)) &&
+    if (rc == 0 &&
+        (s->f = durable ? flux_kvs_commit_durable(jm->h, NULL, txn)
+                        : flux_kvs_commit(jm->h, NULL, txn)) &&
         flux_future_then(s->f, -1., commit_cb, jm) < 0) {
         flux_future_destroy(s->f);
         s->f = NULL;
@@ -501,10 +515,66 @@ void jm_store_flush(struct jm *jm)
     jm_watch_sent(jm);
 }
 
-void jm_store_last(struct jm *jm)
+/* The module ends while these are on their way to the store, and the answer will find nobody. */
+static void answer_unknown(struct jm *jm, struct jm_submission *sub)
+{
+    sub->errnum = ECONNABORTED;
+    errmsg_set(&sub->err,
+               "the job module was unloaded while the jobs were being put on record: whether they "
+               "were accepted is not known; see flux jobs -a before submitting again");
+    jm_submission_done(jm, sub);
+}
+
+static void answers_unknown(struct jm *jm, struct list_node *answers)
+{
+    refuse_answers(jm, answers, ECONNABORTED,
+                   "the job module was unloaded before the store answered: whether it is on record "
+                   "is not known");
+}
+
+/* A job whose submission was not answered goes: what of it is in the store is the next instance's,
+ * and what is not never was. */
+static void let_go(struct jm_job *j)
+{
+    struct jm *jm = j->jm;
+    struct jm_submission *sub = j->sub;
+
+    j->sub = NULL;
+    if (--sub->left > 0)
+        return;
+    if (sub->unknown)
+        answer_unknown(jm, sub);
+    else
+        jm_submission_drop(jm, sub);
+}
+
+static bool last_txn(struct jm *jm)
 {
     struct jm_store *s = &jm->store;
     struct list_node *n;
+
+    s->urgent = true;
+    jm_store_flush(jm);
+    flux_future_destroy(s->f);
+    s->f = NULL;
+    while ((n = list_first(&s->sent))) {
+        struct jm_job *j = list_entry(n, struct jm_job, dirty);
+
+        list_remove(n);
+        j->sent = false;
+        if (j->sub) {
+            j->sub->unknown = true;
+            let_go(j);
+        }
+    }
+    answers_unknown(jm, &s->answers_sent);
+    return !s->waiting;
+}
+
+void jm_store_last(struct jm *jm)
+{
+    struct jm_store *s = &jm->store;
+    struct list_node *n, keep;
 
     if (!s->dirty.next || !jm->ready)
         return;
@@ -513,30 +583,44 @@ void jm_store_last(struct jm *jm)
     flux_future_destroy(s->f);
     s->f = NULL;
     s->waiting = false;
-    /* Once more what was on the way: to put it twice changes nothing. */
+    answers_unknown(jm, &s->answers_sent);
+    /* What was accepted goes once more: to put it twice changes nothing. */
     while ((n = s->sent.prev) != &s->sent) {
         struct jm_job *j = list_entry(n, struct jm_job, dirty);
 
         list_remove(n);
         j->sent = j->changed = false;
+        if (j->sub) {
+            j->sub->unknown = true;
+            if (jm->durable) {
+                let_go(j);
+                continue;
+            }
+        }
         list_push(&s->dirty, n);
     }
-    do {
-        s->urgent = true;
-        jm_store_flush(jm);
-        flux_future_destroy(s->f);
-        s->f = NULL;
-        if (s->waiting)
-            break;
-        while ((n = list_first(&s->sent))) {
-            struct jm_job *j = list_entry(n, struct jm_job, dirty);
+    /* Nothing of these has gone out: the next instance is given the request, or nobody is. */
+    list_init(&keep);
+    while ((n = list_first(&s->dirty))) {
+        struct jm_job *j = list_entry(n, struct jm_job, dirty);
 
-            list_remove(n);
-            j->sent = false;
-            if (j->sub && --j->sub->left == 0)
-                jm_submission_done(jm, j->sub);
-            j->sub = NULL;
+        list_remove(n);
+        if (j->sub && jm->durable)
+            let_go(j);
+        else
+            list_append(&keep, n);
+    }
+    move_all(&keep, &s->dirty);
+    while (something(jm) && last_txn(jm))
+        ;
+    answers_unknown(jm, &s->answers);
+    while ((n = list_first(&s->dirty))) {
+        struct jm_job *j = list_entry(n, struct jm_job, dirty);
+
+        list_remove(n);
+        if (j->sub) {
+            j->sub->unknown = true;
+            let_go(j);
         }
-        send_answers(jm, &s->answers_sent);
-    } while (something(jm));
+    }
 }

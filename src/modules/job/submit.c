@@ -1,7 +1,7 @@
 /* submit.c - job.submit: many jobs in one request (libjob/submit.h).
  *
- * A request is looked through when it comes, and then read SLICE jobs a pass, so that a frame of
- * ten thousand jobs delays nobody else by more than that.  Requests are read one after the other:
+ * A request is looked through when it comes, and then read slice by slice (libflux/slice.h), one
+ * in each pass, so that a frame of ten thousand jobs delays nobody else by more than that.  Requests are read one after the other:
  * the ids of one are consecutive.  A job that is refused has no id and does not touch the others.
  *
  * When all of it was read, the jobs go on record in one transaction, and then the ids are told.
@@ -24,7 +24,6 @@
 
 #include "libjob/job_wire.h"
 
-#define SLICE 500
 #define WAITING_MAX 4096
 #define WAITING_BYTES (256u << 20)
 #define BYTES_MAX (48u << 20) /* what fits in one transaction */
@@ -32,6 +31,10 @@
 
 static void submission_free(struct jm *jm, struct jm_submission *sub)
 {
+    struct list_node *n;
+
+    while ((n = list_first(&sub->jobs)))
+        list_remove(n);
     list_remove(&sub->node);
     jm->submit_bytes -= sub->counted;
     for (uint32_t i = 0; sub->envs && i < sub->nenvs; i++)
@@ -55,6 +58,11 @@ static void answer(struct jm *jm, struct jm_submission *sub)
 void jm_submission_done(struct jm *jm, struct jm_submission *sub)
 {
     answer(jm, sub);
+    submission_free(jm, sub);
+}
+
+void jm_submission_drop(struct jm *jm, struct jm_submission *sub)
+{
     submission_free(jm, sub);
 }
 
@@ -160,13 +168,14 @@ static void take(struct jm *jm, struct jm_submission *sub, const struct submit_j
 
 /* --- the requests --- */
 
-/* SLICE jobs of the first request.  When all of it was read it is on its way. */
+/* Some jobs of the first request.  When all of it was read it is on its way. */
 static void read_slice(struct jm *jm, struct jm_submission *sub)
 {
     struct submit_job sj;
-    int n = 0;
+    struct flux_slice slice;
 
-    while (n++ < SLICE) {
+    flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while (flux_slice_more(&slice)) {
         if (submit_job_next(&sub->it, &sj)) {
             take(jm, sub, &sj);
             sub->index++;
@@ -270,10 +279,18 @@ void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks)
     }
 }
 
+/* With a statedir none of them can have been started, and the next instance may read it anew. */
 void jm_submit_fini(struct jm *jm)
 {
     struct list_node *n;
 
-    while ((n = list_first(&jm->submissions)))
-        submission_free(jm, list_entry(n, struct jm_submission, node));
+    while ((n = list_first(&jm->submissions))) {
+        struct jm_submission *sub = list_entry(n, struct jm_submission, node);
+
+        if (sub->count > 0 && !jm->durable)
+            flux_respond_error(jm->h, sub->req, ECONNABORTED,
+                               "the job module was unloaded while it read the submission: its jobs "
+                               "were not accepted, and those that ran already are ended");
+        submission_free(jm, sub);
+    }
 }

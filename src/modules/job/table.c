@@ -24,6 +24,7 @@
 #include <string.h>
 
 #define PARSED_MAX 4096
+#define ENDED_STEPS 1000
 #define TRIM_AFTER 10000 /* jobs */
 
 /* FNV-1a by eight bytes: only spreads; equality is decided by the bytes. */
@@ -227,6 +228,7 @@ struct jm_job *jm_job_create(struct jm *jm, uint64_t id, struct jm_spec *spec, s
     j->spec = spec;
     j->env = env;
     j->log_max = JM_EVENTLOG_MAX;
+    j->t_queued = flux_reactor_now(jm->r);
     list_init(&j->node);
     list_init(&j->dirty);
     list_init(&j->feed);
@@ -348,14 +350,16 @@ out:
 int jm_ended_add(struct jm *jm, struct jm_ended *e)
 {
     struct list_node *n = &jm->ended_list;
+    int steps = 0;
 
     if (hmap_put_u64(jm->ended, e->id, e) < 0) {
         free(e);
         errno = ENOMEM;
         return -1;
     }
-    /* Jobs end in order, but for those read back: jm_ended_sort() */
-    while (jm->ready && n->prev != &jm->ended_list &&
+    /* Jobs end in order, but for those read back: jm_ended_sort().  Not so when the clock was set back:
+     * then the order in which they have ended counts. */
+    while (jm->ready && steps++ < ENDED_STEPS && n->prev != &jm->ended_list &&
            list_entry(n->prev, struct jm_ended, node)->t_inactive > e->t_inactive)
         n = n->prev;
     list_append(n, &e->node);
@@ -424,6 +428,9 @@ void jm_job_retire(struct jm_job *j)
         return;
     }
     jm_wait_ended(j, e);
+    jm_journal_ended(jm, e);
+    if (j->namespace)
+        jm_namespace_remove(jm, j->id);
     jm_job_destroy(j);
 }
 

@@ -94,7 +94,8 @@ static double purge_at(const struct jm *jm)
 
     if (!n || jm->purge_age <= 0)
         return INFINITY;
-    return list_entry(n, struct jm_ended, node)->t_inactive + jm->purge_age;
+    return flux_reactor_from_wall(jm->r,
+                                  list_entry(n, struct jm_ended, node)->t_inactive + jm->purge_age);
 }
 
 void jm_time_flush(struct jm *jm)

@@ -199,13 +199,13 @@ static int wait_for(struct jm_wait *w, uint32_t id)
     return 0;
 }
 
-static bool wait_some(struct jm_many *m, size_t max)
+static bool wait_some(struct jm_many *m, struct flux_slice *slice)
 {
     struct jm_wait *w = list_entry(m, struct jm_wait, many);
     struct jm *jm = w->jm;
     int rc = w->ids ? 0 : wait_for_all(w);
 
-    for (; rc == 0 && w->next != IDSET_NONE && max > 0; max--) {
+    while (rc == 0 && w->next != IDSET_NONE && flux_slice_more(slice)) {
         rc = wait_for(w, w->next);
         w->next = idset_next(w->ids, w->next);
     }

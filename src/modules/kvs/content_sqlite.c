@@ -26,6 +26,10 @@
  *  4. done() is called once for each request that submit() took, from dispatch() or destroy().
  *  5. The queue holds at most max_bytes, plus one request and plus reads, which carry nothing.
  *
+ *  6. No transaction is committed to a file that has no name any more: i-node numbers are compared
+ * before it begins and before it is committed.  A file that was removed, or whose log was, is written
+ * anew from what is open, also at the end; a file that took its place is not touched.
+ *
  * Failure: see kvs_storage.h.  A file that cannot be tidied stays as it is; the next write tells
  * why.
  */
@@ -37,11 +41,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "content_sqlite_file.h"
 #include "libutil/fdutil.h"
+#include "libutil/filetrust.h"
 
 #define IDLE_MS 500
 #define STACK_SIZE (512 * 1024)
@@ -147,6 +153,32 @@ static void finish(struct kvs_storage_req *q, int errnum, const errmsg_t *err)
         q->err = *err;
 }
 
+/* Whoever can write to the directory, or to what SQLite opens in it, decides what is in the store, and
+ * so what runs as us. */
+static bool trusted(const kvs_storage_t *s, errmsg_t *err)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+    char path[4096];
+    struct stat st;
+    errmsg_t why;
+
+    if (!file_is_trusted(s->dir, &why)) {
+        errmsg_fail(err, errno, "statedir %s", why.text);
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        if (snprintf(path, sizeof(path), "%s%s", s->path, suffixes[i]) >= (int)sizeof(path)) {
+            errmsg_fail(err, ENAMETOOLONG, "the name '%.100s' is too long", s->path);
+            return false;
+        }
+        if (lstat(path, &st) == 0 && !file_is_trusted(path, &why)) {
+            errmsg_fail(err, errno, "statedir: %s", why.text);
+            return false;
+        }
+    }
+    return true;
+}
+
 static void do_open(kvs_storage_t *s, struct kvs_storage_req *q)
 {
     int rc = -1;
@@ -156,7 +188,8 @@ static void do_open(kvs_storage_t *s, struct kvs_storage_req *q)
     else if (dir_create_parents(s->dir, 0700) < 0)
         errmsg_fail(&q->err, errno, "cannot make the directory '%.120s': %s", s->dir,
                     strerror(errno));
-    else if ((s->file = sqlfile_open(s->path, s->hash, SQLFILE_MAKE, &q->err)))
+    else if (trusted(s, &q->err) &&
+             (s->file = sqlfile_open(s->path, s->hash, SQLFILE_MAKE, &q->err)))
         rc = 0;
     finish(q, rc < 0 ? errno : 0, &q->err);
     if (rc < 0) {
@@ -276,13 +309,35 @@ static void deliver(kvs_storage_t *s, struct list_node *done)
         (void)!write(s->fd, &one, sizeof(one));
 }
 
+/* Before a transaction and before its commit: is the file there?  If not all that was committed is
+ * written anew; a transaction under way fails. */
+static int look_after_file(kvs_storage_t *s, errmsg_t *err)
+{
+    bool failed;
+
+    if (sqlfile_is_there(s->file))
+        return 0;
+    if (s->in_tx)
+        return errmsg_fail(err, EIO, "'%.120s' was removed or replaced under the session", s->path);
+    if (dir_create_parents(s->dir, 0700) < 0)
+        return errmsg_fail(err, errno, "cannot make the directory '%.120s' again: %s", s->dir,
+                           strerror(errno));
+    s->file = sqlfile_write_anew(s->file, &failed, err);
+    if (failed)
+        return -1;
+    pthread_mutex_lock(&s->lock);
+    s->st.anew++;
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
 /* End the transaction, if there is one, and give back its requests. */
 static void tx_end(kvs_storage_t *s, bool durable)
 {
     errmsg_t err;
     uint64_t n = 0;
 
-    if (s->in_tx && sqlfile_commit(s->file, &err) < 0) {
+    if (s->in_tx && (look_after_file(s, &err) < 0 || sqlfile_commit(s->file, &err) < 0)) {
         tx_fail(s, errno, &err);
     } else if (s->in_tx) {
         LIST_FOREACH(it, &s->open)
@@ -306,7 +361,7 @@ static void write_one(kvs_storage_t *s, struct kvs_storage_req *q, bool durable)
         return;
     }
     if (!s->in_tx) {
-        if (sqlfile_begin(s->file, durable, &q->err) < 0) {
+        if (look_after_file(s, &q->err) < 0 || sqlfile_begin(s->file, durable, &q->err) < 0) {
             tx_fail(s, errno, &q->err);
             return;
         }
@@ -443,6 +498,8 @@ static void *thread_main(void *arg)
         if (idle && what != TIDY)
             note_sizes(s);
     }
+    if (s->file && look_after_file(s, &err) < 0)
+        fprintf(stderr, "flux: the store is lost: %s\n", err.text);
     sqlfile_close(s->file);
     return NULL;
 }

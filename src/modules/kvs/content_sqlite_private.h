@@ -3,6 +3,7 @@
 #define CONTENT_SQLITE_PRIVATE_H
 
 #include <sqlite3.h>
+#include <sys/types.h>
 
 #include "content_sqlite_file.h"
 
@@ -50,6 +51,9 @@ struct sqlfile {
     bool full; /* synchronous = FULL */
     bool untidy;
     int frames; /* in the log */
+    /* Which file is open, and which log (ino 0: none was seen yet). */
+    dev_t dev;
+    ino_t ino, wal_ino;
     uint8_t *scratch;
     size_t scratch_size;
     sqlite3_stmt *q[Q_COUNT];

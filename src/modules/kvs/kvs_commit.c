@@ -122,6 +122,7 @@ struct commit {
     struct km_fence *fence; /* a complete fence */
     const void *txn;        /* in the request */
     size_t len;
+    bool durable; /* KVS_NS_DURABLE */
     int errnum;
     errmsg_t err;
 };
@@ -134,26 +135,29 @@ struct km_change {
     bool changed; /* false: all were refused, the root is the old one */
 };
 
-static int enqueue(struct km_ns *ns, const flux_msg_t *msg, const void *txn, size_t len,
+static int enqueue(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_req *q,
                    struct km_fence *fence)
 {
     struct commit *c = calloc(1, sizeof(*c));
     if (!c)
         return -1;
-    c->txn = txn;
-    c->len = len;
+    if (q) {
+        c->txn = q->body;
+        c->len = q->len;
+        c->durable = q->flags & KVS_NS_DURABLE;
+    }
     c->req = msg ? flux_msg_incref(msg) : NULL;
     c->fence = fence;
     list_init(&c->node);
     list_append(&ns->commits, &c->node);
-    waits(ns, len);
+    waits(ns, c->len);
     km_poke(ns);
     return 0;
 }
 
 int km_commit_fence(struct km_ns *ns, struct km_fence *f)
 {
-    return enqueue(ns, NULL, NULL, 0, f);
+    return enqueue(ns, NULL, NULL, f);
 }
 
 void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -168,7 +172,7 @@ void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg)
                            flux_rank(h));
     else if (!ns->master)
         forward(ns, msg);
-    else if (enqueue(ns, msg, q.body, q.len, NULL) < 0)
+    else if (enqueue(ns, msg, &q, NULL) < 0)
         flux_respond_error(h, msg, ENOMEM, "the master is out of memory for a commit");
 }
 
@@ -212,6 +216,23 @@ void km_change_done(struct km_ns *ns, struct km_change *ch, int errnum, const ch
         commit_end(ns, c);
     }
     free(ch);
+}
+
+bool km_change_early(struct km_ns *ns, struct km_change *ch)
+{
+    bool left = false;
+    if (ch->changed)
+        km_root_set(ns, ch->version, ch->root);
+    ch->changed = false;
+    LIST_FOREACH_SAFE(n, tmp, &ch->commits)
+    {
+        struct commit *c = list_entry(n, struct commit, node);
+        if (c->durable && c->errnum == 0)
+            left = true;
+        else
+            commit_end(ns, c);
+    }
+    return left;
 }
 
 static int keep_op_chunks(struct km_ns *ns, const struct kvs_op *op)

@@ -4,8 +4,8 @@
  *    kvs.namespace-remove    {"namespace"} -> {}
  *    kvs.namespace-list      any -> {"namespaces":[{"namespace","owner","rank","lost"},...]}
  *    kvs.namespace-drop      {"namespace","userid","owner"} -> {}   to rank 0: a remove, by whom
- *    kvs.namespace-register  place; to rank 0, no response: its directory was lost, not this
- *    kvs.namespace-lost      {"namespace","serial"}; to rank 0, no response: the master went down
+ *    kvs.namespace-register  place -> {}; to rank 0, by courier: its directory was lost, not this
+ *    kvs.namespace-lost      {"namespace","serial"} -> {}; to rank 0, by courier: the master went down
  *
  * state     what happens                                       left when
  * OPENING   the master was asked to open it                    it did, or could not: forgotten
@@ -54,7 +54,7 @@ struct asker {
 
 struct km_directory {
     hmap_t *entries;
-    uint64_t serial;
+    uint64_t first, serial; /* of those that were given out */
 };
 
 struct drop {
@@ -82,7 +82,7 @@ struct km_directory *km_directory_create(struct km *k)
         return NULL;
     }
     /* Another beginning each time, so that no serial comes again after a restart. */
-    d->serial = flux_random(k->h) >> 4;
+    d->first = d->serial = flux_random(k->h) >> 4;
     return d;
 }
 
@@ -186,6 +186,14 @@ int km_directory_find(struct km *k, const char *name, struct km_place *p, errmsg
     if (p)
         entry_place(e, p);
     return 0;
+}
+
+bool km_directory_gone(const struct km *k, const char *name, uint64_t serial)
+{
+    const struct entry *e = hmap_get(k->dir->entries, name);
+
+    return serial > k->dir->first && serial <= k->dir->serial &&
+           (!e || e->serial != serial || e->state == CLOSING);
 }
 
 /* --- creation --- */
@@ -402,7 +410,16 @@ void km_lost_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     if (flux_request_decode(h, msg, &km_serial_schema, &in, &owner) < 0)
         return;
     lost_one(arg, &in);
+    flux_respond(h, msg, NULL);
     json_decref(owner);
+}
+
+static void post(struct km *k, const char *topic, const struct flux_schema *desc, const void *out)
+{
+    char *json = flux_schema_encode(desc, out);
+
+    if (!json || courier_post_json(k->courier, topic, 0, json) < 0)
+        flux_log(k->h, LOG_ERR, "no memory to tell rank 0 about a namespace (%s)", topic);
 }
 
 void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial)
@@ -411,9 +428,11 @@ void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial)
 
     if (k->first)
         lost_one(k, &out);
+    else if (k->ending) /* should it vanish, whoever finds none here tells it (kvs_space.c) */
+        flux_future_destroy(
+            flux_rpc_struct(k->h, "kvs.namespace-lost", &km_serial_schema, &out, 0, 0));
     else
-        flux_future_destroy(flux_rpc_struct(k->h, "kvs.namespace-lost", &km_serial_schema, &out, 0,
-                                            FLUX_MSGF_NORESPONSE));
+        post(k, "kvs.namespace-lost", &km_serial_schema, &out);
 }
 
 void km_register_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -432,6 +451,7 @@ void km_register_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         else
             flux_log(h, LOG_ERR, "out of memory for namespace '%s'", in.namespace);
     }
+    flux_respond(h, msg, NULL);
     json_decref(owner);
 }
 
@@ -464,8 +484,7 @@ void km_directory_register(struct km *k)
                              .serial = ns->serial,
                              .hash = k->hash};
         if (ns->master)
-            flux_future_destroy(flux_rpc_struct(k->h, "kvs.namespace-register", &km_place_schema,
-                                                &p, 0, FLUX_MSGF_NORESPONSE));
+            post(k, "kvs.namespace-register", &km_place_schema, &p);
     }
 }
 

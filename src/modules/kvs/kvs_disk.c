@@ -38,6 +38,7 @@
 #include "libflux/attr.h"
 #include "libflux/paths.h"
 #include "libutil/duration.h"
+#include "libutil/filetrust.h"
 #include "libutil/size.h"
 
 #define QUEUE_MAX (32u * 1024 * 1024)
@@ -165,9 +166,22 @@ void km_disk_recover(struct km_disk *d)
     send_waiting(d); /* no request may be out whose end would do that */
 }
 
+static void tell_anew(struct km_disk *d)
+{
+    struct kvs_storage_stats st;
+
+    d->drv->stats(d->s, &st);
+    if (st.anew != d->anew)
+        flux_log(d->k->h, LOG_ERR,
+                 "the file of the store in %s was removed under the session: it was written anew",
+                 d->dir);
+    d->anew = st.anew;
+}
+
 /* After requests came back. */
 static void dispatched(struct km_disk *d)
 {
+    tell_anew(d);
     km_disk_recover(d);
     send_waiting(d);
 }
@@ -279,10 +293,15 @@ static void opened(struct km_disk_req *r)
 static int load_driver(struct km_disk *d, errmsg_t *err)
 {
     char *path = flux_path_module("content-sqlite", err);
+    errmsg_t why;
     void *dso;
 
     if (!path)
         return -1;
+    if (!file_is_trusted(path, &why)) {
+        free(path);
+        return errmsg_fail(err, errno, "the driver of the store, %s", why.text);
+    }
     /* Never unloaded: nothing has to be known about what its libraries leave behind. */
     dso = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     d->drv = dso ? dlsym(dso, KVS_STORAGE_SYMBOL) : NULL;

@@ -41,8 +41,9 @@ struct km_disk {
     struct list_node removals; /* requests that failed, to be tried again */
     size_t writes;             /* that the driver has */
     size_t reads;
-    bool failing; /* a write failed, and others are still out */
-    bool said;    /* that, in the log */
+    bool failing;  /* a write failed, and others are still out */
+    uint64_t anew; /* times that the driver had to write the file anew, as was told */
+    bool said;     /* that, in the log */
     bool stopping;
     int errnum;
     errmsg_t err;
@@ -132,6 +133,9 @@ void km_keep_stats(const struct km_keep *kp, struct km_keep_stats *st);
 
 /* --- kvs_commit.c --- */
 
+/* The change will stay, but is not on disk yet: others see it.  true: there are commits in it whose
+ * answers wait for that; km_change_done() is for them. */
+bool km_change_early(struct km_ns *ns, struct km_change *ch);
 /* The change will stay (errnum 0), or never was. */
 void km_change_done(struct km_ns *ns, struct km_change *ch, int errnum, const char *error);
 

@@ -31,10 +31,10 @@
  * was told are not taken for late ones (kvs_late.c).  An instance that is not the master keeps calls
  * apart by what their callers were told; the master has one fence of a name.
  *
- *    kvs.fence-abort  {"namespace","name","nprocs","rank","number","reason"}, no response
+ *    kvs.fence-abort  {"namespace","name","nprocs","rank","number","reason"} -> {}, by courier
  *                     number 0: nothing of it was sent before
- *    kvs.fence-told   {"namespace","name","nprocs","count"}, no response, to the master: calls that
- *                     it did not see were answered with an aborted one
+ *    kvs.fence-told   {"namespace","name","nprocs","count"} -> {}, by courier, to the master: calls
+ *                     that it did not see were answered with an aborted one
  *
  * Invariants:
  *  1. count is the number of calls in everything merged here; count <= nprocs.
@@ -262,9 +262,11 @@ static void calls_told(struct km_ns *ns, const char *name, uint32_t nprocs, uint
     struct told_in out = {ns->name, name, nprocs, count};
     if (ns->master)
         km_late_forgive(ns, name, nprocs, count);
-    else
-        flux_future_destroy(km_upstream_struct(ns, "kvs.fence-told", &told_schema, &out, true,
-                                               FLUX_MSGF_NORESPONSE));
+    else if (km_upstream_post(ns, "kvs.fence-told", &told_schema, &out, true) < 0)
+        flux_log(ns->h, LOG_ERR,
+                 "no memory to tell the master of namespace '%s' who heard of the "
+                 "end of fence '%s'",
+                 ns->name, name);
 }
 
 static void fence_aborted(struct km_fence *f, uint32_t generation, const char *why)
@@ -283,8 +285,13 @@ static void send_abort(struct km_ns *ns, const char *name, uint32_t nprocs, uint
                        const char *why)
 {
     struct abort_in out = {ns->name, name, nprocs, flux_rank(ns->h), number, why};
-    flux_future_destroy(km_upstream_struct(ns, "kvs.fence-abort", &abort_schema, &out, false,
-                                           FLUX_MSGF_NORESPONSE));
+
+    /* A courier cannot wait for an answer once the instance ends: each one is sent at once then. */
+    if (ns->k->ending)
+        flux_future_destroy(
+            km_upstream_struct(ns, "kvs.fence-abort", &abort_schema, &out, false, 0));
+    else if (km_upstream_post(ns, "kvs.fence-abort", &abort_schema, &out, false) < 0)
+        flux_log(ns->h, LOG_ERR, "no memory to tell above that fence '%s' was aborted", name);
 }
 
 static int flush(struct km_fence *f);
@@ -598,6 +605,7 @@ void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     } else {
         abort_by_name(ns, &in);
     }
+    flux_respond(h, msg, NULL);
     json_decref(owner);
 }
 
@@ -609,8 +617,10 @@ void km_fence_told_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     if (flux_request_decode(h, msg, &told_schema, &in, &owner) < 0)
         return;
     ns = km_ns_request(arg, msg, in.namespace, strlen(in.namespace), km_fence_told_cb);
-    if (ns)
+    if (ns) {
         calls_told(ns, in.name, in.nprocs, in.count);
+        flux_respond(h, msg, NULL);
+    }
     json_decref(owner);
 }
 

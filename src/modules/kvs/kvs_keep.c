@@ -10,6 +10,9 @@
  * durable               it is done                 its row is forgotten
  * failed                it is undone               its row waits for the next interval
  *
+ * A commit that asks for it (flux_kvs_commit_durable()) is answered when its row is durable in both
+ * cases; with kvs.sync=interval its row is then sent at once, after those that wait.
+ *
  * Invariants:
  *  1. With kvs.sync=commit a change is done, so is seen and answered, when its row is durable;
  *     changes end in the order in which they were applied.  At most ROWS_OUT rows are out: what
@@ -299,10 +302,15 @@ void km_keep_change(struct km_keep *kp, struct km_change *ch, uint64_t version, 
     w->iov = (struct iovec){row, len};
     kp->bytes += len;
     if (d->interval) {
-        w->ch = NULL;
+        bool wait = km_change_early(kp->ns, ch);
         hold_instead(kp, w);
         journal_later(kp, w);
-        km_change_done(kp->ns, ch, 0, NULL);
+        if (wait) {
+            km_keep_flush(kp);
+        } else {
+            w->ch = NULL;
+            km_change_done(kp->ns, ch, 0, NULL);
+        }
     } else {
         row_send(kp, w);
     }

@@ -126,6 +126,7 @@ static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     km_cache_expire(k);
     km_disk_tick(k);
     km_spaces_idle(k);
+    km_missed_work(k);
     if (k->primary->ready && k->primary->store)
         km_commit_publish(k->primary); /* should the last one have failed */
 }
@@ -179,6 +180,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "kvs.namespace-close", km_close_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.namespace-lost", km_lost_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.namespace-register", km_register_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.namespace-check", km_check_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.stats", km_stats_cb, OWNER},
     {FLUX_MSG_REQUEST, "kvs.dropcache", km_dropcache_cb, OWNER},
     {FLUX_MSG_REQUEST, "kvs.gc", km_gc_cb, OWNER},
@@ -188,6 +190,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_EVENT, "kvs.began", km_began_cb, 0},
     {FLUX_MSG_EVENT, "kvs.namespace-removed", km_removed_cb, 0},
     {FLUX_MSG_EVENT, "overlay.down", km_down_cb, 0},
+    {FLUX_MSG_EVENT, "event.lost", km_missed_cb, 0},
     FLUX_HANDLER_END,
 };
 
@@ -370,15 +373,19 @@ static void kvs_fini(flux_t *h, void *arg)
     struct km *k = arg;
 
     /* Who waits is not answered: the host does that, or hands the requests to the next instance. */
+    k->ending = true;
     flux_handlers_remove(k->handlers);
     flux_future_destroy(k->starting);
     flux_future_destroy(k->asking_shape);
+    flux_future_destroy(k->asking_lost);
     LIST_FOREACH_SAFE(n, tmp, &k->subscribing)
     subscription_free(list_entry(n, struct subscription, node));
     km_relays_fini(k);
+    km_missed_fini(k);
     km_disk_stop(k);
     spaces_fini(k);
     km_directory_destroy(k);
+    courier_destroy(k->courier);
     km_senders_destroy(k->senders);
     blobref_destroy(k->blobref);
     topology_destroy(k->topo);
@@ -407,8 +414,8 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     list_init(&k->unrouted);
     list_init(&k->subscribing);
     if (!(k->lost = idset_create()) || (k->first && !(k->dir = km_directory_create(k))) ||
-        !(k->spaces = hmap_create_str(NULL)) || !(k->senders = km_senders_create()) ||
-        !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, 0)) ||
+        !(k->courier = courier_create(h, 0, NULL, NULL)) || !(k->spaces = hmap_create_str(NULL)) ||
+        !(k->senders = km_senders_create()) || !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, 0)) ||
         !(k->defer = flux_defer_create(flux_get_reactor(h), work_cb, k)) ||
         !(k->tick = flux_timer_create(flux_get_reactor(h), tick_cb, k)) ||
         !(k->share = flux_timer_create(flux_get_reactor(h), share_cb, k)) ||

@@ -91,6 +91,20 @@ flux_future_t *km_upstream_struct(struct km_ns *ns, const char *topic,
     return flux_rpc_struct(ns->h, topic, desc, in, rank, flags);
 }
 
+int km_upstream_post(struct km_ns *ns, const char *topic, const struct flux_schema *desc,
+                     const void *in, bool master)
+{
+    unsigned flags = 0;
+    uint32_t rank = towards(ns, master, &flags);
+    courier_t **c = &ns->couriers[master];
+    char *json;
+
+    if (!*c && !(*c = courier_create(ns->h, flags, NULL, NULL)))
+        return -1;
+    json = flux_schema_encode(desc, in);
+    return json ? courier_post_json(*c, topic, rank, json) : -1;
+}
+
 /* --- requests before there is a root --- */
 
 static void early_free(struct early *e)
@@ -443,6 +457,8 @@ void km_ns_destroy(struct km_ns *ns)
         (void)hmap_take(ns->k->spaces, ns->name);
     if (ns->watches && ns->fences)
         km_ns_shut(ns, 0, "");
+    courier_destroy(ns->couriers[0]);
+    courier_destroy(ns->couriers[1]);
     list_remove(&ns->work_node);
     km_keep_destroy(ns->keep);
     free(ns->stall);

@@ -7,6 +7,7 @@
 
 #include "libclaim/claim.h"
 #include "libcontent/content.h"
+#include "libflux/courier.h"
 #include "libflux/module.h"
 #include "libkvs/kvs_json.h"
 #include "libkvs/kvs_key.h"
@@ -41,7 +42,8 @@ struct km_ns {
     struct list_node route_node;
     flux_future_t *follow; /* not the primary: roots from the instance above */
     struct list_node followers;
-    uint64_t told; /* version that followers know */
+    courier_t *couriers[2]; /* to the next instance, to the master; NULL until they are needed */
+    uint64_t told;          /* version that followers know */
 
     content_t *content;   /* NULL until the hash of the session is known */
     kvsstore_t *store;    /* master */
@@ -57,6 +59,7 @@ struct km_ns {
     flux_future_t *getroot;
     bool asked_master; /* of whom, and at which version known here, getroot was asked */
     uint64_t asked_at;
+    uint64_t doubt;  /* not 0: it may have been removed unheard (kvs_missed.c) */
     bool suspicious; /* the store may have begun anew: ask the master */
     size_t nvwaits;
     struct list_node vwaits;     /* kvs.wait-version, lowest version first */
@@ -143,6 +146,11 @@ flux_future_t *km_upstream(struct km_ns *ns, const char *topic, const void *data
 flux_future_t *km_upstream_struct(struct km_ns *ns, const char *topic,
                                   const struct flux_schema *desc, const void *in, bool master,
                                   unsigned flags);
+/* A request, encoded by `desc`, that waits in a queue to its receiver until that one has room for it:
+ * what it says may not be lost.  `master`: to the master itself, else to the next instance towards
+ * it.  -1 with ENOMEM. */
+int km_upstream_post(struct km_ns *ns, const char *topic, const struct flux_schema *desc,
+                     const void *in, bool master);
 
 /* --- kvs_space.c --- */
 

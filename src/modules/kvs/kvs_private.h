@@ -27,12 +27,20 @@ struct km {
     struct kvsmiss miss;     /* scratch */
     struct km_disk *disk;    /* rank 0, when there is a directory to keep things in */
 
+    bool ending;              /* nothing is answered any more */
+    courier_t *courier;       /* of what rank 0 has to know of namespaces */
+    flux_future_t *checking;  /* which namespaces were removed while events were lost? */
+    json_t *checked;          /* about these */
+    uint64_t doubts;          /* how often events were lost */
+    uint64_t asked_doubt;     /* how often when `checking` was sent */
     struct km_directory *dir; /* rank 0 */
     struct list_node relays;  /* requests that rank 0 answers */
-    topology_t *topo;         /* NULL until it is needed */
+    unsigned nrelays;
+    topology_t *topo; /* NULL until it is needed */
     flux_future_t *asking_shape;
-    struct list_node unrouted; /* namespaces that wait for it */
-    idset_t *lost;             /* ranks */
+    flux_future_t *asking_lost; /* which ranks are lost, after events were missed */
+    struct list_node unrouted;  /* namespaces that wait for it */
+    idset_t *lost;              /* ranks */
     double born;
     double expire;         /* seconds after which what nobody uses is dropped */
     size_t cached;         /* bytes that nobody needs, in all namespaces */
@@ -130,6 +138,18 @@ void km_list_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_lost_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_register_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 
+/* Was the namespace removed since this directory began? */
+bool km_directory_gone(const struct km *k, const char *name, uint64_t serial);
+
+/* --- kvs_missed.c --- */
+
+void km_check_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+/* Events were lost: doubt all namespaces, and ask rank 0 about them. */
+void km_spaces_missed(struct km *k);
+/* Ask about those that are still doubted. */
+void km_missed_work(struct km *k);
+void km_missed_fini(struct km *k);
+
 /* --- kvs_relay.c --- */
 
 /* Not rank 0: have rank 0 answer; `in` (desc NULL: none) is what it is asked. */
@@ -144,6 +164,8 @@ bool km_route_ready(const struct km *k);
 /* The rank to send to for something on its way to `rank`. */
 uint32_t km_route_hop(const struct km *k, uint32_t rank);
 void km_down_cb(flux_t *h, const flux_msg_t *event, void *arg);
+/* Events were lost on their way to this broker ("event.lost"): ask for what they may have told. */
+void km_missed_cb(flux_t *h, const flux_msg_t *event, void *arg);
 
 /* --- kvs_follow.c --- */
 
@@ -156,6 +178,7 @@ void km_wait_version_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_getroot_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg);
 void km_began_cb(flux_t *h, const flux_msg_t *event, void *arg);
+void km_versions_missed(struct km *k);
 
 /* --- kvs_stats.c --- */
 

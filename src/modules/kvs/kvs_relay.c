@@ -1,14 +1,18 @@
 /* kvs_relay.c - requests about namespaces that rank 0 answers, asked at another instance.
  *
- * Invariant: a relay is in km.relays from when the request is sent until it was answered.
+ * Invariants:
+ *  1. A relay is in km.relays from when the request is sent until it was answered.
+ *  2. There are at most RELAYS_MAX.
  *
- * Failure: no way to rank 0: who asked gets that error.
+ * Failure: no way to rank 0: who asked gets that error.  EAGAIN when there are too many.
  */
 #include "config.h"
 #include <errno.h>
 #include <stdlib.h>
 
 #include "kvs_private.h"
+
+#define RELAYS_MAX 4096
 
 struct relay {
     struct list_node node; /* in km.relays */
@@ -20,6 +24,7 @@ struct relay {
 static void relay_free(struct relay *r)
 {
     list_remove(&r->node);
+    r->k->nrelays--;
     flux_future_destroy(r->f);
     flux_msg_destroy(r->req);
     free(r);
@@ -41,10 +46,17 @@ static void relayed_cb(flux_future_t *f, void *arg)
 void km_relay(struct km *k, const flux_msg_t *msg, const char *topic,
               const struct flux_schema *desc, const void *in)
 {
-    struct relay *r = calloc(1, sizeof(*r));
+    struct relay *r;
 
-    if (r) {
+    if (k->nrelays >= RELAYS_MAX) {
+        flux_respond_error(k->h, msg, EAGAIN,
+                           "%d requests about namespaces wait at rank %u: try again later",
+                           RELAYS_MAX, flux_rank(k->h));
+        return;
+    }
+    if ((r = calloc(1, sizeof(*r)))) {
         r->k = k;
+        k->nrelays++;
         r->req = flux_msg_incref(msg);
         list_init(&r->node);
         list_append(&k->relays, &r->node);

@@ -83,22 +83,58 @@ uint32_t km_route_hop(const struct km *k, uint32_t rank)
     return hop == TOPOLOGY_NONE || idset_test(k->lost, hop) ? rank : hop;
 }
 
-void km_down_cb(flux_t *h, const flux_msg_t *event, void *arg)
+static void ranks_lost(struct km *k, const char *text)
 {
-    struct km *k = arg;
-    size_t len;
-    const char *json = flux_msg_payload(event, &len);
-    struct overlay_down in;
-    json_t *owner = json ? flux_schema_decode(&overlay_down_schema, json, len, &in, NULL) : NULL;
-    idset_t *ranks = owner ? idset_parse(in.ranks, NULL) : NULL;
+    idset_t *ranks = idset_parse(text, NULL);
 
     if (ranks) {
         if (idset_add(k->lost, ranks) < 0)
-            flux_log(h, LOG_ERR, "out of memory for the ranks that were lost");
+            flux_log(k->h, LOG_ERR, "out of memory for the ranks that were lost");
         km_senders_lost(k->senders, ranks);
         km_spaces_lost(k, ranks);
         km_directory_lost(k, ranks);
     }
     idset_destroy(ranks);
+}
+
+void km_down_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    struct overlay_down in;
+    json_t *owner = json ? flux_schema_decode(&overlay_down_schema, json, len, &in, NULL) : NULL;
+
+    if (owner)
+        ranks_lost(arg, in.ranks);
     json_decref(owner);
+}
+
+static void status_cb(flux_future_t *f, void *arg)
+{
+    struct km *k = arg;
+    struct overlay_status st;
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &overlay_status_schema, &st, &err) == 0)
+        ranks_lost(k, st.lost);
+    else
+        flux_log(k->h, LOG_ERR, "cannot see which ranks are lost: %s", err.text);
+    flux_future_destroy(f);
+    k->asking_lost = NULL;
+}
+
+void km_missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    struct km *k = arg;
+
+    km_began_cb(h, event, arg);
+    km_versions_missed(k);
+    km_spaces_missed(k);
+    flux_future_destroy(k->asking_lost);
+    if (!(k->asking_lost = flux_rpc(h, "overlay.status", NULL, 0, 0)) ||
+        flux_future_then(k->asking_lost, -1., status_cb, k) < 0) {
+        flux_log(h, LOG_ERR, "cannot see which ranks are lost: out of memory");
+        flux_future_destroy(k->asking_lost);
+        k->asking_lost = NULL;
+    }
 }

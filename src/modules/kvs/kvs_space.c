@@ -248,8 +248,11 @@ int km_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q)
 
     if (!flux_msg_has_flag(msg, FLUX_MSGF_RAW))
         errmsg_fail(&err, EPROTO, "a request for %s has no raw payload", flux_msg_topic(msg));
-    else if (kvs_ns_req_decode(data, len, q, &err) == 0)
-        return 0;
+    else if (kvs_ns_req_decode(data, len, q, &err) == 0) {
+        if (!q->flags || strcmp(flux_msg_topic(msg), "kvs.commit") == 0)
+            return 0;
+        errmsg_fail(&err, EPROTO, "flags %#x are not for %s", q->flags, flux_msg_topic(msg));
+    }
     flux_respond_error(h, msg, errno, "%s", err.text);
     return -1;
 }
@@ -338,12 +341,15 @@ void km_open_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     struct km_place p;
     json_t *owner;
     errmsg_t err;
+    int rc;
 
     if (flux_request_decode(h, msg, &km_place_schema, &p, &owner) < 0)
         return;
-    if (kvs_ns_check(p.namespace, strlen(p.namespace), &err) < 0 ||
-        strcmp(p.namespace, KVS_NS_PRIMARY) == 0 || km_space_open(arg, &p, 0, &err) < 0)
-        flux_respond_error(h, msg, errno ? errno : EINVAL, "%s", err.text);
+    rc = kvs_ns_check(p.namespace, strlen(p.namespace), &err);
+    if (rc == 0 && strcmp(p.namespace, KVS_NS_PRIMARY) == 0)
+        rc = errmsg_fail(&err, EINVAL, "the primary namespace is always open");
+    if (rc < 0 || km_space_open(arg, &p, 0, &err) < 0)
+        flux_respond_error(h, msg, errno, "%s", err.text);
     else
         flux_respond(h, msg, "{}");
     json_decref(owner);

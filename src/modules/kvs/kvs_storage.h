@@ -47,7 +47,7 @@
 #include "libutil/errmsg.h"
 #include "libutil/list.h"
 
-#define KVS_STORAGE_ABI 1
+#define KVS_STORAGE_ABI 2
 /* The name of the file in its directory. */
 #define KVS_STORAGE_FILE "content.sqlite"
 /* Most a namespace's id and version can be (they share 63 bits in the file). */
@@ -138,6 +138,7 @@ struct kvs_storage_stats {
     uint64_t writes;       /* requests in them */
     uint64_t failures;     /* transactions that failed */
     uint64_t loads;        /* objects read */
+    uint64_t anew;         /* times that the file was gone, and was written anew */
     uint64_t file_bytes;   /* size of the file; with wal_bytes what there is on disk */
     uint64_t wal_bytes;    /* its write-ahead log */
     uint64_t free_bytes;   /* in the file, not in use */

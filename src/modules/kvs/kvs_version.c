@@ -96,6 +96,19 @@ void km_began_cb(flux_t *h, const flux_msg_t *event, void *arg)
         master_began(k->primary);
 }
 
+void km_versions_missed(struct km *k)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
+        struct km_ns *ns = val;
+
+        if (!ns->master)
+            master_began(ns);
+    }
+}
+
 void km_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg)
 {
     struct km *k = arg;

@@ -323,7 +323,7 @@ static uint32_t sender_rank(flux_t *h, const flux_msg_t *req)
 static void append_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct log_line in = {.rank = sender_rank(h, req), .time = flux_now(h)};
+    struct log_line in = {.rank = sender_rank(h, req), .time = flux_wall(h)};
     struct log_entry e;
     char *source;
     char *text;
@@ -585,7 +585,7 @@ static void setting_cb(struct ctx *ctx, flux_future_t *f, const struct setting *
     errmsg_t err;
 
     if (flux_attr_future_get(f, &value, NULL) == 0 && s->set(ctx, value, &err) < 0) {
-        struct log_entry e = {0, flux_now(ctx->h), LOG_ERR, flux_rank(ctx->h), "log", err.text};
+        struct log_entry e = {0, flux_wall(ctx->h), LOG_ERR, flux_rank(ctx->h), "log", err.text};
         add_entry(ctx, &e, true);
     }
     flux_future_destroy(f);

@@ -19,15 +19,21 @@
  *
  * The connection is closed after the answer: the parent ends its job by signals.
  *
- * Failure: a parent that does not answer is logged; the session works without, and cannot be found
- * from there.
+ * Invariant: this module never blocks on the parent.  Its broker may be stopped, or too busy to greet;
+ * the greeting is waited for in the reactor, so that this session can end meanwhile.
+ *
+ * Failure: a parent that does not answer for PARENT_PATIENCE seconds is logged, and told when it does; one
+ * that refuses, or goes, is logged.  The session works without, and cannot be found from there.
  */
 #include "config.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "libflux/attr.h"
@@ -36,18 +42,24 @@
 #include "libjob/job.h"
 #include "libutil/strutil.h"
 
-#define PARENT_TIMEOUT 30.
+#define PARENT_PATIENCE 30.
+#define AGAIN 0.5 /* seconds until another try when the parent's backlog is full */
 
 struct ctx {
     flux_t *h;
     flux_handlers_t *handlers;
     flux_future_t *sub;  /* subscription, then the session's state */
     flux_future_t *attr; /* our own address */
+    int fd;              /* to the parent, until it has greeted; -1: none */
+    flux_watcher_t *greeting;
+    flux_watcher_t *again;
+    flux_watcher_t *patience;
     flux_t *parent;
     flux_future_t *memo;
     flux_watcher_t *later; /* the connection is closed outside of its own callbacks */
     const char *state;
     uint64_t id;
+    const char *own; /* its socket */
     char uri[400];
 };
 
@@ -75,6 +87,7 @@ static void hang_up_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
 static void alone(struct ctx *ctx, const char *why)
 {
     ctx->state = "alone";
+    flux_watcher_stop(ctx->patience);
     flux_log(ctx->h, LOG_WARNING, "the parent session does not know where job %" PRIu64 " is: %s",
              ctx->id, why);
 }
@@ -87,45 +100,113 @@ static void memo_cb(flux_future_t *f, void *arg)
         alone(ctx, flux_future_error(f));
     else
         ctx->state = "told";
+    flux_watcher_stop(ctx->patience);
     flux_watcher_start(ctx->later);
 }
 
-static void tell(struct ctx *ctx, const char *own)
+static void tell(struct ctx *ctx)
 {
     char host[256] = "";
-    errmsg_t err;
 
-    if (!str_starts(own, "local://")) {
-        alone(ctx, "this session has no socket");
-        return;
-    }
-    if (!(ctx->parent = flux_open(NULL, flux_get_reactor(ctx->h), &err))) {
-        alone(ctx, err.text);
-        return;
-    }
     if (gethostname(host, sizeof(host) - 1) < 0 || !host[0])
         strcpy(host, "localhost");
-    if (snprintf(ctx->uri, sizeof(ctx->uri), "flux://%s%s?rank=%u", host, own + strlen("local://"),
-                 flux_rank(ctx->parent)) >= (int)sizeof(ctx->uri)) {
+    if (snprintf(ctx->uri, sizeof(ctx->uri), "flux://%s%s?rank=%u", host,
+                 ctx->own + strlen("local://"), flux_rank(ctx->parent)) >= (int)sizeof(ctx->uri)) {
         alone(ctx, "its address is too long");
         return;
     }
-    ctx->state = "asked";
     ctx->memo = flux_job_memo(ctx->parent, ctx->id, ctx->uri);
-    if (!ctx->memo || flux_future_then(ctx->memo, PARENT_TIMEOUT, memo_cb, ctx) < 0)
+    if (!ctx->memo || flux_future_then(ctx->memo, -1., memo_cb, ctx) < 0)
         alone(ctx, "out of memory");
+}
+
+/* --- reaching the parent --- */
+
+static void hang_up(struct ctx *ctx)
+{
+    flux_watcher_destroy(ctx->greeting);
+    ctx->greeting = NULL;
+    if (ctx->fd >= 0)
+        close(ctx->fd);
+    ctx->fd = -1;
+}
+
+/* It has greeted (in one piece), or is gone. */
+static void greeting_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct ctx *ctx = arg;
+    char uri[32];
+    errmsg_t err;
+
+    snprintf(uri, sizeof(uri), "fd://%d", ctx->fd);
+    flux_watcher_stop(w);
+    ctx->fd = -1; /* flux_open() takes it, or closes it */
+    if (!(ctx->parent = flux_open(uri, r, &err)))
+        alone(ctx, err.text);
+    else
+        tell(ctx);
+}
+
+static void call(struct ctx *ctx)
+{
+    const char *path = getenv("FLUX_URI") + strlen("local://");
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+
+    if (strlen(path) >= sizeof(sun.sun_path)) {
+        alone(ctx, "the path of its socket is too long");
+        return;
+    }
+    strcpy(sun.sun_path, path);
+    if ((ctx->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0) {
+        alone(ctx, strerror(errno));
+        return;
+    }
+    if (connect(ctx->fd, (struct sockaddr *)&sun, sizeof(sun)) < 0) {
+        int errnum = errno;
+
+        hang_up(ctx);
+        if (errnum == EAGAIN || errnum == EINTR)
+            flux_timer_start(ctx->again, AGAIN, 0.);
+        else
+            alone(ctx, strerror(errnum));
+        return;
+    }
+    if (!(ctx->greeting = flux_fd_watcher_create(flux_get_reactor(ctx->h), ctx->fd, FLUX_POLLIN,
+                                                 greeting_cb, ctx)))
+        alone(ctx, "out of memory");
+    else
+        flux_watcher_start(ctx->greeting);
+}
+
+static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    call(arg);
+}
+
+static void patience_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    flux_log(ctx->h, LOG_WARNING,
+             "the parent session has not answered for %g s: job %" PRIu64
+             " cannot be found from there",
+             PARENT_PATIENCE, ctx->id);
 }
 
 static void attr_cb(flux_future_t *f, void *arg)
 {
     struct ctx *ctx = arg;
-    const char *own;
     errmsg_t err;
 
-    if (flux_attr_future_get(f, &own, &err) < 0)
+    if (flux_attr_future_get(f, &ctx->own, &err) < 0)
         alone(ctx, err.text);
-    else
-        tell(ctx, own);
+    else if (!str_starts(ctx->own, "local://"))
+        alone(ctx, "this session has no socket");
+    else {
+        ctx->state = "asked";
+        flux_timer_start(ctx->patience, PARENT_PATIENCE, 0.);
+        call(ctx);
+    }
 }
 
 /* The session runs. */
@@ -185,6 +266,9 @@ static void nest_fini(flux_t *h, void *arg)
     flux_future_destroy(ctx->attr);
     flux_future_destroy(ctx->memo);
     flux_close(ctx->parent);
+    hang_up(ctx);
+    flux_watcher_destroy(ctx->again);
+    flux_watcher_destroy(ctx->patience);
     flux_watcher_destroy(ctx->later);
     flux_handlers_remove(ctx->handlers);
     free(ctx);
@@ -202,13 +286,17 @@ static int nest_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err
     if (!(ctx = calloc(1, sizeof(*ctx))))
         return errmsg_fail(err, ENOMEM, "out of memory");
     ctx->h = h;
+    ctx->fd = -1;
     ctx->state = "waiting";
-    if (!id || str2u64(id, &ctx->id) < 0 || !getenv("FLUX_URI")) {
+    if (!id || str2u64(id, &ctx->id) < 0 || !str_starts(getenv("FLUX_URI"), "local:///")) {
         free(ctx);
-        return errmsg_fail(err, EINVAL, "this session is no job of another: nothing to tell");
+        return errmsg_fail(err, EINVAL,
+                           "this session is not a job of another: there is nobody to tell");
     }
     if (!(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
         !(ctx->later = flux_defer_create(flux_get_reactor(h), hang_up_cb, ctx)) ||
+        !(ctx->again = flux_timer_create(flux_get_reactor(h), again_cb, ctx)) ||
+        !(ctx->patience = flux_timer_create(flux_get_reactor(h), patience_cb, ctx)) ||
         !(ctx->sub = flux_event_subscribe(h, "overlay.run")) ||
         flux_future_then(ctx->sub, -1., subscribed_cb, ctx) < 0) {
         nest_fini(h, ctx);

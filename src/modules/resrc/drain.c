@@ -133,7 +133,7 @@ int drained_parse(struct drained *d, const char *json, size_t len, errmsg_t *err
 /* The nodes that an idset or a hostlist means.  NULL with errno and a sentence. */
 static idset_t *nodes_named(const struct root *r, const char *text, errmsg_t *err)
 {
-    const resgraph_t *g = root_graph(r);
+    resgraph_t *g = root_graph(r);
     idset_t *ranks = idset_parse(text, NULL), *all, *missing;
 
     if (!ranks)
@@ -185,6 +185,19 @@ static void answer_later(struct root *r, const flux_msg_t *req, const idset_t *r
     free(text);
     r->save_drained = true;
     root_changed(r, false);
+}
+
+/* The log of the session has who did it. */
+static void tell(struct root *r, const flux_msg_t *req, const char *what, const idset_t *ranks,
+                 const char *reason)
+{
+    char *hosts = resgraph_hosts_of_ranks(root_graph(r), ranks), *text = idset_format(ranks, 0);
+
+    if (hosts && text)
+        flux_log(r->ctx->h, LOG_NOTICE, "user %u %s %s (rank%s %s)%s%s", flux_msg_userid(req), what,
+                 hosts, idset_count(ranks) == 1 ? "" : "s", text, reason[0] ? ": " : "", reason);
+    free(hosts);
+    free(text);
 }
 
 /* Can it be done here and now?  What comes too early waits. */
@@ -239,10 +252,12 @@ void root_drain(flux_t *h, const flux_msg_t *req, void *arg)
     else if (!in.force && (already = some(r, ranks, true)))
         flux_respond_error(h, req, EEXIST, "%s: drained already; use force to change the reason",
                            already);
-    else if (drained_add(&r->drained, ranks, in.reason, flux_now(h)) < 0)
+    else if (drained_add(&r->drained, ranks, in.reason, flux_wall(h)) < 0)
         flux_respond_error(h, req, ENOMEM, "no memory to drain a node");
-    else
+    else {
+        tell(r, req, "drained", ranks, in.reason);
         answer_later(r, req, ranks);
+    }
     free(already);
     idset_destroy(ranks);
     json_decref(owner);
@@ -266,8 +281,10 @@ void root_undrain(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, ENOENT, "%s: not drained", others);
     else if (drained_remove(&r->drained, ranks) < 0)
         flux_respond_error(h, req, ENOMEM, "no memory to undrain a node");
-    else
+    else {
+        tell(r, req, "undrained", ranks, "");
         answer_later(r, req, ranks);
+    }
     free(others);
     idset_destroy(ranks);
     json_decref(owner);

@@ -20,7 +20,8 @@
  *  2. A rank that says again what it has said changes nothing.
  *
  * Failure: a configuration that cannot be read ends the module with its sentence, and so the start of
- * the session.  Ranks that do not say what they have are asked (resrc.find), then left out, which
+ * the session.  Ranks that do not say what they have are asked (resrc.find) at each tick, so
+ * that a request which is dropped for want of room costs a tick at most; then they are left out, which
  * is logged.
  */
 #include "config.h"
@@ -360,7 +361,7 @@ static void timer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, vo
     if (!r->running || !r->config_known)
         return;
     r->patience++;
-    if (r->patience == 1)
+    if (r->patience < PATIENCE)
         ask_missing(r);
     flux_watcher_start(r->defer);
 }

@@ -68,7 +68,7 @@ struct waiter *waiter_add(struct list_node *list, const flux_msg_t *req);
 void waiter_free(struct waiter *w);
 
 /* The nodes there are. */
-static inline const resgraph_t *root_graph(const struct root *r)
+static inline resgraph_t *root_graph(const struct root *r)
 {
     return r->config ? r->config : r->found;
 }

@@ -6,13 +6,17 @@
  *
  * Invariants:
  *  1. A feed is taken in as a whole, or not at all.
- *  2. There is one job module; one that attaches takes the place of another.
+ *  2. The library has times of the reactor's clock only: they are converted where R, estimates and
+ *     the expiration leave and come (flux_reactor_to_wall), so a step of the wall clock moves what is
+ *     displayed, and nothing that is waited for.
+ *  3. There is one job module; one that attaches takes the place of another.
  *
  * Failure: when memory is out while a feed is taken in, or an answer cannot be made, scheduler and
  * job module would disagree: then it begins anew, under another generation.
  */
 #include "config.h"
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,12 +157,16 @@ static void add_entry(struct ctx *ctx, strbuf_t *sb, const char *fmt, ...)
 static void alloc_cb(uint64_t id, rset_t *R, double now, double end, void *arg)
 {
     struct ctx *ctx = arg;
-    char *json = rset_format(R);
+    flux_reactor_t *r = flux_get_reactor(ctx->h);
+    double start = flux_reactor_to_wall(r, now), expires = rset_expiration(R);
+    char *json;
 
+    rset_set_times(R, start, expires > 0. ? policies_milliseconds(start + (expires - now)) : 0.);
+    json = rset_format(R);
     rset_destroy(R);
     /* Without text the strbuf is spoilt on purpose: feed_answer() sees that. */
     add_entry(ctx, ctx->alloc, "{\"id\":%ju,\"R\":%s,\"t\":%.6f}", (uintmax_t)id, json ? json : "?",
-              now);
+              start);
     free(json);
 }
 
@@ -218,16 +226,21 @@ static uint64_t hash_text(const char *s)
 void feed_estimates(struct ctx *ctx)
 {
     struct sched_answer out = {.estimate = json_array()};
-    double now = flux_now(ctx->h);
+    flux_reactor_t *r = flux_get_reactor(ctx->h);
+    double now = flux_now(ctx->h), shift = flux_reactor_to_wall(r, 0.);
     char why[SCHED_REASON_MAX];
     uint64_t id;
     char *json;
 
+    if (fabs(shift - ctx->told_shift) > ESTIMATE_AFTER) {
+        ctx->ntold = 0; /* the wall clock was set: all of them have changed */
+        ctx->told_shift = shift;
+    }
     for (size_t i = 0; i < ctx->estimates && (id = sched_queue_at(ctx->s, i)) != 0; i++) {
         struct told *told = &ctx->told[i];
         struct told fresh = {.id = id};
 
-        if (sched_estimate(ctx->s, id, now, 0, &fresh.t, why) < 0)
+        if (sched_estimate(ctx->s, id, now, shift, &fresh.t, why) < 0)
             break;
         fresh.reason = hash_text(why);
         if (i < ctx->ntold && told->id == id && told->t == fresh.t && told->reason == fresh.reason)
@@ -235,7 +248,8 @@ void feed_estimates(struct ctx *ctx)
         *told = fresh;
         if (i >= ctx->ntold)
             ctx->ntold = i + 1;
-        json_array_append_new(out.estimate, sched_estimate_encode(id, fresh.t, why));
+        json_array_append_new(out.estimate,
+                              sched_estimate_encode(id, fresh.t < 0. ? -1. : fresh.t + shift, why));
     }
     if (ctx->attach && json_array_size(out.estimate) > 0 &&
         (json = flux_schema_encode(&sched_answer_more_schema, &out))) {

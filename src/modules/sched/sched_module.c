@@ -5,8 +5,8 @@
  * time.  Messages: libsched/sched_wire.h.
  *
  * A pass over the queue begins when everything that has come in was handled, and is done in slices
- * of BUDGET: between two of them whatever has come in meanwhile is handled, so a deep queue delays
- * nobody for longer than a slice.  What a slice has brought is told in one message.
+ * of some time (libflux/slice.h): between two of them whatever has come in meanwhile is handled, so a
+ * deep queue delays nobody for longer than a slice.  What a slice has brought is told in one message.
  *
  * Invariants:
  *  1. Nothing is allocated while no job module is attached, before it said that it is enabled,
@@ -23,7 +23,8 @@
 
 #include "sched_module.h"
 
-#define BUDGET 10000 /* about half a millisecond */
+#define BUDGET 1000  /* steps of a pass between two looks at the clock: some 50 us */
+#define SLICE 0.0005 /* seconds */
 #define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
 
 void module_kick(struct ctx *ctx)
@@ -47,13 +48,15 @@ static void slice(struct ctx *ctx)
 {
     flux_reactor_t *r = flux_get_reactor(ctx->h);
     struct sched_ops ops = feed_ops;
-    double before = flux_reactor_now(r);
+    double before = flux_reactor_clock(r);
+    struct flux_slice sl;
 
     ops.arg = ctx;
-    sched_pass(ctx->s, flux_now(ctx->h), BUDGET, &ops);
+    flux_slice_begin(&sl, r, SLICE, 10);
+    while (flux_slice_more(&sl) && sched_pass(ctx->s, flux_now(ctx->h), BUDGET, &ops))
+        ;
     feed_answer(ctx);
-    flux_reactor_update(r);
-    ctx->busy += flux_reactor_now(r) - before;
+    ctx->busy += flux_reactor_clock(r) - before;
     module_kick(ctx);
     set_timer(ctx);
 }
@@ -98,7 +101,7 @@ static void why_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_t *owner;
     errmsg_t err;
     uint64_t id;
-    double t;
+    double t, shift = flux_reactor_to_wall(flux_get_reactor(h), 0.);
     size_t i;
 
     if (flux_request_decode(h, req, &sched_why_schema, &in, &owner) < 0) {
@@ -115,8 +118,9 @@ static void why_cb(flux_t *h, const flux_msg_t *req, void *arg)
             flux_respond_error(h, req, EPROTO, "sched.why: %s", err.text);
             goto done;
         }
-        if (sched_estimate(ctx->s, id, flux_now(h), 0, &t, why) == 0)
-            json_array_append_new(out.why, sched_estimate_encode(id, t, why));
+        if (sched_estimate(ctx->s, id, flux_now(h), shift, &t, why) == 0)
+            json_array_append_new(out.why,
+                                  sched_estimate_encode(id, t < 0. ? -1. : t + shift, why));
     }
     flux_respond_struct(h, req, &sched_reasons_schema, &out);
 done:
@@ -150,7 +154,7 @@ static void status_cb(flux_t *h, const flux_msg_t *req, void *arg)
         .rate = ctx->busy > 0. ? (double)st.decisions / ctx->busy : 0.,
         .reserved = st.reserved,
         .fallbacks = st.fallbacks,
-        .expiration = sched_expiration(ctx->s),
+        .expiration = policies_expiration(ctx),
     };
     flux_respond_struct(h, req, &sched_status_schema, &out);
 }

@@ -3,6 +3,7 @@
 #define SCHED_MODULE_H
 
 #include "libflux/module.h"
+#include "libflux/slice.h"
 #include "libsched/sched.h"
 #include "libsched/sched_load.h"
 #include "libsched/sched_wire.h"
@@ -10,7 +11,7 @@
 
 struct told {
     uint64_t id;
-    double t;
+    double t;        /* by the reactor's clock */
     uint64_t reason; /* hash of the text */
 };
 
@@ -30,6 +31,7 @@ struct ctx {
     flux_watcher_t *estimate_timer;
     struct told *told; /* `estimates` of them: what was said last */
     size_t ntold;
+    double told_shift;      /* of the wall clock from the reactor's, when they were said */
     strbuf_t *alloc, *deny; /* entries of the next answer */
     bool broken;            /* not all of them are there */
 
@@ -83,6 +85,10 @@ int policies_set_node(struct ctx *ctx, const char *spec, errmsg_t *err);
 int policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err);
 void policies_fini(struct ctx *ctx);
 void policies_cb(flux_t *h, const flux_msg_t *req, void *arg);
+/* Two clocks cannot be read at once: what was converted there and back is the same again. */
+double policies_milliseconds(double t);
+/* When the resources go, by the wall clock as it is set now; 0: never. */
+double policies_expiration(const struct ctx *ctx);
 void policies_expiration_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
 #endif

@@ -16,6 +16,7 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,13 +66,37 @@ static int set_path(struct ctx *ctx, const char *value, errmsg_t *err)
     return 0;
 }
 
+#define LONG_AGO 1e-3 /* of a time before the reactor's clock began */
+
+/* The parent means a moment, and not what the wall clock will be set to: converted once. */
+static int expire(struct ctx *ctx, double wall)
+{
+    double t = wall;
+
+    if (wall > 0.)
+        t = flux_reactor_from_wall(flux_get_reactor(ctx->h), wall);
+    return sched_set_expiration(ctx->s, wall > 0. && t <= 0. ? LONG_AGO : t);
+}
+
+double policies_milliseconds(double t)
+{
+    return round(t * 1e3) / 1e3;
+}
+
+double policies_expiration(const struct ctx *ctx)
+{
+    double t = sched_expiration(ctx->s);
+
+    return t > 0. ? policies_milliseconds(flux_reactor_to_wall(flux_get_reactor(ctx->h), t)) : 0.;
+}
+
 static int set_expiration(struct ctx *ctx, const char *value, errmsg_t *err)
 {
     char *end;
     double t = value[0] >= '0' && value[0] <= '9' ? strtod(value, &end) : -1.;
 
-    if (t < 0. || *end || sched_set_expiration(ctx->s, t) < 0)
-        return errmsg_fail(err, EINVAL, "'%s' is no time in seconds since 1970, or 0 for never",
+    if (t < 0. || *end || expire(ctx, t) < 0)
+        return errmsg_fail(err, EINVAL, "'%s' is not a time in seconds since 1970, or 0 for never",
                            value);
     module_kick(ctx);
     return 0;
@@ -201,7 +226,7 @@ void policies_expiration_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &sched_expiration_schema, &in, &owner) < 0)
         return;
-    if (sched_set_expiration(ctx->s, in.expiration) < 0)
+    if (expire(ctx, in.expiration) < 0)
         flux_respond_error(h, req, EINVAL,
                            "sched.expiration: a time in seconds since 1970, or 0 for never");
     else {

@@ -1,17 +1,21 @@
 /* Edges of the tree: see edge.h.
  *
- * state of an edge   f       meaning
- * closed             NULL    nothing was sent yet, or it was lost: opened by the next edge_send()
- * open               set     "wrexec.tree" is at the child
+ * state of an edge   meaning                                              left when
+ * closed             nothing was sent yet, or it was lost                 edge_send() has a launch
+ * opening            "wrexec.tree" is on its way, or is sent again after  the child's first, empty
+ *                    a pause because the child's mailbox was full         response
+ * open               the child has the stream; frames go to it            it is lost
  *
- *  1. The request that opens an edge leaves before the first message of frames, and both go the
- *     same way, so that the child knows whom to answer when it gets the first job.
- *  2. A message is sent at the end of the pass, or as soon as BATCH bytes wait.  How much can wait
- *     is bounded by the credit of the jobs, not here.
- *  3. Frames from the parent that come before the tree is known here are kept, EARLY_MAX messages.
+ *  1. Frames travel down as the requests "wrexec.down" of a courier: one is under way at a time,
+ *     each is answered, and one that finds a full mailbox is sent again.  So no frame vanishes or
+ *     overtakes another, whatever else floods the child.
+ *  2. Frames leave at the end of the pass, or as soon as BATCH bytes wait, BATCH bytes in a request
+ *     (or one frame that is larger).  What waits for the answer of an earlier request is bounded by
+ *     the credit of the jobs and by the jobs that the ranks below have room for.
+ *  3. The request that comes before the tree is known here waits, unanswered; there is only one.
  *
- * Failure: an edge whose request fails is closed, what waits for it is dropped, and its user is
- * told once, with the reason.
+ * Failure: an edge whose stream ends, or whose child refuses a request, is closed, what waits for it
+ * is dropped, and its user is told once, with the reason.
  */
 #include "config.h"
 #include "edge.h"
@@ -23,12 +27,7 @@
 #include "libutil/buf.h"
 
 #define BATCH (1u << 20)
-#define EARLY_MAX 1024
-
-struct early {
-    struct list_node node;
-    flux_msg_t *msg;
-};
+#define AGAIN 0.05 /* seconds */
 
 struct edges {
     flux_t *h;
@@ -43,8 +42,7 @@ struct edges {
     char up_sender[FLUX_SENDER_MAX];
     buf_t *up;
     struct window up_window;
-    struct list_node early;
-    size_t nearly;
+    flux_msg_t *early; /* came before the tree was known */
 };
 
 static int put(buf_t *b, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
@@ -80,23 +78,62 @@ static void edge_lost(struct edge *e, const char *why)
     snprintf(text, sizeof(text), "%s", why);
     flux_future_destroy(e->f);
     e->f = NULL;
+    e->state = EDGE_CLOSED;
+    flux_watcher_stop(e->again);
+    if (e->courier)
+        courier_clear(e->courier);
     buf_consume(e->out, buf_len(e->out));
     window_reset(&e->window);
     e->all->cbs->lost(e->all->arg, e, text);
 }
 
+/* Bytes at the start of what waits that make whole frames, one at least, BATCH if they can. */
+static size_t whole_frames(const buf_t *b)
+{
+    const uint8_t *p = buf_data(b);
+    size_t len = buf_len(b), n = 0;
+
+    while (n < len) {
+        size_t next = WIRE_HEADER + wire_u32(p + n);
+
+        if (n > 0 && n + next > BATCH)
+            break;
+        n += next;
+    }
+    return n;
+}
+
 static void edge_flush(struct edge *e)
 {
-    size_t len = buf_len(e->out);
+    size_t len;
+    void *data;
 
     list_remove(&e->node);
     e->dirty = false;
-    if (len == 0)
+    if (e->state != EDGE_OPEN || courier_busy(e->courier) || buf_len(e->out) == 0)
         return;
-    flux_future_destroy(flux_rpc_raw(e->all->h, "wrexec.down", buf_data(e->out), len, e->rank,
-                                     FLUX_MSGF_NORESPONSE));
+    len = whole_frames(e->out);
+    if (!(data = malloc(len))) {
+        edge_lost(e, "no memory for what it is to be told");
+        return;
+    }
+    memcpy(data, buf_data(e->out), len);
+    if (courier_post(e->courier, "wrexec.down", e->rank, data, len) < 0) {
+        edge_lost(e, "no memory for what it is to be told");
+        return;
+    }
     buf_consume(e->out, len);
     window_reset(&e->window);
+}
+
+static void sent_cb(void *arg)
+{
+    edge_flush(arg);
+}
+
+static void refused_cb(void *arg, const char *topic, int errnum, const char *why)
+{
+    edge_lost(arg, why);
 }
 
 /* Frames of a message, one by one.  A frame's handler may close the edge. */
@@ -126,9 +163,19 @@ static void tree_cb(flux_future_t *f, void *arg)
     errmsg_t err;
     size_t len;
 
+    if (flux_future_errnum(f) == EAGAIN && e->state == EDGE_OPENING) {
+        flux_future_destroy(f);
+        e->f = NULL;
+        flux_timer_start(e->again, AGAIN, 0.);
+        return;
+    }
     if (flux_future_errnum(f) || !msg) {
         edge_lost(e, flux_future_error(f));
         return;
+    }
+    if (e->state == EDGE_OPENING) {
+        e->state = EDGE_OPEN;
+        edge_flush(e);
     }
     data = flux_msg_payload(msg, &len);
     if (!flux_msg_has_flag(msg, FLUX_MSGF_RAW)) {
@@ -140,18 +187,37 @@ static void tree_cb(flux_future_t *f, void *arg)
     }
 }
 
-static int edge_open(struct edge *e)
+static int ask_stream(struct edge *e)
 {
-    edges_t *es = e->all;
-
-    if (e->f)
-        return 0;
-    e->f = flux_rpc(es->h, "wrexec.tree", NULL, e->rank, FLUX_MSGF_STREAMING);
+    e->f = flux_rpc(e->all->h, "wrexec.tree", NULL, e->rank, FLUX_MSGF_STREAMING);
     if (e->f && flux_future_then(e->f, -1., tree_cb, e) == 0)
         return 0;
     flux_future_destroy(e->f);
     e->f = NULL;
     return -1;
+}
+
+static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct edge *e = arg;
+
+    if (ask_stream(e) < 0)
+        edge_lost(e, strerror(errno));
+}
+
+static int edge_open(struct edge *e)
+{
+    static const struct courier_callbacks cbs = {.idle = sent_cb, .failed = refused_cb};
+    edges_t *es = e->all;
+
+    if (e->state != EDGE_CLOSED)
+        return 0;
+    if ((!e->courier && !(e->courier = courier_create(es->h, 0, &cbs, e))) ||
+        (!e->again && !(e->again = flux_timer_create(flux_get_reactor(es->h), again_cb, e))) ||
+        ask_stream(e) < 0)
+        return -1;
+    e->state = EDGE_OPENING;
+    return 0;
 }
 
 void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
@@ -160,7 +226,7 @@ void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct i
     size_t before;
 
     /* Nothing but a job opens an edge: all else is about jobs that went with it. */
-    if (!e->f && type != WIRE_LAUNCH)
+    if (e->state == EDGE_CLOSED && type != WIRE_LAUNCH)
         return;
     before = buf_len(e->out);
     if (edge_open(e) < 0 || put(e->out, type, job, iov, n) < 0) {
@@ -236,6 +302,8 @@ void edges_tree(edges_t *es, const flux_msg_t *req)
     es->up_req = flux_msg_incref(req);
     buf_consume(es->up, buf_len(es->up));
     flux_msg_sender(req, es->up_sender, sizeof(es->up_sender));
+    /* Whoever gets it knows that the stream is here. */
+    flux_respond_more_raw(es->h, req, "", 0);
 }
 
 static void down(edges_t *es, const flux_msg_t *msg)
@@ -245,9 +313,12 @@ static void down(edges_t *es, const flux_msg_t *msg)
     size_t len;
 
     data = flux_msg_payload(msg, &len);
-    if (each_frame(es, NULL, data, len, &err) == 0)
+    if (each_frame(es, NULL, data, len, &err) == 0) {
+        flux_respond(es->h, msg, NULL);
         return;
+    }
     flux_log(es->h, LOG_ERR, "the instance above sent %s", err.text);
+    flux_respond_error(es->h, msg, EPROTO, "rank %u was sent %s", flux_rank(es->h), err.text);
     if (es->up_req) {
         flux_respond_error(es->h, es->up_req, EPROTO, "rank %u was sent %s", flux_rank(es->h),
                            err.text);
@@ -259,41 +330,28 @@ static void down(edges_t *es, const flux_msg_t *msg)
 void edges_down(edges_t *es, const flux_msg_t *msg)
 {
     char sender[FLUX_SENDER_MAX];
-    struct early *ea;
 
     /* Of somebody who is gone, or whose stream was ended. */
     if (!es->up_req || strcmp(flux_msg_sender(msg, sender, sizeof(sender)), es->up_sender) != 0)
-        return;
-    if (es->topo) {
-        down(es, msg);
-        return;
-    }
-    if (es->nearly >= EARLY_MAX || !(ea = calloc(1, sizeof(*ea)))) {
-        flux_respond_error(es->h, es->up_req, EAGAIN, "rank %u does not know its place yet",
+        flux_respond_error(es->h, msg, ENOTCONN, "rank %u has no stream to this instance",
                            flux_rank(es->h));
-        flux_msg_destroy(es->up_req);
-        es->up_req = NULL;
-        return;
-    }
-    ea->msg = flux_msg_incref(msg);
-    list_append(&es->early, &ea->node);
-    es->nearly++;
+    else if (es->topo)
+        down(es, msg);
+    else if (!es->early)
+        es->early = flux_msg_incref(msg);
+    else
+        flux_respond_error(es->h, msg, EAGAIN, "rank %u does not know its place yet",
+                           flux_rank(es->h));
 }
 
 static void forget_early(edges_t *es, bool handle)
 {
-    struct list_node *n;
+    flux_msg_t *msg = es->early;
 
-    while ((n = list_first(&es->early))) {
-        struct early *ea = list_entry(n, struct early, node);
-
-        list_remove(n);
-        es->nearly--;
-        if (handle)
-            down(es, ea->msg);
-        flux_msg_destroy(ea->msg);
-        free(ea);
-    }
+    es->early = NULL;
+    if (msg && handle)
+        down(es, msg);
+    flux_msg_destroy(msg);
 }
 
 bool edges_parent_gone(edges_t *es, const char *sender, uint32_t matchtag)
@@ -322,7 +380,6 @@ edges_t *edges_create(flux_t *h, const struct edge_callbacks *cbs, void *arg)
     es->cbs = cbs;
     es->arg = arg;
     list_init(&es->dirty);
-    list_init(&es->early);
     es->up = buf_create(0);
     window_init(&es->up_window, (struct window_limits){.bytes = BATCH});
     es->flusher = flux_defer_create(flux_get_reactor(h), flusher_cb, es);
@@ -347,6 +404,8 @@ void edges_destroy(edges_t *es)
     forget_early(es, false);
     for (uint32_t i = 0; i < es->n; i++) {
         flux_future_destroy(es->v[i].f);
+        courier_destroy(es->v[i].courier);
+        flux_watcher_destroy(es->v[i].again);
         idset_destroy(es->v[i].below);
         buf_destroy(es->v[i].out);
     }

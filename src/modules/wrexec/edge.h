@@ -1,15 +1,16 @@
 /* The edges of the tree at one instance: frames down to children and up to the parent, in batches.
  *
- * Whatever is sent during a pass of the loop goes out at its end, as one message an edge.  For a
- * child there is one streaming request "wrexec.tree", opened with the first job that is passed on;
- * its responses carry what comes up, and its failure says that the child, or its module, is gone.
- * Since only this stream tells, no request to start a job needs an answer.
+ * Whatever is sent during a pass of the loop goes out at its end, as one request "wrexec.down" an
+ * edge, which the child answers when it has handled it.  For a child there is one streaming request
+ * "wrexec.tree", opened with the first job that is passed on; its responses carry what comes up, and
+ * its failure says that the child, or its module, is gone.
  */
 #ifndef WREXEC_EDGE_H
 #define WREXEC_EDGE_H
 
 #include <sys/uio.h>
 
+#include "libflux/courier.h"
 #include "libflux/module.h"
 #include "libidset/idset.h"
 #include "libreduce/window.h"
@@ -19,12 +20,17 @@
 
 typedef struct edges edges_t;
 
+enum edge_state { EDGE_CLOSED, EDGE_OPENING, EDGE_OPEN };
+
 struct edge {
     edges_t *all;
+    enum edge_state state;
     uint32_t rank;          /* of the child */
     idset_t *below;         /* ranks of its subtree */
     struct list_node parts; /* jobs that have tasks there: for the user */
-    flux_future_t *f;
+    flux_future_t *f;       /* wrexec.tree */
+    flux_watcher_t *again;  /* when it is asked for once more */
+    courier_t *courier;     /* of wrexec.down; this and the watcher: NULL until first opened */
     struct buf *out;
     struct window window;
     bool dirty;

@@ -385,11 +385,21 @@ void exec_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, 
 
     if (x->fd < 0 || x->broken)
         return;
-    /* Found out by io_cb(): callers are in the middle of something. */
+    /* io_cb() finds it out: callers are in the middle of something. */
     if (put(x, type, job, iov, 2) < 0) {
         x->broken = true;
         shutdown(x->fd, SHUT_RDWR);
     }
+}
+
+int exec_try_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
+                  const void *data, size_t len)
+{
+    struct iovec iov[2] = {{(void *)fixed, fixedlen}, {(void *)data, len}};
+
+    if (x->fd < 0 || x->broken)
+        return 0;
+    return put(x, type, job, iov, 2);
 }
 
 int exec_pid(const exec_t *x)

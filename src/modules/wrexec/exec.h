@@ -39,6 +39,10 @@ int exec_run(exec_t *x, uint64_t job, struct wire_run *run,
 /* Send a frame about a job: SIGNAL, KILL, STDIN, CREDIT, PMI_DONE.  Without launcher: no effect. */
 void exec_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
                const void *data, size_t len);
+/* The same for a frame that the job can do without if it is told why (it may be large): -1 with
+ * EMSGSIZE, ENOBUFS (too much waits for the launcher to read it) or ENOMEM, and nothing was sent. */
+int exec_try_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
+                  const void *data, size_t len);
 
 /* Process id of the launcher, 0 when there is none; how many were started. */
 int exec_pid(const exec_t *x);

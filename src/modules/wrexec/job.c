@@ -191,11 +191,27 @@ static void note(struct job *j, const void *text, size_t len)
         job_send_up(j, WIRE_NOTE, NULL, 0, text, len);
 }
 
+static void bad_frame(struct job *j, const struct wire_frame *f, const char *who)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text), "%s sent a frame that is not valid (type %u, %u bytes)", who,
+             f->said, f->len);
+    job_fail(j, 1, text);
+}
+
 void job_frame(struct job *j, const struct wire_frame *f)
 {
+    int32_t killed = SIGKILL;
+
     if (j->local_done)
         return;
     switch (f->type) {
+    case WIRE_BAD:
+        bad_frame(j, f, "the launcher");
+        if (f->said == WIRE_DONE) /* there will be no other */
+            local_end(j, &killed, 1);
+        break;
     case WIRE_OUTPUT:
         job_output(j, JOB_LOCAL, f->payload, f->len);
         break;
@@ -289,6 +305,11 @@ void job_child_frame(struct job *j, struct edge *e, const struct wire_frame *f)
     if (!p || p->done)
         return;
     switch (f->type) {
+    case WIRE_BAD:
+        bad_frame(j, f, "another rank");
+        if (f->said == WIRE_RESULT)
+            job_part_lost(p, "its result cannot be read");
+        break;
     case WIRE_OUTPUT:
         job_output(j, (uint32_t)(p - j->parts), f->payload, f->len);
         break;
@@ -477,6 +498,9 @@ static void launch_local(struct job *j, const struct launchrec *rec)
     run.node = n.node;
     run.memory = n.memory;
     run.expiration = (uint64_t)(s->w.expiration * 1e6);
+    run.nonce = j->nonce;
+    run.mask = (uint64_t)s->w.mask;
+    run.grace = (uint64_t)(s->w.grace * 1e6);
     strings[WIRE_N_NAME] = s->w.name ? s->w.name : "";
     strings[WIRE_N_NODE] = n.name;
     strings[WIRE_N_CORES] = n.cores;
@@ -489,14 +513,15 @@ static void launch_local(struct job *j, const struct launchrec *rec)
 
 void job_launch(struct job *j, const struct launchrec *rec)
 {
-    uint8_t head[4 + LAUNCHREC_HEAD];
+    uint8_t head[WIRE_LAUNCH_HEAD + LAUNCHREC_HEAD];
     struct iovec iov[4] = {{head, sizeof(head)},
                            {(void *)rec->json, rec->json_len},
                            {(void *)rec->strings, rec->strings_len},
                            {(void *)rec->env, rec->env_len}};
 
     le_put32(head, j->window);
-    launchrec_head(head + 4, rec);
+    le_put64(head + 4, j->nonce);
+    launchrec_head(head + WIRE_LAUNCH_HEAD, rec);
     /* Those below first: they have the longer way. */
     for (uint32_t i = 0; i < j->nparts; i++)
         edge_send(j->parts[i].edge, WIRE_LAUNCH, j->id, iov, 4);

@@ -11,18 +11,20 @@
  *     to see whose a process is that has just begun to execute, it looks again for a moment.)
  *  2. It is a child subreaper: what a task leaves behind becomes its child, and ends with the job.
  *  3. When the connection ends (the broker is gone, or the module) it kills all it has, waits for
- *     that, removes its directories, and exits.
+ *     that, runs the epilogs, removes its directories, and exits.
  *  4. When it is killed itself, tasks go by their parent-death signal; what these leave behind is
- *     found by the next launcher, told --sweep=TOKEN, by the token in its environment.
+ *     found by the next launcher, told --sweep=TOKEN, by its tag or the token in its environment;
+ *     that also runs the epilogs of its jobs.
  *  5. Memory is bounded: output by the credit of its job, standard input by its window, PMI by the
  *     server's bounds; a task whose PMI answers are not read is not listened to.
  *
  * launcher_job.c has the life of jobs, launcher_task.c starts tasks, launcher_env.c makes their
  * environment, launcher_bind.c binds them to cores; launcher_io.c moves the streams,
  * launcher_file.c writes labelled ones; launcher_pmi.c serves PMI, launcher_pmix.c has PMIx served;
- * launcher_hook.c runs prolog and epilog, launcher_lua.c plugins; launcher_object.c maps what only
- * some launchers need; launcher_dir.c keeps the directories; launcher_orphan.c finds what is left
- * behind.
+ * launcher_hook.c runs prolog and epilog, launcher_record.c remembers which epilogs are due,
+ * launcher_lua.c runs plugins; launcher_object.c maps what only
+ * some launchers need; launcher_dir.c keeps the directories; launcher_orphan.c notices that
+ * something is left behind, launcher_tag.c tells whose it is, launcher_hunt.c ends it.
  */
 #include "config.h"
 #include "launcher.h"
@@ -36,6 +38,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -201,16 +204,15 @@ static void set_config(struct launcher *l, const struct wire_frame *f)
     l->hook_timeout = strtod(s[WIRE_C_HOOK_TIMEOUT], NULL);
     l->luapath = or_null(s[WIRE_C_LUA_PATH]);
     l->tmpdir = or_null(s[WIRE_C_TMPDIR]);
-    if (l->lost)
-        backing_sweep(l, l->lost);
+    l->configured = true;
 }
 
 static void handle_frame(struct launcher *l, const struct wire_frame *f)
 {
     struct job *j = hmap_get_u64(l->jobs, f->job);
 
-    if (f->type == WIRE_RUN) {
-        job_run(l, f->job, f->payload, f->len);
+    if (f->type == WIRE_RUN || (f->type == WIRE_BAD && f->said == WIRE_RUN)) {
+        job_run(l, f->job, f->payload, f->len); /* a bad one is refused there */
         return;
     }
     if (f->type == WIRE_CONFIG) {
@@ -220,6 +222,11 @@ static void handle_frame(struct launcher *l, const struct wire_frame *f)
     if (!j || j->state == JOB_OVER)
         return;
     switch (f->type) {
+    case WIRE_BAD:
+        send_fail(j, 1, -1, 0, "the broker sent a frame that is not valid (type %u, %u bytes)",
+                  f->said, f->len);
+        job_kill(j);
+        break;
     case WIRE_SIGNAL:
         job_signal(j, wire_i32(f->payload));
         break;
@@ -284,6 +291,7 @@ static void signals_ready(struct source *s, uint32_t events)
 /* --- what a launcher before this one left behind --- */
 
 struct sweep {
+    const char *token;
     char mark[64];
     bool found;
     bool unsure;
@@ -301,12 +309,16 @@ static bool kernels_own(pid_t pid)
 static int sweep_one(pid_t pid, void *arg)
 {
     struct sweep *s = arg;
-    int theirs = pid == getpid() ? 0 : proctree_has_env(pid, s->mark);
+    int theirs, fd;
 
+    if (pid == getpid() || (fd = pidfd_open(pid, 0)) < 0)
+        return 0;
+    theirs = tag_of_launcher(pid, s->token) ? 1 : proctree_has_env(pid, s->mark);
     if (theirs < 0 && errno == EAGAIN && !proctree_dead(pid) && !kernels_own(pid))
         s->unsure = true;
-    if (theirs == 1 && !proctree_dead(pid) && kill(pid, SIGKILL) == 0)
+    if (theirs == 1 && !proctree_dead(pid) && pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0)
         s->found = true;
+    close(fd);
     return 0;
 }
 
@@ -329,13 +341,21 @@ static int find_outer(struct launcher *l)
  * Not for ever: it may not be killable, or have no environment at all. */
 static void sweep(struct launcher *l)
 {
-    struct sweep s = {.found = false};
+    struct sweep s = {.token = l->lost};
 
     snprintf(s.mark, sizeof(s.mark), LAUNCHER_MARK "%s=", l->lost);
     proctree_all(sweep_one, &s);
     l->sweeps--;
     if (!s.found && (!s.unsure || --l->unsure <= 0))
         l->sweeps = 0;
+}
+
+/* Nobody is left who could make files in its directory. */
+static void forget_lost(struct launcher *l)
+{
+    backing_sweep(l, l->lost);
+    l->lost = NULL;
+    records_run(l);
 }
 
 /* --- life --- */
@@ -357,6 +377,7 @@ static int launcher_init(struct launcher *l, int fd)
     sigset_t set;
 
     list_init(&l->ending);
+    list_init(&l->spawning);
     /* As SPAWN_PLAIN_SIGNALS wants it. */
     for (int sig = 1; sig < _NSIG; sig++)
         signal(sig, SIG_DFL);
@@ -378,8 +399,10 @@ static int launcher_init(struct launcher *l, int fd)
     l->pids = hmap_create_u64(NULL);
     l->servers = hmap_create_u64(NULL);
     l->hooks = hmap_create_u64(NULL);
+    l->tags = hmap_create_u64(NULL);
+    tag_init(l);
     if (l->epfd < 0 || l->nullfd < 0 || !l->in || !l->out || !l->jobs || !l->pids || !l->servers ||
-        !l->hooks)
+        !l->hooks || !l->tags)
         return -1;
     if (source_start(l, &l->control, fd, EPOLLIN, control_ready) < 0 ||
         source_start(l, &l->signals, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), EPOLLIN,
@@ -388,26 +411,48 @@ static int launcher_init(struct launcher *l, int fd)
     return 0;
 }
 
-static int run(struct launcher *l)
+/* Milliseconds to wait for events at most, -1: for ever. */
+static int patience(const struct launcher *l)
+{
+    if (!list_empty(&l->spawning))
+        return 0;
+    if (l->again || l->sweeps > 0 || (l->lost && l->configured))
+        return 1;
+    return l->wake < 1000000000 ? (int)(l->wake / 1000) + 1 : -1;
+}
+
+void launcher_events(struct launcher *l, int ms)
 {
     struct epoll_event ev[EVENTS];
+    int n = epoll_wait(l->epfd, ev, EVENTS, ms);
+
+    /* A source closed by an earlier event of this round has descriptor -1; its memory goes with its
+     * job, in jobs_step(). */
+    for (int i = 0; i < n; i++) {
+        struct source *s = ev[i].data.ptr;
+
+        if (s->fd >= 0 && s->armed)
+            s->ready(s, ev[i].events);
+    }
+}
+
+static int run(struct launcher *l)
+{
+    l->wake = UINT64_MAX;
 
     while (!l->stop) {
-        int n = epoll_wait(l->epfd, ev, EVENTS, l->again || l->sweeps > 0 ? 1 : -1);
-
-        /* A source closed by an earlier event of this round has descriptor -1; its memory goes
-         * with its job, in jobs_step(). */
-        for (int i = 0; i < n && !l->stop; i++) {
-            struct source *s = ev[i].data.ptr;
-
-            if (s->fd >= 0 && s->armed)
-                s->ready(s, ev[i].events);
-        }
+        launcher_events(l, patience(l));
+        jobs_spawn(l);
         jobs_step(l);
         control_flush(l);
         if (l->sweeps > 0)
             sweep(l);
+        else if (l->lost && l->configured)
+            forget_lost(l);
     }
+    source_pause(l, &l->control);
+    if (l->lost)
+        forget_lost(l);
     jobs_kill_all(l);
     return 0;
 }
@@ -458,6 +503,7 @@ int main(int argc, char **argv)
     hmap_destroy(l.pids);
     hmap_destroy(l.servers);
     hmap_destroy(l.hooks);
+    hmap_destroy(l.tags);
     buf_destroy(l.in);
     buf_destroy(l.out);
     backing_fini(&l);

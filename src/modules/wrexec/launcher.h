@@ -55,12 +55,22 @@ struct task {
  * PROLOG    its prolog runs (launcher_hook.c)                             that has ended
  * STARTING  its PMIx server starts (launcher_pmix.c)                      that is ready, or the job
  *                                                                         is killed
+ * SPAWNING  tasks are started, a slice at a time                          all are, one cannot be, or
+ *                                                                         the job is killed
  * RUNNING   tasks run                                                     the last task was reaped
  * ENDING    what is left of it is being killed, pipes are being drained,  nothing remains
  *           its epilog runs
  * OVER      DONE was sent; freed at the end of the round
  */
-enum job_state { JOB_NEW, JOB_PROLOG, JOB_STARTING, JOB_RUNNING, JOB_ENDING, JOB_OVER };
+enum job_state {
+    JOB_NEW,
+    JOB_PROLOG,
+    JOB_STARTING,
+    JOB_SPAWNING,
+    JOB_RUNNING,
+    JOB_ENDING,
+    JOB_OVER
+};
 
 /* Changes to an environment: NAME=value, or NAME: removed. */
 struct changes {
@@ -89,24 +99,34 @@ struct job {
     hmap_t *outfiles;       /* name -> struct outfile */
     cpu_set_t cpus;
     uint32_t ntasks; /* on this node */
+    uint32_t nspawned;
     uint32_t running;
     struct wire_times times;
-    int64_t credit;    /* bytes of output that may be sent */
-    bool paused;       /* some stream waits for credit */
-    bool doomed;       /* killed before its tasks were started */
-    bool failed;       /* FAIL was sent */
-    unsigned notes;    /* NOTE was sent */
-    uint64_t early;    /* signals that came before the tasks were there: bit of signal - 1 */
-    unsigned tries;    /* to tell who a process without environment belongs to */
+    int64_t credit; /* bytes of output that may be sent */
+    bool paused;    /* some stream waits for credit */
+    bool doomed;    /* killed before its tasks were started */
+    bool failed;    /* FAIL was sent */
+    bool tell;      /* SIGTERM is to go to all its processes */
+    uint64_t tag;   /* in a limit of all its processes, 0: none */
+    uint64_t mercy; /* after SIGTERM: until then what tasks leave behind may live (CLOCK_MONOTONIC,
+                          microseconds) */
+    unsigned notes; /* NOTE was sent */
+    uint64_t early; /* signals that came before the tasks were there: bit of signal - 1 */
+    unsigned tries; /* to tell who a process without environment belongs to */
     struct hook *hook; /* prolog, later epilog; may be NULL */
+    char *record;      /* file for the launcher after this one; may be NULL */
+    bool heir;         /* of a launcher that was lost: only its epilog is run */
     struct pmi_server *pmi;
     struct pmix *pmix; /* with WIRE_F_MPI_PMIX: NULL until it was begun */
     uint32_t barriers; /* handed over */
     char **shm;        /* files in /dev/shm that MPICH said to have made */
     size_t nshm;
-    char *dir;               /* its directory here */
-    char mark[96];           /* NAME=value in the environment of all its processes */
-    struct list_node ending; /* in launcher.ending */
+    char *dir;                 /* its directory here */
+    char mark[96];             /* NAME=value in the environment of all its processes */
+    struct list_node ending;   /* in launcher.ending */
+    struct start *start;       /* while it is SPAWNING */
+    struct list_node spawning; /* in launcher.spawning, then */
+    buf_t *held;               /* standard input that came meanwhile */
     struct task *tasks;
 };
 
@@ -126,8 +146,16 @@ struct launcher {
     hmap_t *servers; /* pid -> struct pmix */
     hmap_t *hooks;   /* pid -> struct hook */
     struct list_node ending;
+    struct list_node spawning;
     bool stop;
-    bool again;          /* look again in a moment */
+    bool again;        /* look again in a moment */
+    bool tell;         /* SIGTERM is to go to all processes of some job */
+    uint64_t wake;     /* look again after so many microseconds */
+    hmap_t *tags;      /* slot -> struct job */
+    uint64_t tag_base; /* what all tags begin with, 0: there are none */
+    int tag_shift;     /* down to that bit */
+    uint32_t tag_slots;
+    uint32_t tag_next;
     struct rlimit files; /* limit of open files for tasks */
     char *config;        /* what `uri` and those below point into */
     const char *uri;     /* of the local broker; may be NULL */
@@ -144,6 +172,7 @@ struct launcher {
     bool childless;   /* no child of any kind was there when last reaped */
     const char *rank; /* of the local broker, as text */
     const char *lost; /* token of the launcher before, when that was lost */
+    bool configured;  /* WIRE_CONFIG has come */
     int sweeps;       /* so many times yet what it left is looked for */
     int unsure;       /* ... when none was found, but it cannot be told of all */
     char token[17];   /* of this launcher, random */
@@ -170,6 +199,9 @@ void send_fail(struct job *j, int code, int32_t first, uint32_t count, const cha
 
 /* launcher_job.c */
 void job_run(struct launcher *l, uint64_t id, const void *payload, size_t len);
+/* Take over a job of a launcher that was lost, of which only the epilog is to be run.  NULL when its
+ * request cannot be used, or there is such a job. */
+struct job *job_inherit(struct launcher *l, uint64_t id, const void *payload, size_t len);
 void job_signal(struct job *j, int signum);
 void job_kill(struct job *j);
 void job_destroy(void *arg);
@@ -177,6 +209,10 @@ void job_destroy(void *arg);
 void job_start(struct job *j);
 const char *job_node_name(const struct job *j);
 void jobs_reap(struct launcher *l);
+/* Go on with jobs whose tasks are being started. */
+void jobs_spawn(struct launcher *l);
+/* Handle one round of events, waiting at most so many milliseconds (-1: for ever). */
+void launcher_events(struct launcher *l, int ms);
 /* What is due once per round: ends of jobs. */
 void jobs_step(struct launcher *l);
 /* Kill everything there is, and wait until it is gone. */
@@ -192,6 +228,10 @@ int hook_prolog(struct job *j, errmsg_t *err);
 /* Run the epilog, once: true while it runs. */
 bool hook_epilog(struct job *j);
 void hook_kill(struct job *j);
+/* The launcher is about to end: stop what runs; then, when all tasks are gone, run the epilogs that
+ * are still to be run, to their end. */
+void hook_interrupt(struct job *j);
+void hooks_epilogs(struct launcher *l);
 /* Is a child a hook, and (it was reaped) was it? */
 bool hook_is(const struct launcher *l, pid_t pid);
 bool hook_reaped(struct launcher *l, pid_t pid, int status);
@@ -201,9 +241,13 @@ void hook_destroy(struct job *j);
 #define PMI_TASK_FD 3
 /* Does a socket for PMI-1 wait for each task? */
 bool job_has_pmi(const struct job *j);
-/* Start all; *started says how many there are, and the exit code that stands for the others (0) is
- * returned, with a sentence. */
-int tasks_start(struct job *j, uint32_t *started, errmsg_t *err);
+/* Get ready to start tasks; the exit code that stands for all (0), with a sentence. */
+int tasks_prepare(struct job *j, errmsg_t *err);
+/* Start some more, for a slice of time; *started counts those that there are.  True while others
+ * remain; when none do, or one cannot be started, *code is the exit code that stands for those that
+ * were not (0), with a sentence. */
+bool tasks_more(struct job *j, uint32_t *started, int *code, errmsg_t *err);
+void tasks_forget(struct job *j);
 /* Text with its {{...}} replaced, malloc'd, of at most `max` bytes; NULL with errno. */
 char *job_expand(const struct job *j, const char *text, uint32_t task, size_t max);
 /* A descriptor, or -1 with errno and a sentence; *name_out (may be NULL): the file's whole name. */
@@ -266,12 +310,33 @@ int orphans_watch(struct launcher *l, int (*fn)(struct launcher *l));
 /* Is there a child that is nobody's: left behind by a task? */
 bool orphans_there(struct launcher *l);
 
+/* launcher_tag.c */
+void tag_init(struct launcher *l);
+/* Give a job its tag, and take it back. */
+void tag_take(struct job *j);
+void tag_release(struct job *j);
+/* The limit RLIMIT_LOCKS for what the job starts; false: leave it. */
+bool tag_limit(const struct job *j, struct rlimit *rl);
+/* Has a process a tag of this launcher?  *j: of which job, NULL: of one that is over. */
+bool tag_job(struct launcher *l, pid_t pid, struct job **j);
+/* ... or of the launcher with this token? */
+bool tag_of_launcher(pid_t pid, const char *token);
+
+/* launcher_hunt.c */
+/* End what the job left behind: true when there is something, whose end is to be waited for. */
+bool leftovers(struct job *j);
+/* SIGTERM for all processes of the job, at the end of this round. */
+void hunt_terminate(struct job *j);
+void hunt_tell(struct launcher *l);
+
 /* launcher_io.c */
 void stream_ready(struct source *s, uint32_t events);
 void job_credit(struct job *j, uint32_t bytes);
 /* Read what is left: true when every pipe was closed, false when credit ran out. */
 bool job_drain(struct job *j);
 void job_stdin(struct job *j, uint32_t task, const void *data, size_t len);
+/* All tasks are there: give them what came while they were started. */
+void stdin_release(struct job *j);
 void stdin_close(struct task *t);
 
 /* launcher_pmi.c */
@@ -280,6 +345,8 @@ void job_pmi_done(struct job *j, const void *payload, size_t len);
 /* A task of the job ended: is that the end of its MPI? */
 void pmi_task_ended(struct task *t);
 void job_pmi_named(struct job *j, const void *payload, size_t len);
+/* Its name for PMI: that of no other job of this host, now or later. */
+void pmi_job_name(const struct job *j, char *buf, size_t size);
 /* PMI_process_mapping of the job, malloc'd; NULL with ENOMEM. */
 char *pmi_job_mapping(const struct job *j);
 
@@ -308,6 +375,14 @@ bool pmix_gone(const struct job *j);
 bool pmix_is(const struct launcher *l, pid_t pid);
 bool pmix_reaped(struct launcher *l, pid_t pid, int status);
 void pmix_destroy(struct job *j);
+
+/* launcher_record.c: jobs whose epilog is still to be run */
+/* Record a job (`len`: bytes of its body), what plugins changed, and that its epilog has ended. */
+void record_write(struct job *j, size_t len);
+void record_changes(struct job *j);
+void record_remove(struct job *j);
+/* All processes of the lost launcher are gone: run the epilogs of its jobs. */
+void records_run(struct launcher *l);
 
 /* launcher_dir.c: directories of jobs */
 /* Make it, when it is not there: j->dir, NULL when it cannot be made. */

@@ -1,7 +1,8 @@
 /* Directories of jobs, one per job and node:
  *
- *    BASE/flux-UID-TOKEN/JOB       BASE: attribute wrexec.tmpdir, else /dev/shm unless programs
+ *    BASE/flux-UID-MARK-TOKEN/JOB  BASE: attribute wrexec.tmpdir, else /dev/shm unless programs
  *                                  cannot be run there, else $TMPDIR, else /tmp
+ *                                  MARK: of the host and its last start; TOKEN: of the launcher
  *
  * It holds the files that the jobspec brought along, the shared-memory files of MPI libraries (Open
  * MPI names its segments by host, user, job and local rank, so that two brokers on one host collide
@@ -11,8 +12,11 @@
  *
  * The launcher holds a lock on the upper directory while it lives; the first thing a launcher does
  * after making its own is to remove those of the same user that nobody has locked: their launcher
- * was killed. A launcher that follows one that was lost in the same broker removes that one's at
- * once; and the PMIx server of a job, which sees the end of its launcher, that of its job.
+ * was killed.  BASE is shared with other programs, and may be shared with other hosts, whose locks
+ * cannot be seen everywhere: so only directories whose whole name is of the form above, with the
+ * mark of this host, are looked at.  A launcher that follows one that was lost in the same broker
+ * removes that one's when its processes are gone, which could make files until then; and the PMIx
+ * server of a job, which sees the end of its launcher, that of its job.
  */
 #include "config.h"
 #include "launcher.h"
@@ -30,7 +34,10 @@
 #include <unistd.h>
 
 #include "libutil/fdutil.h"
+#include "libutil/hostmark.h"
 #include "libutil/strutil.h"
+
+#define LAUNCHER_TOKEN_LEN 16 /* as exec.c makes them */
 
 static bool usable(const char *dir)
 {
@@ -65,18 +72,39 @@ static int lock_dir(const char *path)
     return fd;
 }
 
+/* "BASE/flux-UID-MARK-TOKEN", malloc'd; NULL without memory. */
+static char *dir_name(const struct launcher *l, const char *token)
+{
+    char mark[HOSTMARK_SIZE], *path;
+
+    hostmark_get(mark);
+    if (asprintf(&path, "%s/flux-%u-%s-%s", base_dir(l), (unsigned)getuid(), mark, token) < 0)
+        return NULL;
+    return path;
+}
+
+/* Is it what some launcher of this user on this host, since it was started, calls its own? */
+static bool is_launchers(const char *name, const char *prefix)
+{
+    const char *token = name + strlen(prefix);
+
+    return str_starts(name, prefix) && strlen(token) == LAUNCHER_TOKEN_LEN &&
+           strspn(token, "0123456789abcdef") == LAUNCHER_TOKEN_LEN;
+}
+
 static void remove_stale(const char *base, const char *own)
 {
-    char prefix[32], *path;
+    char mark[HOSTMARK_SIZE], prefix[48], *path;
     struct dirent *de;
     DIR *dir = opendir(base);
     int fd;
 
     if (!dir)
         return;
-    snprintf(prefix, sizeof(prefix), "flux-%u-", (unsigned)getuid());
+    hostmark_get(mark);
+    snprintf(prefix, sizeof(prefix), "flux-%u-%s-", (unsigned)getuid(), mark);
     while ((de = readdir(dir))) {
-        if (!str_starts(de->d_name, prefix) || asprintf(&path, "%s/%s", base, de->d_name) < 0)
+        if (!is_launchers(de->d_name, prefix) || asprintf(&path, "%s/%s", base, de->d_name) < 0)
             continue;
         if (strcmp(path, own) != 0 && (fd = lock_dir(path)) >= 0) {
             dir_remove_tree(path);
@@ -89,11 +117,10 @@ static void remove_stale(const char *base, const char *own)
 
 void backing_sweep(const struct launcher *l, const char *token)
 {
-    char *path;
+    char *path = dir_name(l, token);
 
-    if (asprintf(&path, "%s/flux-%u-%s", base_dir(l), (unsigned)getuid(), token) < 0)
-        return;
-    dir_remove_tree(path);
+    if (path)
+        dir_remove_tree(path);
     free(path);
 }
 
@@ -102,11 +129,8 @@ static int base_make(struct launcher *l)
 {
     const char *base = base_dir(l);
 
-    if (!l->dirname &&
-        asprintf(&l->dirname, "%s/flux-%u-%s", base, (unsigned)getuid(), l->token) < 0) {
-        l->dirname = NULL;
+    if (!l->dirname && !(l->dirname = dir_name(l, l->token)))
         return -1;
-    }
     /* Between mkdir and lock another launcher may take it for stale; then make it again. */
     for (int i = 0; i < 10 && l->dirlock < 0; i++) {
         struct stat a, b;

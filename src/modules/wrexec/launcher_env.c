@@ -42,11 +42,16 @@ static const char *const dropped[] = {
     "OMPI_MCA_btl_vader_backing_directory",
     "OMPI_MCA_btl_sm_backing_directory",
     "HYDI_CONTROL_FD",
+    /* of a batch script: the nodes of the whole session, which are not the job's */
+    "HYDRA_HOST_FILE",
+    "I_MPI_HYDRA_HOST_FILE",
+    "OMPI_MCA_orte_default_hostfile",
+    "PRTE_MCA_prte_default_hostfile",
 };
 
 static bool is_dropped(const char *var)
 {
-    if (var[0] != 'P' && var[0] != 'O' && var[0] != 'F' && var[0] != 'H')
+    if (var[0] != 'P' && var[0] != 'O' && var[0] != 'F' && var[0] != 'H' && var[0] != 'I')
         return false;
     for (size_t i = 0; i < sizeof(dropped) / sizeof(*dropped); i++) {
         size_t n = strlen(dropped[i]);
@@ -290,6 +295,50 @@ static void drop_var(struct env *e, const char *name)
     e->n = n;
 }
 
+/* Did the client, or a plugin, say something about a variable? */
+static bool is_said(const struct job *j, const char *name)
+{
+    const char *val;
+
+    return env_get(j->env, name) || changes_find(&j->changes, name, &val);
+}
+
+/* FLUX_TASK_THREADS tells, in what a task submits, our own word from that of a person. */
+static int add_threads(struct env *e, const struct job *j, uint32_t n)
+{
+    const char *now = env_get(j->env, "OMP_NUM_THREADS");
+    const char *ours = env_get(j->env, "FLUX_TASK_THREADS");
+
+    if (now && ours && strcmp(now, ours) == 0)
+        drop_var(e, "OMP_NUM_THREADS");
+    else if (is_said(j, "OMP_NUM_THREADS"))
+        return 0;
+    return add(e, "OMP_NUM_THREADS=%u", n) | add(e, "FLUX_TASK_THREADS=%u", n);
+}
+
+/* Tasks that have to share cores must not wait for each other in a loop, as MPI libraries and OpenMP
+ * do by default. */
+static int add_waiting(struct env *e, const struct job *j)
+{
+    uint32_t cores = (uint32_t)idset_count(j->cores);
+    cpu_set_t set;
+    int rc = 0;
+
+    if (j->run.flags & WIRE_F_NESTED)
+        return 0;
+    if (cores >= j->ntasks)
+        return add_threads(e, j, cores / j->ntasks);
+    if (cores == 0 && sched_getaffinity(0, sizeof(set), &set) == 0 &&
+        (uint32_t)CPU_COUNT(&set) >= j->ntasks)
+        return 0;
+    rc |= add_threads(e, j, 1);
+    if (!is_said(j, "OMPI_MCA_mpi_yield_when_idle"))
+        rc |= add(e, "OMPI_MCA_mpi_yield_when_idle=1");
+    if (!is_said(j, "OMP_WAIT_POLICY"))
+        rc |= add(e, "OMP_WAIT_POLICY=passive");
+    return rc;
+}
+
 /* What this node has for the job, when that is told. */
 static int add_shares(struct env *e, struct job *j)
 {
@@ -374,7 +423,8 @@ int env_build(struct env *e, struct job *j)
         return rc;
     }
     rc |= add_job(e, j);
-    rc |= add_shares(e, j);
+    rc |= add_waiting(e, j);
+    rc |= add_shares(e, j); /* after what removes variables: it remembers places */
     rc |= add_mpi(e, j);
     return rc;
 }

@@ -9,8 +9,9 @@
  *     (the prolog only), and when it has ended.
  *  2. It has the job's environment without that of tasks, /dev/null as input, and / as directory.
  *     The first OUTPUT_KEPT bytes of what it writes are part of the sentence when it fails.
- *  3. Once a job has begun with its prolog its epilog is run, however the job ends; not after a
- *     launcher was lost.
+ *  3. Once a job has begun with its prolog its epilog is run, however the job ends: before a
+ *     launcher that is told to leave does so, and by the next launcher after one that was lost
+ *     (launcher_record.c).
  *
  * Failure: a prolog that cannot be run, fails or takes too long fails the job; an epilog that
  * does is told as a note.
@@ -20,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,6 +32,7 @@
 #include <unistd.h>
 
 #include "libsubprocess/spawn.h"
+#include "libutil/filetrust.h"
 
 #define OUTPUT_KEPT 400
 #define TIMEOUT 60.
@@ -121,7 +124,10 @@ static int spawn(struct hook *k, errmsg_t *err)
     char *argv[] = {(char *)k->program, NULL};
     struct env env = {0};
     int ends[2], rc = -1;
+    errmsg_t why;
 
+    if (!file_is_trusted(k->program, &why))
+        return errmsg_fail(err, errno, "the %s %s", k->what, why.text);
     if (env_build(&env, j) < 0 || pipe2(ends, O_CLOEXEC) < 0) {
         errmsg_fail(err, errno, "the %s cannot be run: %s", k->what, strerror(errno));
         env_free(&env);
@@ -129,6 +135,8 @@ static int spawn(struct hook *k, errmsg_t *err)
     }
     env_compact(&env);
     struct spawn_fd fds[] = {{j->l->nullfd, 0}, {ends[1], 1}, {ends[1], 2}};
+    struct rlimit rl;
+    struct spawn_limit tag = {RLIMIT_LOCKS, &rl};
     struct spawn_params sp = {.path = k->program,
                               .argv = argv,
                               .envp = env.vars,
@@ -136,6 +144,8 @@ static int spawn(struct hook *k, errmsg_t *err)
                               .fds = fds,
                               .nfds = 3,
                               .flags = SPAWN_PGRP | SPAWN_PLAIN_SIGNALS,
+                              .limits = &tag,
+                              .nlimits = tag_limit(j, &rl),
                               .pdeathsig = SIGKILL};
 
     if (fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0 &&
@@ -203,6 +213,15 @@ static void explain(struct hook *k, int status, char *buf, size_t size)
              job_node_name(k->job), why, k->len ? " (" : "", k->text, k->len ? ")" : "");
 }
 
+/* Nobody but the log of the broker is left to be told when the job was of a launcher before. */
+static void tell(struct job *j, const char *text)
+{
+    if (j->heir)
+        fprintf(stderr, "flux-launcher: job %" PRIu64 ": %s\n", j->id, text);
+    else
+        send_note(j, "%s", text);
+}
+
 int hook_prolog(struct job *j, errmsg_t *err)
 {
     if (!j->l->prolog || (j->run.flags & WIRE_F_EXEC))
@@ -223,7 +242,7 @@ bool hook_epilog(struct job *j)
         return false;
     hook_destroy(j);
     if (!(j->hook = hook_create(j, "epilog", j->l->epilog, &err))) {
-        send_note(j, "%s", err.text);
+        tell(j, err.text);
         return false;
     }
     j->hook->epilog = true;
@@ -234,6 +253,25 @@ void hook_kill(struct job *j)
 {
     if (j->hook && !j->hook->epilog && j->hook->pid > 0)
         kill(-j->hook->pid, SIGKILL);
+}
+
+void hook_interrupt(struct job *j)
+{
+    if (j->hook && !(j->hook->epilog && j->hook->done))
+        hook_destroy(j);
+}
+
+void hooks_epilogs(struct launcher *l)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(l->jobs, &pos, NULL, NULL, &val))
+        (void)hook_epilog(val);
+    while (hmap_count(l->hooks) > 0)
+        launcher_events(l, -1);
+    for (pos = 0; hmap_next(l->jobs, &pos, NULL, NULL, &val);)
+        record_remove(val);
 }
 
 bool hook_is(const struct launcher *l, pid_t pid)
@@ -255,7 +293,7 @@ bool hook_reaped(struct launcher *l, pid_t pid, int status)
     hook_stop(k);
     if (k->epilog) {
         if (status)
-            send_note(k->job, "%s", text);
+            tell(k->job, text);
         return true;
     }
     job_prolog_done(k->job, status ? text : NULL);

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -172,10 +173,38 @@ static void stdin_ready(struct source *src, uint32_t events)
     stdin_ack(t->job, before);
 }
 
+/* Some of the tasks that it is for are not there yet. */
+static void hold(struct job *j, uint32_t task, const void *data, size_t len)
+{
+    uint32_t head[2] = {task, (uint32_t)len};
+
+    if ((!j->held && !(j->held = buf_create(0))) || buf_append(j->held, head, sizeof(head)) < 0 ||
+        (len && buf_append(j->held, data, len) < 0))
+        send_fail(j, 1, -1, 0, "no memory for standard input");
+}
+
+void stdin_release(struct job *j)
+{
+    buf_t *held = j->held;
+    uint32_t head[2];
+
+    j->held = NULL;
+    while (held && buf_len(held) >= sizeof(head)) {
+        memcpy(head, buf_data(held), sizeof(head));
+        job_stdin(j, head[0], (const char *)buf_data(held) + sizeof(head), head[1]);
+        buf_consume(held, sizeof(head) + head[1]);
+    }
+    buf_destroy(held);
+}
+
 void job_stdin(struct job *j, uint32_t task, const void *data, size_t len)
 {
     size_t before = stdin_pending(j) + len;
 
+    if (j->state < JOB_RUNNING) {
+        hold(j, task, data, len);
+        return;
+    }
     for (uint32_t i = 0; i < j->ntasks; i++) {
         struct task *t = &j->tasks[i];
 

@@ -3,12 +3,9 @@
  * A job's directory is made and filled, its PMIx server and its prolog are run when it has them,
  * and its tasks are started (launcher_task.c).
  *
- * End of a job: when its last task was reaped, all that is left of it is killed.  What is left are
- * adopted children (and theirs, which we get when these are gone), told apart by the mark in
- * their environment or by their process group; one that hides both is taken for ours if no other
- * job runs, else with the last job.  Whether there is anything at all costs one system call
- * (launcher_orphan.c).  Only when nothing is left and the pipes are drained does DONE go out; so
- * when a job is over, no process of it runs.
+ * End of a job: when its last task was reaped, all that is left of it is ended (launcher_hunt.c).
+ * Whether there is anything at all costs one system call (launcher_orphan.c).  Only when nothing is
+ * left and the pipes are drained does DONE go out; so when a job is over, no process of it runs.
  */
 #include "config.h"
 #include "launcher.h"
@@ -25,8 +22,6 @@
 
 #include "libsubprocess/proctree.h"
 #include "libsubprocess/spawn.h"
-
-#define TRIES 50 /* a millisecond each */
 
 static void job_ending(struct job *j)
 {
@@ -103,22 +98,51 @@ static uint64_t clock_us(void)
     return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-void job_start(struct job *j)
+/* No more tasks are started: all are there, or those from number nspawned on were not. */
+static void spawned(struct job *j, int code, const char *why)
 {
-    uint32_t started;
-    errmsg_t err;
-    int code;
-
-    code = tasks_start(j, &started, &err);
-    if (started)
+    tasks_forget(j);
+    list_remove(&j->spawning);
+    j->state = JOB_RUNNING;
+    if (j->nspawned)
         j->times.started = j->times.exited = clock_us();
+    stdin_release(j);
     if (code)
-        not_started(j, started, code, err.text);
+        not_started(j, j->nspawned, code, why);
     for (int sig = 1; j->early && sig < _NSIG; sig++)
         if (j->early & (1ull << (sig - 1)))
             job_signal(j, sig);
     if (j->running == 0)
         job_ending(j);
+}
+
+static void spawn_more(struct job *j)
+{
+    errmsg_t err = {""};
+    int code;
+
+    if (!tasks_more(j, &j->nspawned, &code, &err))
+        spawned(j, code, err.text);
+    else if (list_empty(&j->spawning))
+        list_append(&j->l->spawning, &j->spawning);
+}
+
+void job_start(struct job *j)
+{
+    errmsg_t err;
+    int code;
+
+    j->state = JOB_SPAWNING;
+    if ((code = tasks_prepare(j, &err)))
+        spawned(j, code, err.text);
+    else
+        spawn_more(j);
+}
+
+void jobs_spawn(struct launcher *l)
+{
+    LIST_FOREACH_SAFE(it, tmp, &l->spawning)
+    spawn_more(list_entry(it, struct job, spawning));
 }
 
 static void job_refuse(struct job *j, const char *why)
@@ -138,9 +162,9 @@ static void job_go(struct job *j)
         job_refuse(j, err.text);
         return;
     }
+    record_changes(j);
     waits = pmix_begin(j, &err);
     if (waits == 0) {
-        j->state = JOB_RUNNING;
         job_start(j);
     } else if (waits < 0) {
         job_refuse(j, err.text);
@@ -158,13 +182,14 @@ void job_prolog_done(struct job *j, const char *why)
 }
 
 /* What is to be done before any task. */
-static void job_begin(struct job *j)
+static void job_begin(struct job *j, size_t len)
 {
     errmsg_t err;
     int waits;
 
     if (!(j->run.flags & WIRE_F_EXEC))
         backing_make(j);
+    record_write(j, len);
     if (backing_files(j, &err) < 0 || (waits = hook_prolog(j, &err)) < 0)
         job_refuse(j, err.text);
     else if (waits == 0)
@@ -175,12 +200,14 @@ static void job_free(struct job *j)
 {
     if (!j)
         return;
+    tag_release(j);
     changes_clear(&j->changes);
     idset_destroy(j->cores);
     idset_destroy(j->gpus);
     layout_destroy(j->layout);
     hmap_destroy(j->opened);
     free(j->files);
+    free(j->record);
     free(j->tasks);
     free(j->body);
     free(j);
@@ -196,6 +223,7 @@ static struct job *job_create(struct launcher *l, uint64_t id, const void *paylo
     j->l = l;
     j->id = id;
     list_init(&j->ending);
+    list_init(&j->spawning);
     memcpy(j->body, payload, len);
     if (wire_run_get(j->body, len, &j->run, &err) < 0) {
         fprintf(stderr, "flux-launcher: job %" PRIu64 ": %s\n", id, err.text);
@@ -215,6 +243,7 @@ static struct job *job_create(struct launcher *l, uint64_t id, const void *paylo
         t->rank = layout_task(j->layout, j->run.node, i);
         t->in.fd = t->pmi.fd = t->out[0].src.fd = t->out[1].src.fd = -1;
     }
+    tag_take(j);
     if (hmap_put_u64(l->jobs, id, j) == 0)
         return j;
 fail:
@@ -226,15 +255,27 @@ void job_run(struct launcher *l, uint64_t id, const void *payload, size_t len)
 {
     static const uint8_t never[WIRE_TIMES];
     static const int32_t refused = 126 << 8;
-    struct job *j;
+    struct job *j = hmap_get_u64(l->jobs, id);
 
-    if (hmap_get_u64(l->jobs, id))
+    if (j && !j->heir)
         return;
-    if ((j = job_create(l, id, payload, len))) {
-        job_begin(j);
+    if (!j && (j = job_create(l, id, payload, len))) {
+        job_begin(j, len);
     } else { /* One status stands for all: the module knows how many there should have been. */
         send_frame(l, WIRE_DONE, id, never, sizeof(never), &refused, sizeof(refused));
     }
+}
+
+struct job *job_inherit(struct launcher *l, uint64_t id, const void *payload, size_t len)
+{
+    struct job *j = hmap_get_u64(l->jobs, id) ? NULL : job_create(l, id, payload, len);
+
+    if (!j)
+        return NULL;
+    backing_make(j);
+    job_ending(j);
+    l->again = true;
+    return j;
 }
 
 void job_destroy(void *arg)
@@ -258,6 +299,9 @@ void job_destroy(void *arg)
     hook_destroy(j);
     backing_remove(j);
     list_remove(&j->ending);
+    list_remove(&j->spawning);
+    tasks_forget(j);
+    buf_destroy(j->held);
     files_close(j);
     job_free(j);
 }
@@ -273,6 +317,8 @@ void job_signal(struct job *j, int signum)
     for (uint32_t i = 0; i < j->ntasks; i++)
         if (j->tasks[i].pid > 0)
             kill(-j->tasks[i].pid, signum);
+    if (signum == SIGTERM && j->state >= JOB_RUNNING)
+        hunt_terminate(j);
 }
 
 void job_kill(struct job *j)
@@ -287,6 +333,12 @@ void job_kill(struct job *j)
         else
             job_ending(j);
     }
+    if (j->state == JOB_SPAWNING) {
+        for (uint32_t i = j->nspawned; i < j->ntasks; i++)
+            j->tasks[i].status = SIGKILL;
+        spawned(j, 0, NULL);
+    }
+    j->mercy = 0;
     job_signal(j, SIGKILL);
 }
 
@@ -296,7 +348,8 @@ static void check_bad_exit(struct task *t)
     struct job *j = t->job;
     char text[128];
 
-    if (!(j->run.flags & WIRE_F_KILLBAD) || t->status == 0 || j->state != JOB_RUNNING)
+    if (!(j->run.flags & WIRE_F_KILLBAD) || t->status == 0 ||
+        (j->state != JOB_RUNNING && j->state != JOB_SPAWNING))
         return;
     send_fail(j, spawn_status_to_code(t->status), (int32_t)t->rank, 1,
               "task %u failed (%s), which ends the job", t->rank,
@@ -341,62 +394,18 @@ void jobs_reap(struct launcher *l)
     l->childless = (pid < 0 && errno == ECHILD);
 }
 
-struct hunt {
-    struct job *j;
-    bool alone; /* no other job is here */
-    bool found;
-    bool unsure;
-};
-
-/* In the process group of one of its tasks?  No other can have that number while it exists. */
-static bool in_group(const struct job *j, pid_t pid)
-{
-    pid_t group = getpgid(pid);
-
-    for (uint32_t i = 0; group > 0 && i < j->ntasks; i++)
-        if (j->tasks[i].leader == group)
-            return true;
-    return false;
-}
-
-static int hunt_one(pid_t pid, void *arg)
-{
-    struct hunt *h = arg;
-    int mine;
-
-    if (hmap_get_u64(h->j->l->pids, (uint64_t)pid) || pmix_is(h->j->l, pid) ||
-        hook_is(h->j->l, pid))
-        return 0;
-    mine = h->alone || in_group(h->j, pid) ? 1 : proctree_has_env(pid, h->j->mark);
-    if (mine < 0 && errno == EAGAIN && !proctree_dead(pid))
-        h->unsure = true;
-    if (mine == 1) {
-        h->found = true;
-        kill(pid, SIGKILL);
-    }
-    return 0;
-}
-
-/* Kill what the job left behind: true when there was something, whose end is to be waited for. */
-static bool leftovers(struct job *j)
-{
-    struct hunt h = {j, hmap_count(j->l->jobs) == 1, false, false};
-
-    proctree_children(hunt_one, &h);
-    if (h.unsure && !h.found && j->tries++ < TRIES) {
-        j->l->again = true;
-        return true;
-    }
-    return h.found;
-}
-
 static void job_done(struct job *j)
 {
     struct launcher *l = j->l;
-    int32_t *status = calloc(j->ntasks, sizeof(*status));
+    int32_t *status;
     uint8_t times[WIRE_TIMES];
 
-    if (!status) {
+    record_remove(j);
+    if (j->heir) {
+        hmap_del_u64(l->jobs, j->id);
+        return;
+    }
+    if (!(status = calloc(j->ntasks, sizeof(*status)))) {
         l->stop = true;
         return;
     }
@@ -414,6 +423,8 @@ void jobs_step(struct launcher *l)
     bool orphans;
 
     l->again = false;
+    l->wake = UINT64_MAX;
+    hunt_tell(l);
     if (list_empty(&l->ending))
         return;
     /* Zombies are reaped first, so that a child found here is alive or will give a signal. */
@@ -438,14 +449,23 @@ static int kill_one(pid_t pid, void *arg)
     return 0;
 }
 
+static void kill_children(void)
+{
+    do
+        proctree_children(kill_one, NULL);
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
+}
+
 void jobs_kill_all(struct launcher *l)
 {
     size_t pos = 0;
     void *val;
 
-    while (hmap_next(l->jobs, &pos, NULL, NULL, &val))
+    while (hmap_next(l->jobs, &pos, NULL, NULL, &val)) {
         job_kill(val);
-    do
-        proctree_children(kill_one, NULL);
-    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
+        hook_interrupt(val);
+    }
+    kill_children();
+    hooks_epilogs(l);
+    kill_children();
 }

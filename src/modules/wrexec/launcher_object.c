@@ -3,6 +3,7 @@
  */
 #include "config.h"
 #include "launcher.h"
+#include "libutil/filetrust.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -23,7 +24,8 @@ void *object_open(const char *name, errmsg_t *err)
     errmsg_set(err, "%s is not in %s: is the installation whole?", name, self);
     for (int i = 0; !dl && i < 2; i++) {
         snprintf(path, sizeof(path), "%s%s%s", self, places[i], name);
-        if (access(path, F_OK) == 0 && !(dl = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
+        if (access(path, F_OK) == 0 && file_is_trusted(path, err) &&
+            !(dl = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
             errmsg_set(err, "%s", dlerror());
     }
     return dl;

@@ -107,7 +107,10 @@ static void op_abort(void *arg, size_t idx, int exitcode, const char *msg)
     struct job *j = arg;
     int code = exitcode & 255;
 
-    send_fail(j, code ? code : 1, (int32_t)j->tasks[idx].rank, 1, "task %u aborted the job%s%s",
+    /* 0 is what it says, and what other launchers exit with; 256 is an error whose code is lost. */
+    if (exitcode && !code)
+        code = 1;
+    send_fail(j, code, (int32_t)j->tasks[idx].rank, 1, "task %u aborted the job%s%s",
               j->tasks[idx].rank, msg && msg[0] ? ": " : "", msg ? msg : "");
 }
 
@@ -176,10 +179,19 @@ char *pmi_job_mapping(const struct job *j)
     return mapping;
 }
 
+/* Libraries name what they make on the host by it, so it is the name of this launch alone. */
+void pmi_job_name(const struct job *j, char *buf, size_t size)
+{
+    snprintf(buf, size, "job.%" PRIu64 ".%016" PRIx64, j->id, j->run.nonce);
+}
+
 static int server_start(struct job *j)
 {
     char name[64], *mapping = NULL;
-    struct pmi_server_params p = {.kvsname = name, .size = j->run.ntasks, .nlocal = j->ntasks};
+    struct pmi_server_params p = {.kvsname = name,
+                                  .size = j->run.ntasks,
+                                  .nlocal = j->ntasks,
+                                  .batch_max = j->run.nnodes > 1 ? WIRE_PMI_MAX : 0};
     uint32_t *ranks = calloc(j->ntasks, sizeof(*ranks));
     errmsg_t err;
 
@@ -187,7 +199,7 @@ static int server_start(struct job *j)
         goto out;
     for (uint32_t i = 0; i < j->ntasks; i++)
         ranks[i] = j->tasks[i].rank;
-    snprintf(name, sizeof(name), "job.%" PRIu64, j->id);
+    pmi_job_name(j, name, sizeof(name));
     p.ranks = ranks;
     mapping = pmi_job_mapping(j);
     if (!mapping)

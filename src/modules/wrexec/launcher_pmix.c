@@ -86,19 +86,22 @@ static char *option(const char *fmt, ...)
     return s;
 }
 
-#define NOPTIONS 9
+#define NOPTIONS 10
 
 static int spawn_server(struct pmix *px, int fd, errmsg_t *err)
 {
     struct job *j = px->job;
     char *mapping = pmi_job_mapping(j), *path = server_path(), *token = NULL;
     char *argv[NOPTIONS + 1] = {NULL}, **envp = NULL;
+    char name[64];
     size_t nenv = 0;
     int argc = 0, rc = -1;
 
+    pmi_job_name(j, name, sizeof(name));
     argv[argc++] = option("flux-pmixd");
     argv[argc++] = option("--fd=%d", PMIXD_FD);
     argv[argc++] = option("--job=%" PRIu64, j->id);
+    argv[argc++] = option("--nspace=flux-%s", name);
     argv[argc++] = option("--node=%u", j->run.node);
     argv[argc++] = option("--nnodes=%u", j->run.nnodes);
     argv[argc++] = option("--ntasks=%u", j->run.ntasks);
@@ -123,12 +126,16 @@ static int spawn_server(struct pmix *px, int fd, errmsg_t *err)
         goto out;
     }
     struct spawn_fd fds[] = {{j->l->nullfd, 0}, {2, 1}, {2, 2}, {fd, PMIXD_FD}};
+    struct rlimit rl;
+    struct spawn_limit tag = {RLIMIT_LOCKS, &rl};
     struct spawn_params sp = {.path = path,
                               .argv = argv,
                               .envp = envp,
                               .cwd = "/",
                               .fds = fds,
                               .nfds = 4,
+                              .limits = &tag,
+                              .nlimits = tag_limit(j, &rl),
                               .flags = SPAWN_SESSION};
 
     px->pid = spawn_process(&sp, err);
@@ -243,7 +250,6 @@ static void handle(struct pmix *px, const struct wire_frame *f)
             job_kill(j);
         } else if (j->state == JOB_STARTING) {
             px->ready = true;
-            j->state = JOB_RUNNING;
             job_start(j);
         }
     } else if (f->type == WIRE_PMIX_CLIENT) {

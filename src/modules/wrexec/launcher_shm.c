@@ -1,6 +1,11 @@
-/* Shared memory that MPICH leaves when it is killed as it starts.
+/* Shared memory that MPICH leaves when it is killed.
  *
- * The first rank of a node makes a file /dev/shm/mpich_shar_*, tells the others of its node its name,
+ * MPICH 5 names the segment of a node by the job: /dev/shm/mpich_shm_HASH_NODE and mpich_vci_HASH_NODE,
+ * where HASH is the 32-bit FNV-1a digest (Fowler, Noll, Vo) of PMI's kvsname, as hexadecimal digits,
+ * and NODE the number of the node in the job.  A kvsname is given to one job only, and the end of
+ * that removes the segments of its node here.
+ *
+ * MPICH 4 leaves some when it is killed as it starts.  The first rank of a node makes a file /dev/shm/mpich_shar_*, tells the others of its node its name,
  * and they map it; when all have, it removes the name.  By means of this file they agree about the
  * next, a large one.  When the job dies before a name is gone the file stays, until the machine is
  * started again.
@@ -10,8 +15,8 @@
  *    first file   the value, in hexadecimal digits, of the PMI key -bcast-N-RANK that a task has put
  *    others       what a task of a job with such a key has mapped, when the job gets a signal
  *
- *  1. Of these only regular files of our user are removed that are called /dev/shm/mpich_shar_ and
- *     something without a slash.
+ *  1. Only regular files of our user are removed; of those of MPICH 4 only what is called
+ *     /dev/shm/mpich_shar_ and something without a slash.
  *  2. And only when a task left without PMI's finalize: in a job that ends well MPICH has removed
  *     them, and nothing is touched.
  *
@@ -122,14 +127,44 @@ static bool ended_well(const struct job *j)
     return true;
 }
 
-void shm_remove(struct job *j)
+static void remove_file(const char *path)
 {
-    bool bad = j->nshm > 0 && !ended_well(j);
     struct stat st;
 
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid())
+        unlink(path);
+}
+
+static uint32_t digest(const char *text)
+{
+    uint32_t h = 2166136261u;
+
+    for (; *text; text++)
+        h = (h ^ (uint8_t)*text) * 16777619u;
+    return h;
+}
+
+static void remove_named(const struct job *j)
+{
+    static const char *const formats[] = {"/dev/shm/mpich_shm_%x_%u", "/dev/shm/mpich_vci_%x_%u"};
+    char name[64], path[64];
+
+    pmi_job_name(j, name, sizeof(name));
+    for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
+        snprintf(path, sizeof(path), formats[i], digest(name), j->run.node);
+        remove_file(path);
+    }
+}
+
+void shm_remove(struct job *j)
+{
+    bool bad = j->pmi && !ended_well(j);
+
+    if (bad)
+        remove_named(j);
     for (size_t i = 0; i < j->nshm; i++) {
-        if (bad && lstat(j->shm[i], &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid())
-            unlink(j->shm[i]);
+        if (bad)
+            remove_file(j->shm[i]);
         free(j->shm[i]);
     }
     free(j->shm);

@@ -1,6 +1,7 @@
 /* Starting the tasks of a job.
  *
- * All tasks of a job here are started from one request: the program is looked up once, the
+ * All tasks of a job here are started from one request, in slices of time between which the loop
+ * serves other jobs: the program is looked up once, the
  * environment is built once, and each task costs two pipes, a socket pair and one clone.  A task
  * leads a session, and so a process group, of its own.
  *
@@ -21,6 +22,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "libsubprocess/spawn.h"
@@ -29,6 +32,7 @@
 
 #define NAME_MAX_LEN 4096
 #define ARG_MAX_LEN (1u << 20)
+#define SLICE 2e-3 /* seconds that tasks of one job are started for at a time */
 
 struct start {
     struct job *j;
@@ -36,8 +40,8 @@ struct start {
     char **argv;
     bool templates; /* in argv */
     char *program;
-    struct rlimit limits[WIRE_LIMITS_MAX + 1];
-    struct spawn_limit spawn_limits[WIRE_LIMITS_MAX + 1];
+    struct rlimit limits[WIRE_LIMITS_MAX + 2]; /* the first is RLIMIT_NOFILE */
+    struct spawn_limit spawn_limits[WIRE_LIMITS_MAX + 2];
     size_t nlimits;
 };
 
@@ -237,15 +241,27 @@ static int set_limits(struct start *st, errmsg_t *err)
     st->limits[0] = j->l->files;
     st->spawn_limits[0] = (struct spawn_limit){RLIMIT_NOFILE, &st->limits[0]};
     st->nlimits = 1;
+    if (tag_limit(j, &st->limits[1]))
+        st->spawn_limits[st->nlimits++] = (struct spawn_limit){RLIMIT_LOCKS, &st->limits[1]};
     for (uint32_t i = 0; i < j->run.nlimits; i++) {
         struct wire_limit wl;
         struct rlimit *rl = &st->limits[st->nlimits];
 
         memcpy(&wl, (const uint8_t *)j->run.limits + i * sizeof(wl), sizeof(wl));
+        if (wl.resource == RLIMIT_LOCKS) /* is the tag, and limits nothing */
+            continue;
         if (wl.resource == RLIMIT_NOFILE)
             rl = &st->limits[0];
         else if (getrlimit((__rlimit_resource_t)wl.resource, rl) < 0)
             return errmsg_fail(err, errno, "limit %u is not known here", wl.resource);
+        if (wl.carried) {
+            rlim_t soft = wl.soft < rl->rlim_max ? wl.soft : rl->rlim_max;
+
+            if (soft != rl->rlim_cur && wl.resource != RLIMIT_NOFILE)
+                st->spawn_limits[st->nlimits++] = (struct spawn_limit){(int)wl.resource, rl};
+            rl->rlim_cur = soft;
+            continue;
+        }
         if (wl.soft > rl->rlim_max && rl->rlim_max != RLIM_INFINITY)
             return errmsg_fail(
                 err, EPERM, "a limit of %" PRIu64 " is above what this node allows (%" PRIu64 ")",
@@ -376,19 +392,52 @@ static int prepare(struct start *st, errmsg_t *err)
     return code;
 }
 
-int tasks_start(struct job *j, uint32_t *started, errmsg_t *err)
+int tasks_prepare(struct job *j, errmsg_t *err)
 {
-    struct start st = {.j = j};
-    int code = prepare(&st, err);
+    struct start *st = calloc(1, sizeof(*st));
 
-    *started = 0;
-    while (code == 0 && *started < j->ntasks) {
-        if (task_start(&st, &j->tasks[*started], err) < 0)
-            code = 126;
-        else
-            (*started)++;
+    if (!st) {
+        errmsg_set(err, "no memory to start %u tasks", j->ntasks);
+        return 126;
     }
-    free(st.program);
-    env_free(&st.env);
-    return code;
+    st->j = j;
+    j->start = st;
+    return prepare(st, err);
+}
+
+static double now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+bool tasks_more(struct job *j, uint32_t *started, int *code, errmsg_t *err)
+{
+    double end = now() + SLICE;
+    /* Of the files that are opened for them, and of the tasks. */
+    mode_t before = umask(0077);
+    bool more = false;
+
+    umask(j->run.mask ? (mode_t)(j->run.mask - 1) & 0777 : before);
+    *code = 0;
+    while (!more && *code == 0 && *started < j->ntasks) {
+        if (task_start(j->start, &j->tasks[*started], err) < 0)
+            *code = 126;
+        else
+            more = ++*started < j->ntasks && now() >= end;
+    }
+    umask(before);
+    return more;
+}
+
+void tasks_forget(struct job *j)
+{
+    if (!j->start)
+        return;
+    free(j->start->program);
+    env_free(&j->start->env);
+    free(j->start);
+    j->start = NULL;
 }

@@ -3,21 +3,19 @@
  * Each file runs once, and returns a table with functions named after hooks (flux-lua.d(5)).  All
  * share one interpreter, but a file has globals of its own: what it assigns stays with it.
  *
- *  1. A file, and each call of a hook, may execute INSTRUCTIONS instructions of the interpreter and
- *     take so many seconds as the launcher says, and all together may hold MEMORY bytes; beyond
- *     that the call fails.  So a plugin in an endless loop costs a job, not the launcher.  Once it
- *     has gone too far each further instruction fails, so that it cannot go on by catching errors.
- *  2. Whatever goes wrong in Lua is caught: lua_pcall() stands around everything that can fail.
+ *  1. The interpreter is a sandbox (libsandbox/sandbox.h) of SANDBOX_HOOKS.  A file, and each call of
+ *     a hook, may execute INSTRUCTIONS instructions and take so many seconds as the launcher says, and all
+ *     together may hold MEMORY bytes; beyond that the call fails.  So a plugin in an endless loop costs
+ *     a job, not the launcher.
+ *  2. Whatever goes wrong in Lua is caught: sandbox_call() stands around everything that can fail.
  *  3. `job` is a table made anew for each call; its methods reach the call's struct by a light user
  *     datum that is taken out of the registry afterwards, so that one kept for later does nothing.
- *  4. os.exit, os.execute, io.popen and what loads machine code are not there: the launcher must
- *     neither end nor wait.
- *  5. When the time is over a signal comes, and TICKS more in as much time again: system calls
- *     that wait (for a fifo that nobody writes to) fail with EINTR, and the interpreter then finds
- *     that it is late.  When the last one is over, what is called neither waits in a call that can
- *     be interrupted nor comes back to the interpreter (a pattern that takes for ever, a dead file
- *     server, a finalizer that loops): the launcher ends itself, saying who did it, and its jobs
- *     fail, which beats standing still.
+ *  4. The seconds are those of a clock on the wall as well.  When they are over a signal comes, and TICKS
+ *     more in as much time again: system calls that wait (for a fifo that nobody writes to) fail with
+ *     EINTR, and the interpreter then finds that it is late.  When the last signal has come, what is called
+ *     neither waits in a call that can be interrupted nor comes back to the interpreter (a dead file
+ *     server): the launcher ends itself, naming the plugin, and its jobs fail, which beats standing
+ *     still.
  */
 #include "config.h"
 #include "lua_hooks.h"
@@ -26,7 +24,6 @@
 #include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
-#include <lualib.h>
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -41,14 +38,19 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
+#include "libsandbox/sandbox.h"
+#include "libutil/fdutil.h"
+#include "libutil/filetrust.h"
+
 #define INSTRUCTIONS 10000000
 #define MEMORY (64u << 20)
 #define FILES_MAX 1000
+#define FILE_MAX_BYTES (1024u * 1024)
 #define TICKS 10 /* signals to one that is late, in as much time again */
 
 struct hooks {
-    lua_State *L;
-    size_t used;
+    sandbox_t *sb;
+    lua_State *L; /* its */
     size_t n;
     char **names; /* of files */
     int *refs;    /* the table that each returned */
@@ -60,44 +62,9 @@ struct hooks {
 
 static const char *const hook_names[LUA_NHOOKS] = {"init", "task_start", "task_exit", "finish"};
 
-static void *alloc(void *arg, void *p, size_t old, size_t size)
-{
-    struct hooks *h = arg;
-    void *q;
-
-    if (!p)
-        old = 0;
-    if (size == 0) {
-        free(p);
-        h->used -= old;
-        return NULL;
-    }
-    if (size > old && h->used + (size - old) > MEMORY)
-        return NULL;
-    if ((q = realloc(p, size)))
-        h->used = h->used - old + size;
-    return q;
-}
-
 /* --- limits --- */
 
-#define EACH (LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT)
-
-static void too_long(lua_State *L, lua_Debug *ar)
-{
-    lua_sethook(L, too_long, EACH, 1);
-    luaL_error(L, "it executes more than %d instructions", INSTRUCTIONS);
-}
-
-static void too_late(lua_State *L, lua_Debug *ar)
-{
-    struct hooks *h;
-
-    lua_getallocf(L, (void **)&h);
-    luaL_error(L, "it takes longer than %f s", h->seconds);
-}
-
-/* In a signal handler: lua_sethook() is the one function that may be called there. */
+/* In a signal handler. */
 static void late(int signum, siginfo_t *si, void *context)
 {
     struct hooks *h = si->si_code == SI_TIMER ? si->si_value.sival_ptr : NULL;
@@ -106,7 +73,7 @@ static void late(int signum, siginfo_t *si, void *context)
     if (!h)
         return;
     if (!h->closing)
-        lua_sethook(h->L, too_late, EACH, 1);
+        sandbox_interrupt(h->sb);
     if (++h->ticks > TICKS) {
         if (write(STDERR_FILENO, h->farewell, strlen(h->farewell)) < 0)
             h->ticks = 0;
@@ -161,15 +128,7 @@ static bool watch_end(struct watch *w)
         timer_delete(w->timer);
         sigaction(SIGALRM, &w->before, NULL);
     }
-    if (!w->h->closing)
-        lua_sethook(w->h->L, NULL, 0, 0);
     return w->h->ticks > 0;
-}
-
-static int bounded_call(lua_State *L, int nargs, int nresults)
-{
-    lua_sethook(L, too_long, LUA_MASKCOUNT, INSTRUCTIONS);
-    return lua_pcall(L, nargs, nresults, 0);
 }
 
 /* --- what a hook may do --- */
@@ -326,7 +285,7 @@ static int hooks_call(void *arg, enum lua_hook which, const struct lua_job *job,
                       size_t size)
 {
     struct hooks *h = arg;
-    int rc = 0;
+    int rc = 0, failed;
 
     for (size_t i = 0; rc == 0 && i < h->n; i++) {
         struct args a = {job, which, h->refs[i]};
@@ -337,11 +296,9 @@ static int hooks_call(void *arg, enum lua_hook which, const struct lua_job *job,
         lua_pushcfunction(h->L, call_one);
         lua_pushlightuserdata(h->L, &a);
         watch_begin(&w, h, h->names[i], hook_names[which]);
-        if (bounded_call(h->L, 1, 0) != LUA_OK) {
-            const char *why = lua_tostring(h->L, -1);
-
+        if ((failed = sandbox_call(h->sb, 1, 0)) != LUA_OK) {
             snprintf(err, size, "plugin %s, %s: %s", h->names[i], hook_names[which],
-                     why ? why : "it failed without a word");
+                     sandbox_error(h->sb, failed));
             rc = -1;
         }
         if (watch_end(&w) && rc < 0)
@@ -355,29 +312,9 @@ static int hooks_call(void *arg, enum lua_hook which, const struct lua_job *job,
 
 /* --- reading files --- */
 
-static int open_libs(lua_State *L)
-{
-    static const luaL_Reg libs[] = {{"_G", luaopen_base},     {"string", luaopen_string},
-                                    {"table", luaopen_table}, {"math", luaopen_math},
-                                    {"utf8", luaopen_utf8},   {"os", luaopen_os},
-                                    {"io", luaopen_io},       {NULL, NULL}};
-    static const char *const bad[][2] = {{"os", "exit"}, {"os", "execute"}, {"io", "popen"}};
-
-    for (const luaL_Reg *lib = libs; lib->name; lib++) {
-        luaL_requiref(L, lib->name, lib->func, 1);
-        lua_pop(L, 1);
-    }
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        lua_getglobal(L, bad[i][0]);
-        lua_pushnil(L);
-        lua_setfield(L, -2, bad[i][1]);
-        lua_pop(L, 1);
-    }
-    return 0;
-}
-
-/* In: a chunk on top.  Its globals become a table of its own that looks into the common one. */
-static void own_globals(lua_State *L)
+/* Protected; argument and result: a chunk.  Its globals become a table of its own that looks into the
+ * common one. */
+static int own_globals(lua_State *L)
 {
     lua_newtable(L);
     lua_newtable(L);
@@ -385,29 +322,40 @@ static void own_globals(lua_State *L)
     lua_setfield(L, -2, "__index");
     lua_setmetatable(L, -2);
     lua_setupvalue(L, -2, 1);
+    return 1;
 }
 
 /* Run a file: what it returned is on top, or why it failed. */
 static int run_file(struct hooks *h, const char *path, const char *name)
 {
+    char chunk[4100], *text;
     struct watch w;
+    size_t len;
     int rc;
 
+    if (file_read_all(path, FILE_MAX_BYTES, &text, &len) < 0) {
+        lua_pushnil(h->L);
+        return LUA_ERRFILE;
+    }
     watch_begin(&w, h, name, "being read");
-    if ((rc = luaL_loadfilex(h->L, path, "t")) == LUA_OK) {
-        own_globals(h->L);
-        rc = bounded_call(h->L, 0, 1);
+    snprintf(chunk, sizeof(chunk), "@%s", path);
+    if ((rc = sandbox_load(h->sb, text, len, chunk)) == LUA_OK) {
+        lua_pushcfunction(h->L, own_globals);
+        lua_insert(h->L, -2);
+        if ((rc = sandbox_call(h->sb, 1, 1)) == LUA_OK)
+            rc = sandbox_call(h->sb, 0, 1);
     }
     watch_end(&w);
+    free(text);
     return rc;
 }
 
 static int load_file(struct hooks *h, const char *path, const char *name, char *err, size_t size)
 {
     lua_State *L = h->L;
-    const char *why;
+    int rc = run_file(h, path, name);
 
-    if (run_file(h, path, name) == LUA_OK && lua_istable(L, -1)) {
+    if (rc == LUA_OK && lua_istable(L, -1)) {
         h->names[h->n] = strdup(name);
         h->refs[h->n] = luaL_ref(L, LUA_REGISTRYINDEX);
         if (h->names[h->n++])
@@ -415,8 +363,10 @@ static int load_file(struct hooks *h, const char *path, const char *name, char *
         snprintf(err, size, "no memory for plugins");
         return -1;
     }
-    why = lua_tostring(L, -1);
-    snprintf(err, size, "plugin %s: %s", path, why ? why : "it has to return a table of hooks");
+    snprintf(err, size, "plugin %s: %s", path,
+             rc == LUA_OK        ? "it has to return a table of hooks"
+             : rc == LUA_ERRFILE ? strerror(errno)
+                                 : sandbox_error(h->sb, rc));
     lua_settop(L, 0);
     return -1;
 }
@@ -432,6 +382,7 @@ static int load_dir(struct hooks *h, const char *dir, size_t len, char *err, siz
 {
     char path[4096];
     struct dirent **v;
+    errmsg_t why;
     int n, rc = 0;
 
     snprintf(path, sizeof(path), "%.*s", (int)len, dir);
@@ -443,7 +394,12 @@ static int load_dir(struct hooks *h, const char *dir, size_t len, char *err, siz
         }
         if (rc == 0) {
             snprintf(path, sizeof(path), "%.*s/%s", (int)len, dir, v[i]->d_name);
-            rc = load_file(h, path, v[i]->d_name, err, size);
+            if (!file_is_trusted(path, &why)) {
+                snprintf(err, size, "plugin %s", why.text);
+                rc = -1;
+            } else {
+                rc = load_file(h, path, v[i]->d_name, err, size);
+            }
         }
         free(v[i]);
     }
@@ -459,11 +415,11 @@ static void hooks_destroy(void *arg)
 
     if (!h)
         return;
-    if (h->L) {
-        /* Finalizers of plugins run now. */
+    if (h->sb) {
+        /* Files that plugins left open are closed now. */
         h->closing = 1;
         watch_begin(&w, h, "(some)", "being unloaded");
-        lua_close(h->L);
+        sandbox_destroy(h->sb);
         watch_end(&w);
     }
     for (size_t i = 0; h->names && i < h->n; i++)
@@ -475,6 +431,7 @@ static void hooks_destroy(void *arg)
 
 static void *hooks_create(const char *path, double seconds, char *err, size_t size)
 {
+    struct sandbox_limits limits = {.memory = MEMORY, .steps = INSTRUCTIONS, .seconds = seconds};
     struct hooks *h = calloc(1, sizeof(*h));
 
     snprintf(err, size, "no memory for plugins");
@@ -483,12 +440,10 @@ static void *hooks_create(const char *path, double seconds, char *err, size_t si
     h->seconds = seconds;
     h->names = calloc(FILES_MAX, sizeof(*h->names));
     h->refs = calloc(FILES_MAX, sizeof(*h->refs));
-    h->L = lua_newstate(alloc, h);
-    if (!h->names || !h->refs || !h->L)
+    h->sb = sandbox_create(&limits, SANDBOX_HOOKS);
+    if (!h->names || !h->refs || !h->sb)
         goto fail;
-    lua_pushcfunction(h->L, open_libs);
-    if (lua_pcall(h->L, 0, 0, 0) != LUA_OK)
-        goto fail;
+    h->L = sandbox_lua(h->sb);
     while (path && *path) {
         size_t len = strcspn(path, ":");
 

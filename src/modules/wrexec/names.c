@@ -18,8 +18,9 @@
  *  3. At the first request everything is removed that another instance left: no job of that time is
  *     there any more.
  *  4. Who waits for a name hangs on the name and on its job; the end of either ends the waiting.
+ *  5. At most REQUESTS_MAX requests wait or are under way, JOB_REQUESTS_MAX of them of one job.
  *
- * Failure: requests are answered with the store's sentence.
+ * Failure: requests are answered with the store's sentence, and those that are too many with EAGAIN.
  */
 #include "config.h"
 #include "names.h"
@@ -38,6 +39,8 @@
 #define ROOT "pmi.names"
 #define KEY_MAX 320
 #define NAME_PART 200
+#define REQUESTS_MAX 65536
+#define JOB_REQUESTS_MAX 16384
 
 struct names {
     flux_t *h;
@@ -46,6 +49,8 @@ struct names {
     hmap_t *owners;            /* job -> struct owner */
     struct list_node requests; /* under way */
     struct list_node waiters;
+    hmap_t *counts; /* job -> how many requests of it are there, as a pointer */
+    size_t count;
     flux_future_t *clean; /* NULL: not yet asked */
 };
 
@@ -189,8 +194,26 @@ static void remove_key(struct names *n, const char *key)
 
 /* --- requests --- */
 
+static size_t count_of(const struct names *n, uint64_t id)
+{
+    return (size_t)(uintptr_t)hmap_get_u64(n->counts, id);
+}
+
+static int count_change(struct names *n, uint64_t id, int by)
+{
+    size_t count = count_of(n, id) + (size_t)by;
+
+    if (count == 0)
+        hmap_take_u64(n->counts, id);
+    else if (hmap_put_u64(n->counts, id, (void *)(uintptr_t)count) < 0)
+        return -1;
+    n->count += (size_t)by;
+    return 0;
+}
+
 static void request_free(struct request *r)
 {
+    count_change(r->n, r->id, -1);
     list_remove(&r->node);
     flux_future_destroy(r->f);
     flux_msg_destroy(r->msg);
@@ -435,7 +458,14 @@ void names_request(names_t *n, const flux_msg_t *req)
         return;
     if (check(n, &name, &op, &err) < 0) {
         flux_respond_error(n->h, req, errno, "%s", err.text);
-    } else if (!(r = calloc(1, sizeof(*r))) || !(r->service = strdup(name.service))) {
+    } else if (n->count >= REQUESTS_MAX || count_of(n, name.id) >= JOB_REQUESTS_MAX) {
+        flux_respond_error(n->h, req, EAGAIN,
+                           "job %" PRIu64 ": too many requests about names wait: try again later",
+                           name.id);
+    } else if (!(r = calloc(1, sizeof(*r))) || !(r->service = strdup(name.service)) ||
+               count_change(n, name.id, 1) < 0) {
+        if (r)
+            free(r->service);
         free(r);
         flux_respond_error(n->h, req, ENOMEM, "no memory for a name");
     } else {
@@ -494,7 +524,11 @@ names_t *names_create(flux_t *h, bool (*runs)(void *arg, uint64_t id), void *arg
     n->arg = arg;
     list_init(&n->requests);
     list_init(&n->waiters);
-    if (!(n->owners = hmap_create_u64(owner_free))) {
+    n->owners = hmap_create_u64(owner_free);
+    n->counts = hmap_create_u64(NULL);
+    if (!n->owners || !n->counts) {
+        hmap_destroy(n->owners);
+        hmap_destroy(n->counts);
         free(n);
         errno = ENOMEM;
         return NULL;
@@ -514,6 +548,7 @@ void names_destroy(names_t *n)
                      "the wrexec module of rank 0 was unloaded");
     flux_future_destroy(n->clean);
     hmap_destroy(n->owners);
+    hmap_destroy(n->counts);
     free(n);
     errno = errnum;
 }

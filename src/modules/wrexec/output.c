@@ -132,7 +132,7 @@ static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
 
 bool output_put(struct output *o, struct rootjob *rj, const void *data, size_t len)
 {
-    uint64_t cap = rj->cap ? rj->cap : o->limit;
+    uint64_t cap = rj->cap ? rj->cap - 1 : o->limit;
     struct wire_record rec;
 
     if (o->held > HELD) {

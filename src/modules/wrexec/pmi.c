@@ -8,6 +8,8 @@
  * The pairs that the tasks of a node put since the last barrier are one value:
  *
  *    NUM.NODE      NUM: number of the barrier in the job, from 0
+ *    NUM.NODE-K    further segments of the blob (pmi_pack.h), K from 1, since a value of the store
+ *                  has a limit
  *
  * put by the node's fence "NUM", which all nodes of the job take part in.  The store merges it on
  * the way and makes one root change of it; then each node reads the directory NUM once, with
@@ -27,7 +29,8 @@
  * fails.  Tasks that share a node are their launcher's business.  Jobs without MPI send nothing.
  *
  * Failure: the tasks are told that the barrier failed, with the store's sentence, and the job
- * fails.
+ * fails; so it does when the pairs of all nodes together are more than one frame to the launcher can
+ * have (WIRE_PMI_MAX).  Those of one node are bounded by its PMI server.
  */
 #include "config.h"
 #include "wrexec.h"
@@ -39,6 +42,7 @@
 #include <string.h>
 
 #include "libkvs/kvs.h"
+#include "libpmi/pmi_pack.h"
 #include "libutil/buf.h"
 #include "names_proto.h"
 #include "result.h"
@@ -73,23 +77,29 @@ void job_fences_free(struct job *j)
         fence_free(list_entry(n, struct fence, node));
 }
 
-static void fence_done(struct fence *fe, int rc, const void *data, size_t len)
+static void fence_failed(struct fence *fe, const char *what, const char *why);
+
+static void fence_done(struct fence *fe, const void *data, size_t len)
 {
     struct job *j = fe->job;
-    int32_t code = rc;
+    int32_t code = 0;
 
-    exec_send(j->ctx->exec, WIRE_PMI_DONE, j->id, &code, sizeof(code), data, len);
-    fence_free(fe);
+    if (exec_try_send(j->ctx->exec, WIRE_PMI_DONE, j->id, &code, sizeof(code), data, len) < 0)
+        fence_failed(fe, "could not be passed on to the launcher", strerror(errno));
+    else
+        fence_free(fe);
 }
 
 static void fence_failed(struct fence *fe, const char *what, const char *why)
 {
     struct job *j = fe->job;
+    int32_t code = -1;
     char text[400];
 
     snprintf(text, sizeof(text), "PMI barrier %u %s: %s (rank %u)", fe->num, what, why,
              j->ctx->rank);
-    fence_done(fe, -1, text, strlen(text));
+    exec_send(j->ctx->exec, WIRE_PMI_DONE, j->id, &code, sizeof(code), text, strlen(text));
+    fence_free(fe);
     job_fail(j, 1, text);
 }
 
@@ -104,17 +114,23 @@ static void read_cb(flux_future_t *f, void *arg)
 
     /* No pairs anywhere, no directory. */
     if (flux_future_errnum(f) == ENOENT) {
-        fence_done(fe, 0, NULL, 0);
+        fence_done(fe, NULL, 0);
         return;
     }
-    all = buf_create(0);
+    all = buf_create(WIRE_PMI_MAX);
     while ((rc = flux_kvs_readdir_next(f, &pos, &e, &err)) == 1)
-        if (!all || !e.data || buf_append(all, e.data, e.size) < 0)
+        if (!all || !e.data || buf_append(all, e.data, e.size) < 0) {
+            if (all && errno == ENOBUFS)
+                errmsg_set(&err, "the pairs of all nodes are more than %u MiB",
+                           WIRE_PAYLOAD_MAX >> 20);
+            else
+                errmsg_set(&err, "out of memory");
             break;
+        }
     if (rc == 0)
-        fence_done(fe, 0, buf_data(all), buf_len(all));
+        fence_done(fe, buf_data(all), buf_len(all));
     else
-        fence_failed(fe, "could not be read", rc < 0 ? err.text : "out of memory");
+        fence_failed(fe, "could not be read", err.text);
     buf_destroy(all);
 }
 
@@ -169,15 +185,26 @@ static flux_kvs_txn_t *pairs_txn(struct job *j, uint32_t num, const void *blob, 
                                  errmsg_t *err)
 {
     flux_kvs_txn_t *txn = flux_kvs_txn_create();
-    char key[32];
+    const uint8_t *p = blob;
+    size_t n = 0, k = 0;
+    char key[64];
 
-    snprintf(key, sizeof(key), "%u.%u", num, j->node);
     if (!txn)
         errmsg_fail(err, ENOMEM, "out of memory");
-    else if (len == 0 || flux_kvs_txn_put_raw(txn, key, blob, len, err) == 0)
-        return txn;
-    flux_kvs_txn_destroy(txn);
-    return NULL;
+    for (; txn && len > 0; p += n, len -= n, k++) {
+        n = pmi_segment_len(p, len);
+        if (k == 0)
+            snprintf(key, sizeof(key), "%u.%u", num, j->node);
+        else
+            snprintf(key, sizeof(key), "%u.%u-%zu", num, j->node, k);
+        if (n == 0)
+            errmsg_fail(err, EPROTO, "the launcher's pairs cannot be read");
+        if (n == 0 || flux_kvs_txn_put_raw(txn, key, p, n, err) < 0) {
+            flux_kvs_txn_destroy(txn);
+            txn = NULL;
+        }
+    }
+    return txn;
 }
 
 /* --- who has begun --- */

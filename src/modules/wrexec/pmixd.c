@@ -1,6 +1,6 @@
 /* flux-pmixd - a PMIx server for the tasks of one job on one node.
  *
- *    flux-pmixd --fd=3 --job=ID --node=N --nnodes=N --ntasks=N --mapping=MAP --dir=DIR --uri=URI
+ *    flux-pmixd --fd=3 --job=ID --nspace=NAME --node=N --nnodes=N --ntasks=N --mapping=MAP --dir=DIR --uri=URI
  *               [--hosts=NAMES]
  *
  * The launcher starts one, before the tasks, when a job asks for PMIx; it is a program of its own,
@@ -176,11 +176,17 @@ flux_t *pmixd_handle(struct pmixd *pd, errmsg_t *err)
 static int parse_options(struct pmixd *pd, int argc, char **argv)
 {
     static const struct option opts[] = {
-        {"fd", required_argument, NULL, 'f'},     {"job", required_argument, NULL, 'j'},
-        {"node", required_argument, NULL, 'n'},   {"nnodes", required_argument, NULL, 'N'},
-        {"ntasks", required_argument, NULL, 't'}, {"mapping", required_argument, NULL, 'm'},
-        {"dir", required_argument, NULL, 'd'},    {"uri", required_argument, NULL, 'u'},
-        {"hosts", required_argument, NULL, 'h'},  {NULL, 0, NULL, 0},
+        {"fd", required_argument, NULL, 'f'},
+        {"job", required_argument, NULL, 'j'},
+        {"node", required_argument, NULL, 'n'},
+        {"nnodes", required_argument, NULL, 'N'},
+        {"ntasks", required_argument, NULL, 't'},
+        {"mapping", required_argument, NULL, 'm'},
+        {"dir", required_argument, NULL, 'd'},
+        {"uri", required_argument, NULL, 'u'},
+        {"hosts", required_argument, NULL, 'h'},
+        {"nspace", required_argument, NULL, 's'},
+        {NULL, 0, NULL, 0},
     };
     int c, bad = 0;
 
@@ -201,12 +207,14 @@ static int parse_options(struct pmixd *pd, int argc, char **argv)
             pd->dir = optarg;
         else if (c == 'u')
             pd->uri = optarg;
+        else if (c == 's')
+            snprintf(pd->nspace, sizeof(pd->nspace), "%s", optarg);
         else if (c == 'h')
             pd->hosts = optarg;
         else
             return -1;
     }
-    return bad || pd->fd < 0 || !pd->mapping || !pd->dir || !pd->ntasks ? -1 : 0;
+    return bad || pd->fd < 0 || !pd->nspace[0] || !pd->mapping || !pd->dir || !pd->ntasks ? -1 : 0;
 }
 
 static int prepare(struct pmixd *pd, errmsg_t *err)
@@ -218,7 +226,6 @@ static int prepare(struct pmixd *pd, errmsg_t *err)
     pd->local = pmi_mapping_ranks(pd->map, pd->node, &pd->nlocal);
     if (pd->nlocal == 0)
         return errmsg_fail(err, EINVAL, "node %u has no task", pd->node);
-    snprintf(pd->nspace, sizeof(pd->nspace), "flux-job-%" PRIu64, pd->id);
     snprintf(pd->ns, sizeof(pd->ns), "job-%" PRIu64, pd->id);
     pd->r = flux_reactor_create(true);
     pd->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

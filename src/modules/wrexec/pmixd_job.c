@@ -1,6 +1,6 @@
 /* What the PMIx library is told about the job, and what it tells the tasks.
  *
- * One namespace, "flux-job-ID", with one application.  Nodes are given names of their own
+ * One namespace, named by the launcher, with one application.  Nodes are given names of their own
  * (nodeK, when the launcher does not know better), not that of the host: brokers that share a host
  * are different nodes to the job, whose tasks must not look for each other in shared memory.
  *
@@ -307,9 +307,9 @@ static int start_library(struct pmixd *pd, pmix_server_module_t *module, errmsg_
     pmix_rank_t rank = pd->node;
     pmix_data_array_t array;
     pmix_status_t rc = PMIX_ERR_NOMEM;
-    char name[64];
+    char name[sizeof(pd->nspace) + 8];
 
-    snprintf(name, sizeof(name), "flux-server-%llu", (unsigned long long)pd->id);
+    snprintf(name, sizeof(name), "%s.server", pd->nspace);
     if (list && host) {
         add_str(list, PMIX_SERVER_NSPACE, name);
         PMIx_Info_list_add(list, PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK);

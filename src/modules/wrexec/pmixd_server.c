@@ -85,8 +85,10 @@ static void abort_run(struct pmixd *pd, struct call *call)
     struct abort_call *c = (struct abort_call *)(void *)call;
     int code = c->status & 255;
 
-    pmixd_fail(pd, code ? code : 1, c->rank, "task %u aborted the job%s%s", c->rank,
-               c->text[0] ? ": " : "", c->text);
+    if (c->status && !code)
+        code = 1; /* 256 is an error whose code is lost */
+    pmixd_fail(pd, code, c->rank, "task %u aborted the job%s%s", c->rank, c->text[0] ? ": " : "",
+               c->text);
     free(c);
 }
 

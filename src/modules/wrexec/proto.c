@@ -36,6 +36,7 @@ static const struct flux_field result_fields[] = {
     FLUX_FIELD_INT(struct wrexec_result, code, REQ),
     FLUX_FIELD_STR(struct wrexec_result, text, OPT),
     FLUX_FIELD_ARRAY(struct wrexec_result, status, REQ),
+    FLUX_FIELD_ARRAY(struct wrexec_result, failed, OPT),
     FLUX_FIELD_END,
 };
 const struct flux_schema wrexec_result_schema = FLUX_SCHEMA(struct wrexec_result, result_fields);
@@ -65,6 +66,8 @@ static const struct flux_field launch_fields[] = {
     FLUX_FIELD_BOOL(struct wrexec_launch, exec, OPT),
     FLUX_FIELD_DOUBLE(struct wrexec_launch, grace, OPT),
     FLUX_FIELD_OBJECT(struct wrexec_launch, rlimits, OPT),
+    FLUX_FIELD_OBJECT(struct wrexec_launch, softlimits, OPT),
+    FLUX_FIELD_INT(struct wrexec_launch, mask, OPT),
     FLUX_FIELD_U64(struct wrexec_launch, outputlimit, OPT),
     FLUX_FIELD_DOUBLE(struct wrexec_launch, expiration, OPT),
     FLUX_FIELD_END,

@@ -5,9 +5,9 @@
  *                   The first is sent at once and lists what runs: a module that was reloaded takes
  *                   up where the other left; what ended while nobody asked is told then.  One
  *                   stream at a time; a later one takes over (the former ends with ENODATA).
- *    wrexec.launch  no response, raw: jobs to be run, see launchbuf below.  Whatever goes wrong is
- *                   told by `ended`, code 126 or 127, with a sentence.
- *    wrexec.kill    no response, struct wrexec_kill; SIGKILL ends all there is of a job.  Who
+ *    wrexec.launch  raw -> (empty): jobs to be run, see launchbuf below.  Whatever goes wrong with
+ *                   a job is told by `ended`, code 126 or 127, with a sentence.
+ *    wrexec.kill    struct wrexec_kill -> {}; SIGKILL ends all there is of a job.  Who
  *                   listens to an id that is not known is told (ENOENT): so a job that ends before
  *                   it was launched is to be named here.
  *
@@ -18,18 +18,22 @@
  *                   its ranks); as the last, not streaming, JSON struct wrexec_result.  It may come
  *                   before wrexec.launch does.  Tasks wait for it when their pipes are full.  One
  *                   client at a time: EBUSY.
- *    wrexec.stdin   no response, raw: u64 id, bytes (none: end of file); at most
+ *    wrexec.stdin   raw -> (empty): u64 id, bytes (none: end of file); at most
  *                   WIRE_STDIN_WINDOW bytes that no notice has acknowledged.  From the client that
  *                   listens, or ran it.
- *    wrexec.credit  no response, raw: u64 id, u32 bytes: so much more output may be sent to me;
+ *    wrexec.credit  raw -> (empty): u64 id, u32 bytes: so much more output may be sent to me;
  *                   from nobody else
  *    wrexec.run     streaming, raw: struct jobreq with struct wrexec_run as its JSON: flux exec.
  *                   Responses as of wrexec.listen.
  *    wrexec.signal  {id, signum} -> {}: to the tasks of a wrexec.run
  *
- * Between instances, no response, raw, one message for all that waits in a pass: frames of wire.h.
- *    wrexec.down    to a child in the tree
- *    wrexec.up      to the parent
+ * None of these may vanish or be overtaken by the next: who sends them uses a courier
+ * (libflux/courier.h), which sends again what found a full mailbox (EAGAIN).
+ *
+ * Between instances, raw, one message for all that waits in a pass: frames of wire.h.
+ *    wrexec.tree    streaming, to a child in the tree: an empty response when it is there, then
+ *                   what comes up
+ *    wrexec.down    raw -> (empty), to the same child
  *
  * Numbers in raw payloads are little-endian.
  *
@@ -90,6 +94,7 @@ struct wrexec_result {
     int code;         /* exit code of the whole: of what ended it, else of the worst task */
     const char *text; /* what ended it; NULL: the tasks did */
     json_t *status;   /* [[wait status, "tasks"], ...] */
+    json_t *failed;   /* [[task, rank, wait status], ...]: some of those that did not exit with 0 */
 };
 extern const struct flux_schema wrexec_result_schema;
 
@@ -122,8 +127,10 @@ struct wrexec_launch {
     bool nested;             /* a session of its own runs in it */
     bool exec;               /* of wrexec itself: flux exec */
     double grace;         /* seconds between SIGTERM and SIGKILL when it has to end; 0: at once */
+    json_t *softlimits;   /* the same, of the submitter: applied as far as the hard limits go */
+    int mask;             /* umask of the tasks + 1; 0: the broker's */
     json_t *rlimits;      /* {"nofile":n, "stack":n, ...}, -1: unlimited; NULL: as the broker's */
-    uint64_t outputlimit; /* bytes kept in the store; 0: attribute wrexec.output-limit */
+    uint64_t outputlimit; /* 1 + bytes kept in the store; 0: attribute wrexec.output-limit */
     double expiration;    /* when its resources are taken back, seconds since 1970; 0: never */
 };
 extern const struct flux_schema wrexec_launch_schema;

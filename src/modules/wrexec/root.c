@@ -9,8 +9,12 @@
  *     memory, or one that meets a wrexec which has lost its jobs, knows.  And how the last ones
  *     ended, once more: one that was being reloaded may not have looked at that.
  *
+ *  4. Every request is answered: wrexec.launch and wrexec.kill when they were handled, and with
+ *     EAGAIN what finds no room, so that the job module sends it again.
+ *
  * Failure: a job that cannot be started has ended, with code 126 and a sentence.  A launch message
- * that cannot be read at all is logged: nobody knows which jobs were in it.
+ * that cannot be read is refused and logged: the job module then asks for the stream anew, and what
+ * it believes to run and is not in the first response is dead.
  */
 #include "config.h"
 #include "root.h"
@@ -137,7 +141,7 @@ static void gather(struct root *r, json_t **array, json_t *entry)
 
 static void tell_ended(struct root *r, struct wrexec_ended *e)
 {
-    e->t = flux_now(r->ctx->h);
+    e->t = flux_wall(r->ctx->h);
     gather(r, &r->ended, flux_schema_encode_json(&wrexec_ended_schema, e));
 }
 
@@ -260,6 +264,7 @@ struct job *root_start(struct root *r, struct spec *spec, const struct launchrec
         job_free(j);
         return NULL;
     }
+    j->nonce = flux_random(r->ctx->h);
     if (l) {
         j->rj->l = l;
         l->rj = j->rj;
@@ -298,8 +303,12 @@ static void launch(struct root *r, const flux_msg_t *req)
         else
             flux_log(ctx->h, LOG_ERR, "a job without id cannot be launched: %s", err.text);
     }
-    if (rc < 0)
+    if (rc < 0) {
         flux_log(ctx->h, LOG_ERR, "%s", err.text);
+        flux_respond_error(ctx->h, req, EPROTO, "%s", err.text);
+    } else {
+        flux_respond(ctx->h, req, NULL);
+    }
 }
 
 /* Now, or when the tree is known. */
@@ -316,8 +325,8 @@ static void when_ready(struct root *r, const flux_msg_t *req,
         list_append(&r->waiting, &w->node);
         r->nwaiting++;
     } else {
-        flux_log(r->ctx->h, LOG_ERR, "too much waits to be launched: %s is lost",
-                 flux_msg_topic(req));
+        flux_respond_error(r->ctx->h, req, EAGAIN,
+                           "rank 0 does not know the shape of the tree yet, and too much waits");
     }
 }
 
@@ -327,6 +336,9 @@ void root_launch(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (ctx->root)
         when_ready(ctx->root, req, launch);
+    else
+        flux_respond_error(h, req, EINVAL, "jobs are launched at rank 0, not at rank %u",
+                           ctx->rank);
 }
 
 void root_ready(struct root *r)
@@ -357,6 +369,9 @@ static void kill_one(struct root *r, uint64_t id, int signum)
     }
     if (j->finished)
         return;
+    /* The first that was sent counts: SIGKILL may only be what follows its grace. */
+    if (!j->rj->signaled && (signum == SIGTERM || signum == SIGKILL))
+        j->rj->signaled = signum;
     if (signum == SIGKILL) {
         const struct listener *l = j->rj->l;
         bool again = j->killed;
@@ -384,7 +399,7 @@ static void kill_all(struct root *r, const flux_msg_t *req)
     if (flux_request_decode(h, req, &wrexec_kill_schema, &k, &owner) < 0)
         return;
     if (k.signum <= 0 || k.signum >= _NSIG) {
-        flux_respond_error(h, req, EINVAL, "%d is no signal", k.signum);
+        flux_respond_error(h, req, EINVAL, "%d is not a signal", k.signum);
     } else {
         json_array_foreach(k.ids, i, id)
         {
@@ -426,10 +441,14 @@ void root_stdin(flux_t *h, const flux_msg_t *req, void *arg)
     size_t len;
     const uint8_t *data = flux_msg_payload(req, &len);
 
-    if (len < WREXEC_STDIN_HEAD || len > WREXEC_STDIN_HEAD + WIRE_STDIN_WINDOW ||
-        !(l = client_of(arg, le_get64(data), req)))
+    if (len < WREXEC_STDIN_HEAD || len > WREXEC_STDIN_HEAD + WIRE_STDIN_WINDOW) {
+        flux_respond_error(h, req, EPROTO, "standard input of %zu bytes in one message", len);
         return;
-    job_stdin(l->rj->j, data + WREXEC_STDIN_HEAD, len - WREXEC_STDIN_HEAD);
+    }
+    if ((l = client_of(arg, le_get64(data), req)))
+        job_stdin(l->rj->j, data + WREXEC_STDIN_HEAD, len - WREXEC_STDIN_HEAD);
+    /* Of a job that has ended: taken in vain, as by tasks that have. */
+    flux_respond(h, req, NULL);
 }
 
 /* It got rid of some output. */
@@ -439,11 +458,16 @@ void root_credit(flux_t *h, const flux_msg_t *req, void *arg)
     size_t len;
     const uint8_t *data = flux_msg_payload(req, &len);
 
-    if (len != WREXEC_CREDIT_SIZE || !(l = client_of(arg, le_get64(data), req)))
+    if (len != WREXEC_CREDIT_SIZE) {
+        flux_respond_error(h, req, EPROTO, "credit in a message of %zu bytes", len);
         return;
-    l->credit += le_get32(data + 8);
-    if (!l->rj->j->finished)
-        job_flush(l->rj->j);
+    }
+    if ((l = client_of(arg, le_get64(data), req))) {
+        l->credit += le_get32(data + 8);
+        if (!l->rj->j->finished)
+            job_flush(l->rj->j);
+    }
+    flux_respond(h, req, NULL);
 }
 
 void root_client_gone(struct root *r, const char *sender, uint32_t matchtag)

@@ -42,16 +42,18 @@ struct rootjob {
     bool exec;
     bool gone; /* who listened, or should have */
     bool terminating;
-    int fail_code;
+    int signaled;  /* a signal that ends programs was sent to it, by order; 0: none */
+    bool failed;   /* what follows is decided */
+    int fail_code; /* may be 0: MPI_Abort() with that code */
     char *fail_text;
     flux_watcher_t *grace;
     uint64_t *taken; /* standard input to all: taken by each node */
     uint64_t acked;
     uint32_t behind; /* nodes that have taken just that */
     /* output.c */
-    buf_t *outbuf; /* what is to be committed */
-    uint64_t kept, lost, cap;
-    uint64_t sent; /* of it, in the commit under way */
+    buf_t *outbuf;            /* what is to be committed */
+    uint64_t kept, lost, cap; /* cap: 1 + bytes; 0: that of all jobs */
+    uint64_t sent;            /* of it, in the commit under way */
     bool committing;
     struct list_node dirty, waiting;
 };

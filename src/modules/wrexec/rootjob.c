@@ -6,12 +6,16 @@
  * over      the end was told; freed by the reaper
  *
  *  1. The first failure decides the exit code and the sentence, and ends the job: at once by
- *     SIGKILL, or by SIGTERM first where it has a period of grace.
+ *     SIGKILL, or by SIGTERM first where it has a period of grace.  A failure with code 0, a task
+ *     that aborted the job with it, is not one: the job is ended in the same way, and completes.
+ *     One that follows a signal which ends programs is that signal's doing.
  *  2. Nothing is waited for between the last task's end and what is told, but the commit of output
  *     that is still under way.
  */
 #include "config.h"
 #include "root.h"
+
+#define FAILED_SHOWN 8 /* tasks that a result names */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -119,6 +123,33 @@ static void drop_namespace(struct rootjob *rj)
     flux_future_destroy(flux_kvs_namespace_remove(rj->root->ctx->h, ns));
 }
 
+/* The first tasks that failed, with the rank of each: [[task, rank, status], ...].  NULL without any,
+ * or without memory: the result does without. */
+static json_t *failed_tasks(const struct job *j, const json_t *status)
+{
+    const layout_t *l = j->spec->layout;
+    json_t *failed = json_array(), *pair;
+    size_t i;
+
+    json_array_foreach(status, i, pair)
+    {
+        int st = (int)json_integer_value(json_array_get(pair, 0));
+        idset_t *tasks = st ? idset_parse(json_string_value(json_array_get(pair, 1)), NULL) : NULL;
+
+        for (uint32_t t = idset_first(tasks);
+             t != IDSET_NONE && json_array_size(failed) < FAILED_SHOWN; t = idset_next(tasks, t))
+            (void)json_array_append_new(
+                failed, json_pack("[I, I, i]", (json_int_t)t,
+                                  (json_int_t)idset_nth(j->ranks, layout_node(l, t, NULL)), st));
+        idset_destroy(tasks);
+    }
+    if (json_array_size(failed) == 0) {
+        json_decref(failed);
+        failed = NULL;
+    }
+    return failed;
+}
+
 void root_job_finished(struct job *j)
 {
     struct rootjob *rj = j->rj;
@@ -132,26 +163,33 @@ void root_job_finished(struct job *j)
     if (!output_settled(r->output, rj))
         return;
     drop_namespace(rj);
-    res.code = rj->fail_code ? rj->fail_code : result_worst(j->result);
+    res.code = rj->failed ? rj->fail_code : result_worst(j->result);
     res.status = result_to_json(j->result);
     if (!rj->exec && res.status)
         root_tell_ended(r, rj, res.code, res.status);
+    if (res.status && res.code)
+        res.failed = failed_tasks(j, res.status);
     if (res.status && (rj->l || (j->spec->output == SPEC_OUTPUT_CLIENT && !rj->gone)))
         json = flux_schema_encode(&wrexec_result_schema, &res);
     if (json)
         clients_result(r->clients, rj, json);
     free(json);
     json_decref(res.status);
+    json_decref(res.failed);
     list_append(&j->ctx->over, &j->over);
     flux_watcher_start(j->ctx->reaper);
 }
 
 void rootjob_fail(struct rootjob *rj, int code, const char *text)
 {
-    if (rj->fail_code || rj->j->finished)
+    if (rj->failed || rj->j->finished)
         return;
-    rj->fail_code = code ? code : 1;
-    rj->fail_text = strdup(text);
+    rj->failed = true;
+    rj->fail_code = code;
+    if (code)
+        rj->fail_text = strdup(text);
+    else if (!rj->exec)
+        root_tell_raise(rj->root, rj->j->id, "exec", 1, text);
 }
 
 void root_job_failed(struct job *j, int code, const char *text)
@@ -161,15 +199,25 @@ void root_job_failed(struct job *j, int code, const char *text)
 
     if (rj->exec) {
         /* One rank's trouble is not another's. */
-        if (!rj->fail_code)
-            rj->fail_code = code;
+        if (!rj->failed) {
+            rj->failed = true;
+            rj->fail_code = code ? code : 1;
+        }
         if (rj->l)
             listener_notice(rj->l, &n);
         return;
     }
-    if (rj->fail_code)
+    if (rj->failed)
         return;
-    rootjob_fail(rj, code, text);
+    if (rj->signaled) {
+        char why[80];
+
+        /* Tasks that such a signal ended do not leave MPI in an orderly way. */
+        snprintf(why, sizeof(why), "the job was ended by SIG%s", sigabbrev_np(rj->signaled));
+        rootjob_fail(rj, 128 + rj->signaled, why);
+    } else {
+        rootjob_fail(rj, code, text);
+    }
     if (!j->finished)
         rootjob_terminate(rj, j->spec->w.grace);
 }

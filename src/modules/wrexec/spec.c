@@ -88,12 +88,12 @@ static int read_words(struct spec *s, errmsg_t *err)
     return 0;
 }
 
-static int read_limits(struct spec *s, errmsg_t *err)
+static int read_limits(struct spec *s, const json_t *limits, bool carried, errmsg_t *err)
 {
     const char *key;
     json_t *val;
 
-    json_object_foreach(s->w.rlimits, key, val)
+    json_object_foreach((json_t *)limits, key, val)
     {
         json_int_t n = json_integer_value(val);
         int resource = rlimit_parse(key);
@@ -105,6 +105,7 @@ static int read_limits(struct spec *s, errmsg_t *err)
         if (s->nlimits == WIRE_LIMITS_MAX)
             return errmsg_fail(err, EINVAL, "rlimits: too many");
         s->limits[s->nlimits++] = (struct wire_limit){.resource = (uint32_t)resource,
+                                                      .carried = carried,
                                                       .soft = n < 0 ? RLIM_INFINITY : (uint64_t)n};
     }
     return 0;
@@ -222,8 +223,13 @@ struct spec *spec_create(const char *json, size_t len, uint32_t size, uint64_t *
         errmsg_fail(err, EPROTO, "id: has to be above 0");
         goto fail;
     }
-    if (read_words(s, err) < 0 || read_limits(s, err) < 0 || read_nodes(s, size, err) < 0)
+    if (read_words(s, err) < 0 || read_limits(s, s->w.rlimits, false, err) < 0 ||
+        read_limits(s, s->w.softlimits, true, err) < 0 || read_nodes(s, size, err) < 0)
         goto fail;
+    if (s->w.mask < 0 || s->w.mask > 0777 + 1) {
+        errmsg_fail(err, EINVAL, "mask: has to be 0 to 512");
+        goto fail;
+    }
     if (!(s->w.grace >= 0 && s->w.grace < 1e6)) {
         errmsg_fail(err, EINVAL, "grace: has to be a number of seconds");
         goto fail;

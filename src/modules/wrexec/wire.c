@@ -15,7 +15,7 @@ static const struct {
     uint32_t min, max;
     bool known;
 } lengths[] = {
-    [WIRE_LAUNCH] = {4 + 20, WIRE_PAYLOAD_MAX, true},
+    [WIRE_LAUNCH] = {WIRE_LAUNCH_HEAD + 20, WIRE_PAYLOAD_MAX, true},
     [WIRE_TAKEN] = {8, 8, true},
     [WIRE_RESULT] = {WIRE_TIMES, WIRE_PAYLOAD_MAX, true},
     [WIRE_CONFIG] = {WIRE_CONFIG_STRINGS, 1u << 20, true},
@@ -73,13 +73,19 @@ ptrdiff_t wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_
     type = le_get16(p + 4);
     magic = le_get16(p + 6);
     f->job = le_get64(p + 8);
-    if (magic != MAGIC || type >= NTYPES || !lengths[type].known)
-        return errmsg_fail(err, EPROTO, "bytes that are no frame (magic %x, type %u)", magic, type);
-    if (f->len < lengths[type].min || f->len > lengths[type].max)
+    if (magic != MAGIC)
+        return errmsg_fail(err, EPROTO, "bytes that are not a frame (magic %x)", magic);
+    if (f->len > WIRE_PAYLOAD_MAX)
         return errmsg_fail(err, EPROTO, "a frame of type %u with %u bytes", type, f->len);
     if (len < WIRE_HEADER + (size_t)f->len)
         return 0;
+    f->said = type;
     f->type = (enum wire_type)type;
+    if (type >= NTYPES || !lengths[type].known || f->len < lengths[type].min ||
+        f->len > lengths[type].max) {
+        errmsg_set(err, "a frame of type %u with %u bytes", type, f->len);
+        f->type = WIRE_BAD;
+    }
     f->payload = p + WIRE_HEADER;
     return WIRE_HEADER + (ptrdiff_t)f->len;
 }
@@ -146,7 +152,7 @@ void wire_run_put(void *dst, const struct wire_run *run)
 {
     uint32_t v[8] = {run->flags, run->node,   run->window, run->argc,
                      run->envc,  run->nfiles, run->nruns,  run->nlimits};
-    uint64_t q[2] = {run->memory, run->expiration};
+    uint64_t q[5] = {run->memory, run->expiration, run->grace, run->nonce, run->mask};
 
     memcpy(dst, v, sizeof(v));
     memcpy((uint8_t *)dst + sizeof(v), q, sizeof(q));
@@ -176,7 +182,7 @@ static int run_size(struct wire_run *run)
 
 int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *err)
 {
-    uint64_t rest, nstrings, q[2];
+    uint64_t rest, nstrings, q[5];
     uint32_t v[8];
 
     if (len < WIRE_RUN_FIXED)
@@ -192,7 +198,10 @@ int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *e
                              .nruns = v[6],
                              .nlimits = v[7],
                              .memory = q[0],
-                             .expiration = q[1]};
+                             .expiration = q[1],
+                             .grace = q[2],
+                             .nonce = q[3],
+                             .mask = q[4]};
     if (run->flags & ~WIRE_FLAGS_ALL)
         return errmsg_fail(err, EPROTO, "a request to start tasks has unknown flags");
     rest = (uint64_t)run->nruns * sizeof(struct layout_run) +

@@ -39,7 +39,8 @@
  *    PMIX_CLIENT  u32 rank, u32 1 (it is there) or 2 (it has finalized)
  *
  * Between instances, down: LAUNCH, SIGNAL, KILL, STDIN, CREDIT as above,
- *    LAUNCH     u32 first credit for output, then a job as in wrexec.launch (proto.h)
+ *    LAUNCH     u32 first credit for output, u64 random number of this launch, then a job as in
+ *               wrexec.launch (proto.h)
  * and up: OUTPUT as above,
  *    TAKEN      u32 node, u32 bytes: standard input was written there
  *    FAIL       as above, the first task always -1: the text says where
@@ -70,9 +71,11 @@
 #define WIRE_ALL UINT32_MAX
 #define WIRE_WINDOW (256u << 10)
 #define WIRE_STDIN_WINDOW (256u << 10)
-#define WIRE_TASKS_MAX (1u << 16) /* on one node */
+#define WIRE_TASKS_MAX (1u << 16)           /* on one node */
+#define WIRE_PMI_MAX (WIRE_PAYLOAD_MAX - 4) /* bytes of pairs in PMI_FENCE and PMI_DONE */
 
 enum wire_type {
+    WIRE_BAD, /* of wire_parse() */
     WIRE_RUN = 1,
     WIRE_SIGNAL,
     WIRE_KILL,
@@ -106,9 +109,11 @@ struct wire_times {
     uint64_t exited;
 };
 #define WIRE_TIMES 16
+#define WIRE_LAUNCH_HEAD 12 /* before the job in LAUNCH */
 
 struct wire_frame {
     enum wire_type type;
+    unsigned said; /* the type in its header: what a WIRE_BAD was meant to be */
     uint64_t job;
     uint32_t len;
     const uint8_t *payload;
@@ -116,7 +121,10 @@ struct wire_frame {
 
 void wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len);
 /* Look for a frame at the start of `data`: its whole size with *f filled; 0 when more bytes are
- * needed; -1 with EPROTO and a sentence.  Payloads of simple types have been checked for length. */
+ * needed; -1 with EPROTO and a sentence when these bytes are not a frame, after which the stream
+ * cannot be read any further.  A frame of an unknown type, or of a length that its type cannot have,
+ * is WIRE_BAD, with a sentence: it can be skipped, and ends the job that it is about.  So payloads of
+ * simple types have been checked for length. */
 ptrdiff_t wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_t *err);
 
 /* WIRE_TIMES bytes.  -1 with EPROTO and a sentence for what no tasks can have: only one of both, or
@@ -180,7 +188,7 @@ enum {
 
 struct wire_limit {
     uint32_t resource; /* RLIMIT_* */
-    uint32_t reserved; /* 0 */
+    uint32_t carried;  /* 1: of the submitter: the soft limit alone, up to the hard one here */
     uint64_t soft;
 };
 
@@ -195,6 +203,9 @@ struct wire_run {
     uint32_t nlimits;
     uint64_t memory;     /* MiB on this node, 0: not told */
     uint64_t expiration; /* when its time is up, microseconds since 1970; 0: never */
+    uint64_t nonce;      /* of this launch of the job: the same on all its nodes, and of no other */
+    uint64_t mask;       /* umask of the tasks + 1, 0: the launcher's */
+    uint64_t grace;      /* microseconds between SIGTERM and SIGKILL when it has to end */
     const void *runs;    /* nruns struct layout_run, from any address */
     const void *limits;  /* nlimits struct wire_limit, from any address */
     /* Strings that follow, each with its NUL: WIRE_NODE_STRINGS about this node, WIRE_STRINGS fixed
@@ -208,7 +219,7 @@ struct wire_run {
 enum { WIRE_S_CWD, WIRE_S_IN, WIRE_S_OUT, WIRE_S_ERR, WIRE_STRINGS };
 /* The job's name, this node's, its cores and gpus (idsets). */
 enum { WIRE_N_NAME, WIRE_N_NODE, WIRE_N_CORES, WIRE_N_GPUS, WIRE_NODE_STRINGS };
-#define WIRE_RUN_FIXED 48
+#define WIRE_RUN_FIXED 72
 
 /* The first WIRE_RUN_FIXED bytes of RUN; runs, limits and strings follow. */
 void wire_run_put(void *dst, const struct wire_run *run);

@@ -10,7 +10,7 @@
  *  2. A job belongs to the request it came with.  When who asked is gone (disconnect, cancel), so
  *     is the job: all the way down, since each instance is the client of the one above.
  *  3. When the module is unloaded, or its broker goes, the launcher sees its connection end, and no
- *     task stays.
+ *     task stays.  So the module refuses to be unloaded or reloaded under jobs, unless it is forced.
  *
  * Failure: a rank that cannot start its tasks, a launcher or a rank that is lost: the job ends with
  * an exit code that is not 0, and a sentence.
@@ -65,7 +65,7 @@ static void try_launch(struct ctx *ctx, const struct wire_frame *f)
     uint64_t id = f->job;
     errmsg_t err;
 
-    if (launchrec_get(f->payload + 4, f->len - 4, &rec, &err) == 0)
+    if (launchrec_get(f->payload + WIRE_LAUNCH_HEAD, f->len - WIRE_LAUNCH_HEAD, &rec, &err) == 0)
         s = spec_create(rec.json, rec.json_len, ctx->size, &id, &err);
     if (s && id != f->job) {
         errmsg_fail(&err, EPROTO, "a job comes with two numbers");
@@ -78,6 +78,7 @@ static void try_launch(struct ctx *ctx, const struct wire_frame *f)
         return;
     }
     j->credit = le_get32(f->payload);
+    j->nonce = le_get64(f->payload + 4);
     job_launch(j, &rec);
     job_check(j);
 }
@@ -305,6 +306,23 @@ static void wrexec_fini(flux_t *h, void *arg)
     free(ctx);
 }
 
+/* Are there tasks here or below that end with the module? */
+static int wrexec_may_stop(flux_t *h, void *arg, errmsg_t *err)
+{
+    struct ctx *ctx = arg;
+    size_t pos = 0, n = 0;
+    void *val;
+
+    while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val))
+        n += !((struct job *)val)->finished;
+    if (n == 0)
+        return 0;
+    return errmsg_fail(err, EBUSY,
+                       "%zu job%s with tasks at or below rank %u would be killed: wait until %s "
+                       "ended (flux queue drain), or use --force",
+                       n, n == 1 ? "" : "s", ctx->rank, n == 1 ? "it has" : "they have");
+}
+
 static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
 {
     struct ctx *ctx = calloc(1, sizeof(*ctx));
@@ -334,4 +352,4 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
     return 0;
 }
 
-FLUX_MODULE(wrexec, wrexec_init, wrexec_fini);
+FLUX_MODULE_THAT_MAY_REFUSE(wrexec, wrexec_init, wrexec_fini, wrexec_may_stop);

@@ -61,6 +61,7 @@ struct piece {
 struct job {
     struct ctx *ctx;
     uint64_t id;
+    uint64_t nonce; /* random, of this launch: the same on all its nodes, and of no other */
     struct spec *spec;
     idset_t *ranks; /* of spec */
     uint32_t nnodes;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "libflux/reactor.h"
+#include "libflux/slice.h"
 #include "libutil/test/suite.h"
 
 #define TRACE_MAX 64
@@ -471,6 +472,7 @@ END_TEST
 
 struct engine {
     double now;
+    double wall; /* ahead of that */
     struct due {
         flux_watcher_t *w;
         double at;
@@ -484,6 +486,11 @@ struct engine {
 static double engine_now(void *impl)
 {
     return ((struct engine *)impl)->now;
+}
+
+static double engine_wall(void *impl)
+{
+    return ((struct engine *)impl)->now + ((struct engine *)impl)->wall;
 }
 
 static void engine_clear(void *impl, flux_watcher_t *w)
@@ -538,7 +545,13 @@ static void engine_destroy(void *impl)
 }
 
 static const struct flux_reactor_ops engine_ops = {
-    engine_now, engine_set, engine_clear, engine_defer, engine_defer_clear, engine_destroy,
+    .now = engine_now,
+    .timer_set = engine_set,
+    .timer_clear = engine_clear,
+    .defer = engine_defer,
+    .defer_clear = engine_defer_clear,
+    .destroy = engine_destroy,
+    .wall = engine_wall,
 };
 
 /* One step: deferrals first, else the earliest timer.  false: nothing is left. */
@@ -563,6 +576,43 @@ static bool engine_step(struct engine *e)
     flux_watcher_fire(w);
     return true;
 }
+
+START_TEST(slices)
+{
+    struct engine e = {.now = 100.};
+    flux_reactor_t *virtual = flux_reactor_create_ops(&engine_ops, &e);
+    flux_reactor_t *real = flux_reactor_create(false);
+    struct flux_slice s;
+    double last;
+
+    ck_assert(flux_reactor_virtual(virtual) && !flux_reactor_virtual(real));
+    /* No time passes: so many things. */
+    flux_slice_begin(&s, virtual, 1e-9, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert(flux_slice_more(&s));
+    ck_assert(!flux_slice_more(&s));
+    /* Time is over at once: one thing all the same. */
+    flux_slice_begin(&s, real, 0., 1000);
+    ck_assert(flux_slice_more(&s));
+    ck_assert(!flux_slice_more(&s));
+    ck_assert_double_eq(flux_reactor_wall(virtual), 100.);
+    /* Two hours after the time at which its clock began. */
+    ck_assert_double_eq(flux_reactor_to_wall(virtual, 107.), 107.);
+    e.wall = 7200.;
+    ck_assert_double_eq(flux_reactor_now(virtual), 100.);
+    ck_assert_double_eq(flux_reactor_to_wall(virtual, 107.), 7307.);
+    ck_assert_double_eq(flux_reactor_from_wall(virtual, 7307.), 107.);
+    /* It ends by itself, and not before its time. */
+    last = flux_reactor_clock(real);
+    flux_slice_begin(&s, real, 0.01, 1);
+    while (flux_slice_more(&s))
+        ;
+    ck_assert(flux_reactor_clock(real) >=
+              last + 0.01); /* sums are rounded alike, differences are not */
+    flux_reactor_destroy(virtual);
+    flux_reactor_destroy(real);
+}
+END_TEST
 
 START_TEST(engine)
 {
@@ -665,5 +715,5 @@ int main(void)
 {
     RUN_SUITE("reactor", timers, repeating, descriptors, defer_after_what_is_ready, defer_in_defer,
               before_sleep, defer_before_sleep, unref, destroy_in_callback, timer_started_again,
-              signals_and_children, engine, engine_destroy_in_callback);
+              signals_and_children, slices, engine, engine_destroy_in_callback);
 }

@@ -362,6 +362,81 @@ START_TEST(remove_in_the_middle)
 }
 END_TEST
 
+static const struct {
+    const char *text;
+    size_t count;
+    int errnum;
+} counted[] = {
+    {"", 0, 0},
+    {"a,b", 2, 0},
+    {"n[0-15],login1,rack[1-2]n[01-16]", 49, 0},
+    {"x[1,1,1][1-10]", 30, 0},
+    {"x[1-1000000]", 1000000, 0},
+    {"x[1-1000000],y[1-1000000]", 0, E2BIG},
+    {"x[1-1000][1-1000][1-1000][1-1000]", 0, E2BIG},
+    {"x[0-999999999]", 0, E2BIG},
+    {"x[1", 0, EINVAL},
+    {"x[1-]", 0, EINVAL},
+    {"x[2-1]", 0, EINVAL},
+    {"x[]", 0, EINVAL},
+    {"a,,b", 0, EINVAL},
+    {"a b", 0, EINVAL},
+    {"[1][1][1][1][1][1][1][1][1]", 0, EINVAL},
+    {"x[1;2]", 0, EINVAL},
+};
+
+START_TEST(check_counts)
+{
+    for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
+        size_t n = 0;
+        errmsg_t err = {""};
+        int rc = hostlist_check(counted[i].text, &n, &err);
+        hostlist_t *hl;
+
+        ck_assert_msg(rc == (counted[i].errnum ? -1 : 0), "%s", counted[i].text);
+        if (rc < 0) {
+            ck_assert_int_eq(errno, counted[i].errnum);
+            ck_assert_str_ne(err.text, "");
+        } else {
+            ck_assert_uint_eq(n, counted[i].count);
+        }
+        /* What it says is what the whole list would have been. */
+        hl = hostlist_parse(counted[i].text, NULL);
+        ck_assert(!hl == (rc < 0));
+        ck_assert(!hl || hostlist_count(hl) == n);
+        hostlist_destroy(hl);
+    }
+}
+END_TEST
+
+static int count_some(const char *name, void *arg)
+{
+    size_t *n = arg;
+
+    if (strcmp(name, "x4") == 0) {
+        errno = ENOENT;
+        return -1;
+    }
+    ++*n;
+    return 0;
+}
+
+START_TEST(walk_stops)
+{
+    size_t n = 0;
+    errmsg_t err;
+
+    ck_assert_int_eq(hostlist_walk("a,b[1-2]c[1-3]", count_some, &n, &err), 0);
+    ck_assert_uint_eq(n, 7);
+    n = 0;
+    ck_assert_int_eq(hostlist_walk("x[1-1000000]", count_some, &n, &err), -1);
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert_uint_eq(n, 3);
+    ck_assert_int_eq(hostlist_walk("a,[", count_some, &n, &err), -1);
+    ck_assert_int_eq(errno, EINVAL);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -375,5 +450,7 @@ int main(void)
     tcase_add_test(tc, sort_and_unique);
     tcase_add_loop_test(tc, random_model, 0, 4);
     tcase_add_test(tc, remove_in_the_middle);
+    tcase_add_test(tc, check_counts);
+    tcase_add_test(tc, walk_stops);
     return run_case("hostlist", tc);
 }

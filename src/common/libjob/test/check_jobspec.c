@@ -33,7 +33,8 @@ static const char whole[] =
     "\"shell\":{\"options\":{\"output\":\"o-{{id}}\",\"error\":\"e\",\"input\":\"/dev/null\","
     "\"label\":true,\"stdin\":\"all\",\"layout\":\"cyclic\",\"cpu-affinity\":\"per-task\","
     "\"gpu-affinity\":\"off\",\"kill-on-bad-exit\":true,"
-    "\"rlimits\":{\"nofile\":1024,\"core\":\"unlimited\"},\"mpi\":\"pmix\",\"grace\":2.5,"
+    "\"rlimits\":{\"nofile\":1024,\"core\":\"unlimited\"},\"soft-limits\":{\"stack\":8192},"
+    "\"umask\":\"0027\",\"mpi\":\"pmix\",\"grace\":2.5,"
     "\"output-limit\":1000,\"nested\":true}}},"
     "\"user\":{\"project\":\"p\"}}}";
 
@@ -442,6 +443,9 @@ START_TEST(all_of_it)
     ck_assert_double_eq(o->grace, 2.5);
     ck_assert_uint_eq(o->output_limit, 1000);
     ck_assert_uint_eq(o->nrlimits, 2);
+    ck_assert_uint_eq(o->nsoftlimits, 1);
+    ck_assert_uint_eq(o->softlimits[0].value, 8192);
+    ck_assert_int_eq(o->umask, 027);
     ck_assert_int_eq(o->rlimits[0].resource, RLIMIT_NOFILE);
     ck_assert_uint_eq(o->rlimits[0].value, 1024);
     ck_assert_uint_eq(o->rlimits[1].value, JOBSPEC_NO_LIMIT);
@@ -473,6 +477,7 @@ START_TEST(smallest)
     ck_assert_uint_eq(n, 0);
     ck_assert_double_lt(jobspec_options(js)->grace, 0);
     ck_assert_uint_eq(jobspec_options(js)->output_limit, JOBSPEC_NO_LIMIT);
+    ck_assert_int_eq(jobspec_options(js)->umask, -1);
     jobspec_destroy(js);
     jobspec_destroy(NULL);
 }
@@ -488,6 +493,7 @@ START_TEST(build_and_read)
     const struct jobspec_dep deps[] = {{JOB_DEP_AFTEROK, 7}, {JOB_DEP_AFTER, 8}};
     const struct job_rlimit limits[] = {{RLIMIT_NOFILE, "nofile", 1024},
                                         {RLIMIT_CORE, "core", JOBSPEC_NO_LIMIT}};
+    const struct job_rlimit soft[] = {{RLIMIT_STACK, "stack", 8192}};
     json_t *env = load("{\"A\":\"1\",\"B\":null}"), *files = load("{\"script\":\"#!/bin/sh\\n\"}");
     json_t *spec, *want = load(whole);
     struct jobspec_parts p;
@@ -529,7 +535,10 @@ START_TEST(build_and_read)
                                     .grace = 2.5,
                                     .output_limit = 1000,
                                     .rlimits = limits,
-                                    .nrlimits = 2};
+                                    .nrlimits = 2,
+                                    .softlimits = soft,
+                                    .nsoftlimits = 1,
+                                    .umask = 027};
     spec = jobspec_build(&p, &err);
     ck_assert_msg(spec != NULL, "%s", err.text);
     ck_assert_int_eq(jobspec_set(spec, "user.project", json_string("p"), &err), 0);

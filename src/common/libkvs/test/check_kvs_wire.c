@@ -58,7 +58,14 @@ START_TEST(ns_request)
     ck_assert_int_eq(kvs_ns_req_decode(buf, len, &out, &err), -1);
     ck_assert_int_eq(errno, EINVAL);
     buf[0] = 2;
-    buf[1] = 1;
+    buf[1] = KVS_NS_DURABLE;
+    ck_assert_int_eq(kvs_ns_req_decode(buf, len, &out, &err), 0);
+    ck_assert_int_eq(out.flags, KVS_NS_DURABLE);
+    buf[1] = 2; /* no flag */
+    ck_assert_int_eq(kvs_ns_req_decode(buf, len, &out, &err), -1);
+    ck_assert_int_eq(errno, EPROTO);
+    buf[1] = 0;
+    buf[2] = 1;
     ck_assert_int_eq(kvs_ns_req_decode(buf, len, &out, &err), -1);
     ck_assert_int_eq(errno, EPROTO);
 }

@@ -508,6 +508,95 @@ START_TEST(links)
 }
 END_TEST
 
+/* A key of `n` names, each the same letter. */
+static const char *names(char *buf, char letter, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        buf[2 * i] = letter;
+        buf[2 * i + 1] = i + 1 < n ? '.' : '\0';
+    }
+    return buf;
+}
+
+/* What is copied or moved does not get keys of more than 64 names or 1024 bytes, nor do links lead to
+ * some. */
+START_TEST(depth)
+{
+    struct fixture f = fresh();
+    char key[200], to[200], wide[256];
+    ck_assert_int_eq(op(&f, KVS_OP_PUT, 0, names(key, 'a', 40), "1"), 0);
+    ck_assert_int_eq(op(&f, KVS_OP_COPY, 0, names(to, 'b', 25), "a"), 0); /* 25 + 39 */
+    ck_assert_int_eq(op(&f, KVS_OP_COPY, 0, names(to, 'c', 26), "a"), ENAMETOOLONG);
+    ck_assert_int_eq(entry(&f, "c").type, 0);
+    ck_assert_int_eq(op(&f, KVS_OP_COPY, 0, "x", "."), ENAMETOOLONG);
+    drop(&f);
+
+    f = fresh();
+    ck_assert_int_eq(op(&f, KVS_OP_PUT, 0, names(key, 'a', 40), "1"), 0);
+    ck_assert_int_eq(op(&f, KVS_OP_MOVE, 0, names(to, 'c', 26), "a"), ENAMETOOLONG);
+    ck_assert_int_eq(entry(&f, "a").type, TREEOBJ_DIR);
+    ck_assert_int_eq(op(&f, KVS_OP_MOVE, 0, names(to, 'c', 25), "a"), 0);
+    /* What is empty has no keys below it, and less fits where more did not. */
+    ck_assert_int_eq(op(&f, KVS_OP_MKDIR, 0, "empty", NULL), 0);
+    ck_assert_int_eq(op(&f, KVS_OP_COPY, 0, names(to, 'd', 64), "empty"), 0);
+    ck_assert_int_eq(op(&f, KVS_OP_UNLINK, KVS_OP_RECURSIVE, "d", NULL), 0);
+    names(to, 'c', 25);
+    strcat(to, ".a.a");
+    ck_assert_int_eq(op(&f, KVS_OP_UNLINK, KVS_OP_RECURSIVE, to, NULL), 0);
+    ck_assert_int_eq(op(&f, KVS_OP_COPY, 0, "x", "."), 0);
+    /* By a link. */
+    ck_assert_int_eq(op(&f, KVS_OP_SYMLINK, 0, "l", names(key, 'e', 40)), 0);
+    strcpy(to, "l.");
+    names(to + 2, 'f', 24);
+    ck_assert_int_eq(op(&f, KVS_OP_PUT, 0, to, "1"), 0);
+    names(to + 2, 'g', 25);
+    ck_assert_int_eq(op(&f, KVS_OP_PUT, 0, to, "1"), ENAMETOOLONG);
+    drop(&f);
+
+    /* Bytes. */
+    f = fresh();
+    memset(wide, 'w', sizeof(wide));
+    wide[255] = '\0';
+    ck_assert_int_eq(op(&f, KVS_OP_PUT, 0, wide, "1"), 0);
+    for (int i = 0; i < 3; i++) { /* each in itself: 511, 767, 1023 bytes */
+        ck_assert_int_eq(op(&f, KVS_OP_COPY, 0, "t", "."), 0);
+        ck_assert_int_eq(op(&f, KVS_OP_MOVE, 0, "u", "t"), 0);
+        ck_assert_int_eq(op(&f, KVS_OP_UNLINK, KVS_OP_RECURSIVE, wide, NULL), 0);
+        ck_assert_int_eq(op(&f, KVS_OP_MOVE, 0, wide, "u"), 0);
+    }
+    ck_assert_int_eq(op(&f, KVS_OP_MOVE, 0, "long", wide), 0); /* 772 bytes */
+    ck_assert_int_eq(op(&f, KVS_OP_MOVE, 0, wide, "long"), 0);
+    ck_assert_int_eq(op(&f, KVS_OP_COPY, 0, "1", "."), ENAMETOOLONG);
+    drop(&f);
+}
+END_TEST
+
+/* Thousands of moves in one transaction, each of all that was moved before. */
+START_TEST(chain)
+{
+    struct fixture f = fresh();
+    struct kvs_txn_buf b = {0};
+    errmsg_t err;
+    char from[16], to[32];
+    add(&b, KVS_OP_PUT, 0, "d0", "1", 1);
+    for (int i = 1; i <= 60; i++) {
+        snprintf(from, sizeof(from), "d%d", i - 1);
+        snprintf(to, sizeof(to), "d%d.d%d", i, i - 1);
+        add(&b, KVS_OP_MOVE, 0, to, from, strlen(from));
+    }
+    ck_assert_int_eq(commit(&f, &b, &err), 0);
+    for (int i = 61; i <= 3000; i++) {
+        snprintf(from, sizeof(from), "d%d", i - 1);
+        snprintf(to, sizeof(to), "d%d.d%d", i, i - 1);
+        add(&b, KVS_OP_MOVE, 0, to, from, strlen(from));
+    }
+    ck_assert_int_eq(commit(&f, &b, &err), ENAMETOOLONG);
+    ck_assert_ptr_nonnull(strstr(err.text, "64 is the limit"));
+    ck_assert_int_eq(entry(&f, "d60").type, TREEOBJ_DIR);
+    drop(&f);
+}
+END_TEST
+
 static void add_guard(struct kvs_txn_buf *b, struct fixture *f, const char *key)
 {
     uint8_t tag[KVS_TAG_SIZE];
@@ -752,6 +841,8 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, model, 0, 20);
     tcase_add_test(tc, links);
+    tcase_add_test(tc, depth);
+    tcase_add_test(tc, chain);
     tcase_add_test(tc, guards);
     tcase_add_test(tc, chunks);
     tcase_add_test(tc, snapshots);

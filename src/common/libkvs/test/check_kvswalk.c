@@ -389,6 +389,7 @@ START_TEST(deep)
 {
     struct kvs_txn_buf b = {0};
     struct list got = {0};
+    kvsstore_allow_long_keys(store, true); /* as earlier versions did */
     add(&b, KVS_OP_PUT, 0, "x", "v", 1);
     commit(&b);
     for (int i = 0; i < 200; i++) {
@@ -417,6 +418,69 @@ START_TEST(deep)
 }
 END_TEST
 
+static content_t *content_elsewhere; /* has nothing */
+
+static int count(const struct kvsdiff_item *d, void *arg)
+{
+    (void)d;
+    ++*(unsigned *)arg;
+    return 0;
+}
+
+/* The callback needs the bytes of each value, which are not here. */
+static int needs_value(const struct kvsdiff_item *d, void *arg)
+{
+    const struct treeobj_entry *e = d->now;
+    count(d, arg);
+    if (e && e->type == TREEOBJ_REF)
+        kvsmiss_get(content_elsewhere, e->digest, &miss);
+    return 0;
+}
+
+/* A directory that was copied into itself sixty times: 2^60 keys in sixty objects. */
+START_TEST(doubling)
+{
+    struct kvs_txn_buf b = {0};
+    char key[16], large[1000] = "";
+    unsigned told = 0;
+    errmsg_t err;
+    add(&b, KVS_OP_PUT, 0, "d.v", large, sizeof(large));
+    for (int i = 0; i < 60; i++) {
+        snprintf(key, sizeof(key), "d.%d", i);
+        add(&b, KVS_OP_COPY, 0, key, "d", 1);
+    }
+    commit(&b);
+    ck_assert_int_eq(
+        kvsdiff(content, NULL, kvsstore_root(store), KVSDIFF_RECURSIVE, count, &told, &miss, &err),
+        -1);
+    ck_assert_int_eq(errno, EMSGSIZE);
+    /* Objects that are missing are found level by level, each once. */
+    content_t *cache = content_create(blobref, 1 << 30);
+    for (int rounds = 0;; rounds++) {
+        miss.n = 0;
+        if (kvsdiff(cache, NULL, kvsstore_root(store), KVSDIFF_RECURSIVE, count, &told, &miss,
+                    &err) == -1 &&
+            errno != EAGAIN)
+            break;
+        ck_assert_int_le(rounds, 70);
+        ck_assert_uint_le(miss.n, 64);
+        fetch(cache);
+    }
+    ck_assert_int_eq(errno, EMSGSIZE);
+    content_destroy(cache);
+    /* So are values. */
+    told = 0;
+    miss.n = 0;
+    content_elsewhere = content_create(blobref, 1 << 30);
+    ck_assert_int_eq(kvsdiff(content, NULL, kvsstore_root(store), KVSDIFF_RECURSIVE, needs_value,
+                             &told, &miss, &err),
+                     -1);
+    ck_assert_int_eq(errno, EAGAIN);
+    ck_assert_uint_lt(told, 10000);
+    content_destroy(content_elsewhere);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -429,5 +493,6 @@ int main(void)
     tcase_add_loop_test(tc, differences, 0, 8);
     tcase_add_test(tc, diff_cost);
     tcase_add_test(tc, deep);
+    tcase_add_test(tc, doubling);
     return run_case("kvswalk", tc);
 }

@@ -119,6 +119,44 @@ START_TEST(bounds)
 }
 END_TEST
 
+START_TEST(several_segments)
+{
+    struct pmi_pack *pk = pmi_pack_create(0);
+    static char value[PMI_PACK_VALUE_MAX];
+    size_t len, n, count, total = 0, segments = 0, want = 3 * PMI_SEGMENT_MAX / sizeof(value);
+    char key[32];
+    const uint8_t *p;
+
+    memset(value, 'v', sizeof(value));
+    for (size_t i = 0; i < want; i++) {
+        struct pmi_pair pair = {key, (size_t)snprintf(key, sizeof(key), "k%zu", i), value,
+                                sizeof(value)};
+
+        ck_assert_int_eq(pmi_pack_add(pk, &pair), 0);
+    }
+    ck_assert_uint_eq(pmi_pack_count(pk), want);
+    p = pmi_pack_data(pk, &len);
+    ck_assert_int_eq(pmi_unpack_check(p, len, &count), 0);
+    ck_assert_uint_eq(count, want);
+    /* Each is a blob by itself. */
+    for (; len > 0; p += n, len -= n, segments++) {
+        n = pmi_segment_len(p, len);
+        ck_assert_uint_gt(n, 0);
+        ck_assert_uint_le(n, PMI_SEGMENT_MAX);
+        ck_assert_uint_eq(pmi_segment_len(p, n - 1), 0);
+        ck_assert_int_eq(pmi_unpack_check(p, n, &count), 0);
+        total += count;
+    }
+    ck_assert_uint_ge(segments, 3);
+    ck_assert_uint_eq(total, want);
+    ck_assert_uint_eq(pmi_segment_len("PMB1", 4), 0);
+    pmi_pack_reset(pk);
+    pmi_pack_data(pk, &len);
+    ck_assert_uint_eq(len, 0);
+    pmi_pack_destroy(pk);
+}
+END_TEST
+
 START_TEST(table)
 {
     struct pmi_table *t = pmi_table_create(5000);
@@ -174,5 +212,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("pmi_pack", round_trip, damage, bounds, table, table_large);
+    RUN_SUITE("pmi_pack", several_segments, round_trip, damage, bounds, table, table_large);
 }

@@ -25,7 +25,7 @@ static struct {
     int aborted; /* exit code */
     char text[256];
     int errors, finals;
-    char name[600];
+    char name[1200];
     bool answer_now; /* names and barriers are completed within the callback */
     bool broken;     /* sends fail */
 } w;
@@ -439,6 +439,53 @@ START_TEST(names)
 }
 END_TEST
 
+START_TEST(long_ports)
+{
+    char line[1200], port[1026];
+
+    start();
+    init_all();
+    memset(port, 'p', 1025);
+    port[1025] = '\0';
+    snprintf(line, sizeof(line), "cmd=publish_name service=sv port=%s\n", port);
+    talk(0, line,
+         "cmd=publish_result info=failed rc=-1 msg=service_or_port_is_missing_or_too_long\n");
+    port[1024] = '\0';
+    snprintf(line, sizeof(line), "cmd=publish_name service=sv port=%s\n", port);
+    talk(0, line, "");
+    ck_assert_uint_eq(strlen(w.name), 3 + 1024);
+    ck_assert_int_eq(pmi_server_name_done(w.server, 0, 0, NULL, NULL), 0);
+    talk(1, "cmd=lookup_name service=sv\n", "");
+    ck_assert_int_eq(pmi_server_name_done(w.server, 1, 0, port, NULL), 0);
+    ck_assert_ptr_nonnull(strstr(w.out[1], port));
+    pmi_server_destroy(w.server);
+}
+END_TEST
+
+START_TEST(batch_full)
+{
+    static const uint32_t ranks[1] = {0};
+    struct pmi_server_params p = {
+        .kvsname = "k", .size = 1, .nlocal = 1, .ranks = ranks, .batch_max = 64};
+
+    memset(&w, 0, sizeof(w));
+    w.server = pmi_server_create(&all_ops, &w, &p, NULL);
+    talk(0, "cmd=init pmi_version=1 pmi_subversion=1\n",
+         "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
+    talk(0, "cmd=put kvsname=k key=a value=0123456789\n", "cmd=put_result rc=0 msg=success\n");
+    talk(0, "cmd=put kvsname=k key=b value=0123456789012345678901234567890123456789\n",
+         "cmd=put_result rc=-1 "
+         "msg=the_tasks_of_this_node_put_too_much_between_two_barriers;_put_less,"
+         "_or_enter_a_barrier\n");
+    talk(0, "cmd=barrier_in\n", "");
+    ck_assert_uint_le(w.bloblen, 64);
+    ck_assert_int_eq(pmi_server_barrier_done(w.server, 0, NULL), 0);
+    /* A new batch. */
+    talk(0, "cmd=put kvsname=k key=b value=0123456789\n", "cmd=put_result rc=0 msg=success\n");
+    pmi_server_destroy(w.server);
+}
+END_TEST
+
 START_TEST(params)
 {
     static const uint32_t ranks[1] = {0};
@@ -464,5 +511,5 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("pmi_server", dialog, chunks, port_dialog, refused, spawns, lost, absent, aborts,
-              barrier_fails, names, params);
+              barrier_fails, names, long_ports, batch_full, params);
 }

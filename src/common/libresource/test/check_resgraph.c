@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "libresource/resgraph.h"
+#include "libutil/strbuf.h"
 #include "libutil/test/suite.h"
 
 static resgraph_t *parse(const char *text)
@@ -147,6 +148,7 @@ START_TEST(looking)
     struct resgraph_pool p;
     idset_t *ids;
     errmsg_t err;
+    strbuf_t *sb;
     char *text;
     rset_t *rs;
 
@@ -180,7 +182,26 @@ START_TEST(looking)
     ck_assert_ptr_null(resgraph_ranks_of_hosts(g, "node1,nobody", &err));
     ck_assert_int_eq(errno, ENOENT);
     ck_assert_str_eq(err.text, "there is no node named nobody");
+    ck_assert_ptr_null(resgraph_ranks_of_hosts(g, "node[1-1000000]", &err));
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert_str_eq(err.text, "there is no node named node4");
+    /* Names that are there, but more of them than nodes. */
+    sb = strbuf_create(0);
+    strbuf_add(sb, "node1");
+    for (int i = 0; i < 2000; i++)
+        strbuf_add(sb, ",node1");
+    ck_assert_ptr_null(resgraph_ranks_of_hosts(g, strbuf_str(sb), &err));
+    ck_assert_int_eq(errno, E2BIG);
+    strbuf_destroy(sb);
     ids = resgraph_ranks_with(g, "gpu");
+    ck_assert_uint_eq(idset_count(ids), 2);
+    idset_destroy(ids);
+    /* One that has gone is not found any more, and the others still are. */
+    ids = idset_create_range(4, 4);
+    ck_assert_int_eq(resgraph_remove(g, ids), 0);
+    idset_destroy(ids);
+    ck_assert_ptr_null(resgraph_ranks_of_hosts(g, "fat0", &err));
+    ids = resgraph_ranks_of_hosts(g, "node2,fat1", &err);
     ck_assert_uint_eq(idset_count(ids), 2);
     idset_destroy(ids);
     resgraph_destroy(g);
@@ -243,7 +264,8 @@ START_TEST(satisfiable)
          "there are no nodes of rank 7 and 1 others it names"},
         {"{\"nnodes\":1,\"properties\":[\"quiet\"]}", "there is no node with the property 'quiet'"},
         {"{\"nslots\":129,\"cores\":1}",
-         "needs 129 slots with 1 core each; all 6 nodes have room for 128"},
+         "needs 129 slots with 1 core each; all 6 nodes have room for 128 "
+         "(--overcommit lets tasks share cores)"},
         {"{\"nslots\":1,\"cores\":33}",
          "needs a slot with 33 cores; the largest of 6 nodes has 32"},
         {"{\"pools\":[[\"power\",1001]]}", "needs 1001 of pool power, which has 1000 kW in all"},

@@ -166,10 +166,10 @@ START_TEST(lua_bad_files)
         {"require 'os'", "nil value"},
         {"load('x')", "nil value"},
         {"pcall(error)", "nil value"},
-        {"table.move({}, 1, 1e15, 2)", "nil value"},
+        {"table.move({}, 1, 1e15, 2)", "too long"},
         {"setmetatable({}, {})", "nil value"},
         {"policy { score = coroutine.wrap(print) }", "nil value"},
-        {"error({})", "an error that is no text"},
+        {"error({})", "an error that is not text"},
         {"\033Lua", "binary"},
     };
     errmsg_t err;

@@ -226,14 +226,20 @@ START_TEST(remove_tree)
 }
 END_TEST
 
-START_TEST(remove_too_deep)
+/* Deeper than there are descriptors, with something to the side of the way at each level. */
+START_TEST(remove_deep)
 {
     int fd;
 
     ck_assert_int_eq(mkdir(in_base("deep"), 0700), 0);
     fd = open(path, O_RDONLY | O_DIRECTORY);
-    for (int i = 0; i < 150; i++) {
+    for (int i = 0; i < 1500; i++) {
         int next;
+        int beside = openat(fd, "file", O_WRONLY | O_CREAT, 0600);
+
+        ck_assert_int_ge(beside, 0);
+        close(beside);
+        ck_assert_int_eq(mkdirat(fd, ".deep-1", 0700), 0);
 
         ck_assert_int_eq(mkdirat(fd, "d", 0700), 0);
         next = openat(fd, "d", O_RDONLY | O_DIRECTORY);
@@ -241,12 +247,8 @@ START_TEST(remove_too_deep)
         fd = next;
     }
     close(fd);
-    ck_assert_int_eq(dir_remove_tree(path), -1);
-    ck_assert_int_eq(errno, ELOOP);
-    /* The upper half by hand, so that the rest can go. */
-    for (int i = 0; i < 60; i++)
-        strcat(path, "/d");
     ck_assert_int_eq(dir_remove_tree(path), 0);
+    ck_assert_int_lt(access(path, F_OK), 0);
 }
 END_TEST
 
@@ -263,6 +265,6 @@ int main(void)
     tcase_add_test(tc, runtime_dir);
     tcase_add_test(tc, parents);
     tcase_add_test(tc, remove_tree);
-    tcase_add_test(tc, remove_too_deep);
+    tcase_add_test(tc, remove_deep);
     return run_case("fdutil", tc);
 }

@@ -1,194 +1,6 @@
 /* check_kvs_module.c - who may use a namespace, and what is left of who is gone: the instance of rank
  * 0 on a handle of the test's own. */
-#include "config.h"
-#include <stdio.h>
-
-#include "libflux/module.h"
-#include "libflux/test/fake.h"
-#include "libkvs/kvs_txn.h"
-#include "libkvs/kvs_wire.h"
-#include "libutil/test/suite.h"
-#include "modules/kvs/kvs_private.h"
-
-extern const struct flux_module flux_module_kvs;
-
-struct bed {
-    struct fake f;
-    void *ctx;
-    flux_watcher_t *stop;
-    int errnum; /* of the last response to the test */
-    size_t answers;
-    flux_msg_t *asked[256]; /* of the module, to be answered */
-    size_t nasked;
-    int snapshot_errnum; /* what kvs.snapshot is answered with */
-    int event_errnum;    /* what event.publish is */
-    size_t published;    /* how many of these came */
-};
-
-/* What the module sends: requests are kept, responses looked at. */
-static void sent(struct fake *f, flux_msg_t *msg)
-{
-    struct bed *b = f->user;
-
-    if (flux_msg_type(msg) == FLUX_MSG_RESPONSE) {
-        b->errnum = flux_msg_errnum(msg);
-        b->answers++;
-    } else if (flux_msg_type(msg) == FLUX_MSG_REQUEST &&
-               !flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) && b->nasked < 256) {
-        b->asked[b->nasked++] = msg;
-        return;
-    }
-    flux_msg_destroy(msg);
-}
-
-static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    flux_reactor_stop(r, 0);
-}
-
-/* The root that the master has, for an instance elsewhere. */
-static void answer_root(flux_msg_t *resp)
-{
-    struct kvs_root root = {.version = 5, .ns = "primary"};
-    uint8_t buf[KVS_ROOT_WIRE_MAX];
-
-    snprintf(root.ref, sizeof(root.ref), "sha256-%064d", 0);
-    flux_msg_set_raw(resp, buf, kvs_root_encode(&root, buf));
-}
-
-/* Let it work; attributes are not there, everything else succeeds. */
-static void settle(struct bed *b)
-{
-    do {
-        for (size_t i = 0; i < b->nasked; i++) {
-            bool attr = strcmp(flux_msg_topic(b->asked[i]), "attr.get") == 0;
-            int errnum = attr ? ENOENT : 0;
-            if (strcmp(flux_msg_topic(b->asked[i]), "kvs.snapshot") == 0)
-                errnum = b->snapshot_errnum;
-            if (strcmp(flux_msg_topic(b->asked[i]), "event.publish") == 0) {
-                errnum = b->event_errnum;
-                b->published++;
-            }
-            flux_msg_t *resp = flux_msg_response_create(b->asked[i], errnum);
-            if (strcmp(flux_msg_topic(b->asked[i]), "kvs.getroot") == 0)
-                answer_root(resp);
-            else
-                flux_msg_set_json(resp, errnum ? "no such thing" : "{\"seq\":1}");
-            flux_msg_destroy(b->asked[i]);
-            b->asked[i] = resp;
-        }
-        size_t n = b->nasked;
-        flux_msg_t *now[256];
-        memcpy(now, b->asked, n * sizeof(now[0]));
-        b->nasked = 0;
-        for (size_t i = 0; i < n; i++)
-            flux_handle_deliver(b->f.h, now[i]);
-        flux_timer_start(b->stop, 0.005, 0.);
-        flux_reactor_run(b->f.r);
-    } while (b->nasked > 0);
-}
-
-/* It was only just loaded: it does not know its attributes yet. */
-static struct bed *bed_new(uint32_t rank)
-{
-    struct bed *b = calloc(1, sizeof(*b));
-    errmsg_t err;
-
-    ck_assert_ptr_nonnull(b);
-    b->f.user = b;
-    b->f.hook = sent;
-    ck_assert_ptr_nonnull(b->f.r = flux_reactor_create(false));
-    ck_assert_ptr_nonnull(b->f.h =
-                              flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, rank, 4, 42));
-    (void)fake_ops;
-    ck_assert_ptr_nonnull(b->stop = flux_timer_create(b->f.r, stop_cb, b));
-    ck_assert_int_eq(flux_module_kvs.init(b->f.h, 0, NULL, &b->ctx, &err), 0);
-    return b;
-}
-
-static struct bed *bed_create_at(uint32_t rank)
-{
-    struct bed *b = bed_new(rank);
-
-    settle(b);
-    return b;
-}
-
-static struct bed *bed_create(void)
-{
-    return bed_create_at(0);
-}
-
-static void bed_free(struct bed *b)
-{
-    flux_module_kvs.fini(b->f.h, b->ctx);
-    flux_watcher_destroy(b->stop);
-    for (size_t i = 0; i < b->nasked; i++)
-        flux_msg_destroy(b->asked[i]);
-    flux_close(b->f.h);
-    flux_reactor_destroy(b->f.r);
-    free(b->f.sent);
-    free(b);
-}
-
-static uint32_t tag;
-
-static flux_msg_t *request(const char *topic, uint32_t userid, uint32_t roles, uint32_t client)
-{
-    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
-
-    flux_msg_set_cred(msg, userid, roles);
-    flux_msg_set_matchtag(msg, ++tag);
-    flux_msg_route_push(msg, 1u << 28 | client);
-    return msg;
-}
-
-static int json(struct bed *b, const char *topic, uint32_t userid, uint32_t roles, const char *text)
-{
-    flux_msg_t *msg = request(topic, userid, roles, 7);
-
-    flux_msg_set_json(msg, text);
-    b->errnum = -1;
-    flux_handle_deliver(b->f.h, msg);
-    settle(b);
-    return b->errnum;
-}
-
-static int put(struct bed *b, const char *ns, uint32_t userid, uint32_t roles)
-{
-    struct kvs_txn_buf txn = {0};
-    struct kvs_ns_req q = {.ns = ns, .nslen = strlen(ns)};
-    flux_msg_t *msg = request("kvs.commit", userid, roles, 7);
-    uint8_t buf[256];
-
-    kvs_txn_buf_add(&txn, KVS_OP_PUT, 0, "k", 1, "v", 1, NULL);
-    q.body = txn.data;
-    q.len = txn.len;
-    kvs_ns_req_encode(&q, buf);
-    flux_msg_set_raw(msg, buf, kvs_ns_req_size(&q));
-    kvs_txn_buf_clear(&txn);
-    b->errnum = -1;
-    flux_handle_deliver(b->f.h, msg);
-    settle(b);
-    return b->errnum;
-}
-
-static int get(struct bed *b, const char *ns, uint32_t userid, uint32_t roles)
-{
-    struct kvs_lookup_req q = {.ns = ns, .nslen = strlen(ns), .key = "k", .keylen = 1};
-    flux_msg_t *msg = request("kvs.lookup", userid, roles, 7);
-    uint8_t buf[KVS_REQ_MAX];
-
-    kvs_lookup_req_encode(&q, buf);
-    flux_msg_set_raw(msg, buf, kvs_lookup_req_size(&q));
-    b->errnum = -1;
-    flux_handle_deliver(b->f.h, msg);
-    settle(b);
-    return b->errnum;
-}
-
-#define CREATE "kvs.namespace-create"
-#define REMOVE "kvs.namespace-remove"
+#include "bed.h"
 
 START_TEST(owner_and_others)
 {
@@ -318,6 +130,7 @@ START_TEST(event_that_fails)
     ck_assert_uint_eq(b->published - before, 1);
     ck_assert_int_eq(json(b, "kvs.gc", 0, FLUX_ROLE_OWNER, "{}"), 0);
     ck_assert_uint_eq(b->published - before, 1);
+    b->complaints = 1;
     bed_free(b);
 }
 END_TEST
@@ -401,6 +214,152 @@ START_TEST(watch_before_its_root)
 }
 END_TEST
 
+/* --- news that may not be lost --- */
+
+/* A namespace "n" of rank 2 becomes known to this instance, rank 1; its root is followed. */
+static void learn(struct bed *b, uint64_t serial)
+{
+    char place[256];
+
+    snprintf(place, sizeof(place),
+             "{\"namespace\":\"n\",\"owner\":0,\"rank\":2,\"serial\":%llu,\"lost\":false,"
+             "\"hash\":\"sha256\"}",
+             (unsigned long long)serial);
+    b->place = place;
+    b->hold = "kvs.follow";
+    (void)json(b, "kvs.version", 0, FLUX_ROLE_OWNER, "{\"namespace\":\"n\"}");
+    ck_assert_ptr_nonnull(hmap_get(((struct km *)b->ctx)->spaces, "n"));
+    b->place = NULL;
+}
+
+static size_t asked_for(const struct bed *b, const char *topic)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < b->nasked; i++)
+        n += strcmp(flux_msg_topic(b->asked[i]), topic) == 0;
+    return n;
+}
+
+START_TEST(removal_unheard)
+{
+    struct bed *b = bed_create_at(1);
+    flux_msg_t *lost = flux_msg_create(FLUX_MSG_EVENT, "event.lost");
+    struct km *k = b->ctx;
+
+    flux_msg_set_json(lost, "{\"from\":3,\"to\":7}");
+    learn(b, 77);
+    /* It is still there. */
+    b->checked = "{\"gone\":[]}";
+    flux_handle_deliver(b->f.h, flux_msg_copy(lost));
+    ck_assert_uint_eq(asked_for(b, "kvs.namespace-check"), 1);
+    ck_assert_uint_eq(asked_for(b, "overlay.status"), 1);
+    settle(b);
+    ck_assert_ptr_nonnull(hmap_get(k->spaces, "n"));
+    ck_assert_uint_eq(((struct km_ns *)hmap_get(k->spaces, "n"))->doubt, 0);
+    /* It is not; more is lost while rank 0 is asked. */
+    b->checked = "{\"gone\":[0]}";
+    flux_handle_deliver(b->f.h, flux_msg_copy(lost));
+    flux_handle_deliver(b->f.h, lost);
+    ck_assert_uint_eq(asked_for(b, "kvs.namespace-check"), 1);
+    settle(b);
+    ck_assert_ptr_null(hmap_get(k->spaces, "n"));
+    b->complaints = 2; /* what overlay.status was answered with is no status */
+    bed_free(b);
+}
+END_TEST
+
+/* Rank 0 tells what was removed, and says nothing of what it did not make itself. */
+START_TEST(removal_asked)
+{
+    struct bed *b = bed_create();
+    struct km *k = b->ctx;
+    struct km_place p;
+    char text[256];
+
+    ck_assert_int_eq(
+        json(b, CREATE, 0, FLUX_ROLE_OWNER, "{\"namespace\":\"n\",\"owner\":0,\"rank\":0}"), 0);
+    ck_assert_int_eq(km_directory_find(k, "n", &p, NULL), 0);
+    ck_assert(!km_directory_gone(k, "n", p.serial));
+    ck_assert(!km_directory_gone(k, "m", p.serial + 1));
+    ck_assert(!km_directory_gone(k, "m", p.serial - 1));
+    ck_assert_int_eq(json(b, REMOVE, 0, FLUX_ROLE_OWNER, "{\"namespace\":\"n\"}"), 0);
+    ck_assert(km_directory_gone(k, "n", p.serial));
+    snprintf(text, sizeof(text), "{\"namespaces\":[{\"namespace\":\"n\",\"serial\":%llu}]}",
+             (unsigned long long)p.serial);
+    ck_assert_int_eq(json(b, "kvs.namespace-check", 0, FLUX_ROLE_BROKER, text), 0);
+    ck_assert_int_eq(json(b, "kvs.namespace-check", 0, FLUX_ROLE_BROKER,
+                          "{\"namespaces\":[{\"namespace\":\"n\"}]}"),
+                     EPROTO);
+    bed_free(b);
+}
+END_TEST
+
+static int fence(struct bed *b, const char *name, uint32_t client)
+{
+    struct kvs_txn_buf txn = {0};
+    struct kvs_fence_req q = {.nprocs = 2, .count = 1, .ns = "primary", .nslen = 7};
+    flux_msg_t *msg = request("kvs.fence", 0, FLUX_ROLE_OWNER, client);
+    uint8_t buf[256];
+
+    kvs_txn_buf_add(&txn, KVS_OP_PUT, 0, "k", 1, "v", 1, NULL);
+    q.name = name;
+    q.namelen = strlen(name);
+    q.txn = txn.data;
+    q.txnlen = txn.len;
+    kvs_fence_req_encode(&q, buf);
+    flux_msg_set_raw(msg, buf, kvs_fence_req_size(&q));
+    kvs_txn_buf_clear(&txn);
+    b->errnum = -1;
+    flux_handle_deliver(b->f.h, msg);
+    b->hold = "kvs.fence";
+    settle(b);
+    return b->errnum;
+}
+
+/* A participant goes: the instance above hears of it, however often it has no room. */
+START_TEST(abort_without_room)
+{
+    struct bed *b = bed_create_at(1);
+    flux_msg_t *msg;
+
+    ck_assert_int_eq(fence(b, "f", 20), -1);
+    b->full = 3;
+    msg = request("kvs.disconnect", 0, FLUX_ROLE_BROKER, 20);
+    flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
+    flux_handle_deliver(b->f.h, msg);
+    ck_assert_uint_eq(asked_for(b, "kvs.fence-abort"), 1);
+    while (b->full > 0)
+        settle(b);
+    while (!b->abort_taken)
+        settle(b);
+    bed_free(b);
+}
+END_TEST
+
+/* The masters at a rank are registered one by one, each until it was taken. */
+START_TEST(register_without_room)
+{
+    struct bed *b = bed_create_at(1);
+    flux_msg_t *began = flux_msg_create(FLUX_MSG_EVENT, "kvs.began");
+    char text[256];
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof(text),
+                 "{\"namespace\":\"n%d\",\"owner\":0,\"rank\":1,\"serial\":%d,\"lost\":false,"
+                 "\"hash\":\"sha256\"}",
+                 i, i + 5);
+        ck_assert_int_eq(json(b, "kvs.namespace-open", 0, FLUX_ROLE_BROKER, text), 0);
+    }
+    b->full = 2;
+    flux_handle_deliver(b->f.h, began);
+    while (b->registered < 3)
+        settle(b);
+    ck_assert_int_eq(b->full, 0);
+    bed_free(b);
+}
+END_TEST
+
 /* --- the index --- */
 
 struct thing {
@@ -459,5 +418,6 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("kvs_module", owner_and_others, no_such_rank, early_requests, clients_that_go,
-              event_that_fails, bytes_that_wait, watch_before_its_root, index_of_senders);
+              event_that_fails, bytes_that_wait, watch_before_its_root, removal_unheard,
+              removal_asked, abort_without_room, register_without_room, index_of_senders);
 }

@@ -106,28 +106,28 @@ START_TEST(bad_frames)
     static const struct {
         unsigned type;
         uint32_t len;
-    } bad[] = {{0, 0},
-               {7, 0},
-               {15, 0},
-               {31, 0},
-               {65535, 0},
-               {WIRE_SIGNAL, 5},
-               {WIRE_SIGNAL, 0},
-               {WIRE_KILL, 1},
-               {WIRE_RUN, 8},
-               {WIRE_OUTPUT, UINT32_MAX},
-               {WIRE_STDIN, WIRE_STDIN_WINDOW + 5}};
+    } bad[] = {{0, 0},           {7, 0},           {15, 0},        {31, 0},       {65535, 0},
+               {WIRE_SIGNAL, 5}, {WIRE_SIGNAL, 0}, {WIRE_KILL, 1}, {WIRE_RUN, 8}, {WIRE_OUTPUT, 5}};
     uint8_t buf[64] = {0};
     struct wire_frame f;
     errmsg_t err;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        wire_header(buf, (enum wire_type)bad[i].type, 1, bad[i].len);
-        errno = 0;
-        ck_assert_int_eq(wire_parse(buf, sizeof(buf), &f, &err), -1);
-        ck_assert_int_eq(errno, EPROTO);
+        wire_header(buf, (enum wire_type)bad[i].type, 7, bad[i].len);
+        ck_assert_int_eq(wire_parse(buf, sizeof(buf), &f, &err),
+                         WIRE_HEADER + (ptrdiff_t)bad[i].len);
+        ck_assert_int_eq(f.type, WIRE_BAD);
+        ck_assert_uint_eq(f.said, bad[i].type);
+        ck_assert_uint_eq(f.job, 7);
         ck_assert_uint_gt(strlen(err.text), 0);
     }
+    /* The whole of it can be skipped once it is there. */
+    wire_header(buf, WIRE_STDIN, 1, WIRE_STDIN_WINDOW + 5);
+    ck_assert_int_eq(wire_parse(buf, sizeof(buf), &f, &err), 0);
+    wire_header(buf, WIRE_OUTPUT, 1, WIRE_PAYLOAD_MAX + 1);
+    errno = 0;
+    ck_assert_int_eq(wire_parse(buf, sizeof(buf), &f, &err), -1);
+    ck_assert_int_eq(errno, EPROTO);
     wire_header(buf, WIRE_KILL, 1, 0);
     buf[6] ^= 1;
     ck_assert_int_eq(wire_parse(buf, sizeof(buf), &f, &err), -1);
@@ -185,7 +185,10 @@ START_TEST(run_payload)
                            .nruns = 2,
                            .nlimits = 1,
                            .memory = 77,
-                           .expiration = 88};
+                           .expiration = 88,
+                           .grace = 99,
+                           .nonce = UINT64_MAX,
+                           .mask = 0027 + 1};
     struct wire_limit limit = {7, 0, 1024};
     uint8_t buf[WIRE_RUN_FIXED + sizeof(runs) + sizeof(limit) + sizeof(strings)];
     struct wire_run got;
@@ -202,6 +205,9 @@ START_TEST(run_payload)
     ck_assert_uint_eq(got.node, 3);
     ck_assert_uint_eq(got.memory, 77);
     ck_assert_uint_eq(got.expiration, 88);
+    ck_assert_uint_eq(got.grace, 99);
+    ck_assert_uint_eq(got.nonce, UINT64_MAX);
+    ck_assert_uint_eq(got.mask, 0027 + 1);
     ck_assert_str_eq(got.strings, "job");
     l = wire_run_layout(&got, &err);
     ck_assert_uint_eq(layout_count(l, 1), 3);

@@ -22,10 +22,16 @@ struct bed {
     flux_msg_t *asked[ASKED_MAX]; /* of the module, to be answered */
     size_t nasked;
     flux_msg_t *tree; /* the stream that the child answers on */
-    char down[1024];  /* types of frames for the child, "LAUNCH KILL " */
-    char told[4096];  /* to the job module */
-    size_t output;    /* bytes to the client that listens */
+    flux_msg_t *down; /* to be answered by the child */
+    bool opened;      /* the stream was answered */
+    int full;         /* so many requests find the child's mailbox full */
+    int ntree, ndown;
+    char frames[1024]; /* types of frames for the child, "LAUNCH KILL " */
+    char told[4096];   /* to the job module */
+    size_t output;     /* bytes to the client that listens */
     size_t notices;
+    size_t refused;   /* requests about names, with EAGAIN */
+    size_t responses; /* to wrexec.launch and wrexec.kill */
 };
 
 static const char *frame_name(enum wire_type type)
@@ -46,7 +52,7 @@ static const char *frame_name(enum wire_type type)
 
 static void take_down(struct bed *b, const flux_msg_t *msg)
 {
-    size_t len, at = strlen(b->down);
+    size_t len, at = strlen(b->frames);
     const uint8_t *p = flux_msg_payload(msg, &len);
     struct wire_frame f;
     ptrdiff_t used;
@@ -55,7 +61,7 @@ static void take_down(struct bed *b, const flux_msg_t *msg)
     while (len > 0) {
         used = wire_parse(p, len, &f, &err);
         ck_assert_int_gt(used, 0);
-        at += (size_t)snprintf(b->down + at, sizeof(b->down) - at, "%s", frame_name(f.type));
+        at += (size_t)snprintf(b->frames + at, sizeof(b->frames) - at, "%s", frame_name(f.type));
         p += used;
         len -= (size_t)used;
     }
@@ -71,7 +77,12 @@ static void take_response(struct bed *b, const flux_msg_t *msg)
                  (const char *)data);
     else if (flux_msg_has_flag(msg, FLUX_MSGF_RAW))
         b->output += len;
-    else
+    else if (strcmp(flux_msg_topic(msg), "wrexec.launch") == 0 ||
+             strcmp(flux_msg_topic(msg), "wrexec.kill") == 0)
+        b->responses++;
+    else if (strcmp(flux_msg_topic(msg), "wrexec.name") == 0)
+        b->refused += (flux_msg_errnum(msg) == EAGAIN);
+    else if (strcmp(flux_msg_topic(msg), "wrexec.listen") == 0)
         b->notices++;
 }
 
@@ -84,10 +95,15 @@ static void sent(struct fake *f, flux_msg_t *msg)
         take_response(b, msg);
     } else if (flux_msg_type(msg) == FLUX_MSG_REQUEST &&
                strcmp(flux_msg_topic(msg), "wrexec.down") == 0) {
-        take_down(b, msg);
+        ck_assert(b->opened);
+        ck_assert_ptr_null(b->down); /* one at a time */
+        b->ndown++;
+        b->down = msg;
+        return;
     } else if (flux_msg_type(msg) == FLUX_MSG_REQUEST &&
                strcmp(flux_msg_topic(msg), "wrexec.tree") == 0) {
         ck_assert_ptr_null(b->tree);
+        b->ntree++;
         b->tree = msg;
         return;
     } else if (flux_msg_type(msg) == FLUX_MSG_REQUEST &&
@@ -103,10 +119,43 @@ static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     flux_reactor_stop(r, 0);
 }
 
+/* The child, or its mailbox, answers; is there anything to be answered? */
+static bool child_answers(struct bed *b)
+{
+    flux_msg_t **req = b->down ? &b->down : b->tree && !b->opened ? &b->tree : NULL;
+    flux_msg_t *resp, *keep;
+
+    if (!req)
+        return false;
+    keep = *req;
+    if (b->full > 0) {
+        b->full--;
+        *req = NULL;
+        resp = flux_msg_response_create(keep, EAGAIN);
+        ck_assert_int_eq(flux_msg_set_json(resp, "try again later"), 0);
+    } else {
+        resp = flux_msg_response_create(keep, 0);
+        if (req == &b->tree) {
+            b->opened = true;
+            flux_msg_set_flags(resp, FLUX_MSGF_STREAMING);
+            ck_assert_int_eq(flux_msg_set_raw(resp, "", 0), 0);
+        } else {
+            take_down(b, keep);
+            *req = NULL;
+        }
+    }
+    if (!*req)
+        flux_msg_destroy(keep);
+    flux_handle_deliver(b->f.h, resp);
+    return true;
+}
+
 static void turn(struct bed *b)
 {
-    flux_timer_start(b->stop, 0.002, 0.);
-    flux_reactor_run(b->f.r);
+    do {
+        flux_timer_start(b->stop, 0.002, 0.);
+        flux_reactor_run(b->f.r);
+    } while (child_answers(b));
 }
 
 /* The broker answers: attributes are not there. */
@@ -155,6 +204,7 @@ static void bed_free(struct bed *b)
     for (size_t i = 0; i < b->nasked; i++)
         flux_msg_destroy(b->asked[i]);
     flux_msg_destroy(b->tree);
+    flux_msg_destroy(b->down);
     flux_close(b->f.h);
     flux_reactor_destroy(b->f.r);
     free(b->f.sent);
@@ -184,8 +234,7 @@ static void say(struct bed *b, const char *topic, uint32_t client, unsigned flag
 
 static void say_raw(struct bed *b, const char *topic, uint32_t client, const void *data, size_t len)
 {
-    flux_msg_t *msg =
-        request(topic, FLUX_ROLE_OWNER | FLUX_ROLE_BROKER, client, FLUX_MSGF_NORESPONSE);
+    flux_msg_t *msg = request(topic, FLUX_ROLE_OWNER | FLUX_ROLE_BROKER, client, 0);
 
     ck_assert_int_eq(flux_msg_set_raw(msg, data, len), 0);
     flux_handle_deliver(b->f.h, msg);
@@ -215,7 +264,7 @@ static void kill_jobs(struct bed *b, const char *ids, int signum)
     char json[128];
 
     snprintf(json, sizeof(json), "{\"ids\":[%s],\"signum\":%d}", ids, signum);
-    say(b, "wrexec.kill", 1, FLUX_MSGF_NORESPONSE, json);
+    say(b, "wrexec.kill", 1, 0, json);
 }
 
 /* A frame from the child. */
@@ -245,9 +294,9 @@ START_TEST(early_kill)
     launch(b, 9);
     kill_jobs(b, "9,10", SIGTERM);
     turn(b);
-    ck_assert_str_eq(b->down, "");
+    ck_assert_str_eq(b->frames, "");
     answer(b);
-    ck_assert_str_eq(b->down, "LAUNCH LAUNCH KILL LAUNCH SIGNAL ");
+    ck_assert_str_eq(b->frames, "LAUNCH LAUNCH KILL LAUNCH SIGNAL ");
     bed_free(b);
 }
 END_TEST
@@ -264,7 +313,7 @@ START_TEST(early_jobs)
     answer(b);
     kill_jobs(b, "7", 0); /* no signal: nothing is sent */
     turn(b);
-    ck_assert_str_eq(b->down, "LAUNCH KILL ");
+    ck_assert_str_eq(b->frames, "LAUNCH KILL ");
     bed_free(b);
 }
 END_TEST
@@ -304,7 +353,68 @@ START_TEST(foreign_credit)
 }
 END_TEST
 
+/* A child whose mailbox is full gets all frames later, in order, none twice. */
+START_TEST(full_child)
+{
+    struct bed *b = bed_create();
+
+    answer(b);
+    b->full = 3;
+    launch(b, 7);
+    while (!b->opened)
+        turn(b);
+    ck_assert_int_eq(b->ntree, 4);
+    ck_assert_str_eq(b->frames, "LAUNCH ");
+    b->full = 2;
+    launch(b, 8);
+    kill_jobs(b, "8", SIGKILL);
+    turn(b);
+    launch(b, 9);
+    kill_jobs(b, "7", SIGTERM);
+    while (b->full > 0 || strlen(b->frames) < strlen("LAUNCH LAUNCH KILL LAUNCH SIGNAL "))
+        turn(b);
+    ck_assert_str_eq(b->frames, "LAUNCH LAUNCH KILL LAUNCH SIGNAL ");
+    bed_free(b);
+}
+END_TEST
+
+/* Who launches or kills is told that it was done: nothing else may be sent again. */
+START_TEST(answered)
+{
+    struct bed *b = bed_create();
+
+    b->responses = 0;
+    launch(b, 7);
+    say(b, "wrexec.kill", 1, 0, "{\"ids\":[7],\"signum\":9}");
+    turn(b);
+    ck_assert_uint_eq(b->responses, 0); /* they wait for the tree */
+    answer(b);
+    ck_assert_uint_eq(b->responses, 2);
+    bed_free(b);
+}
+END_TEST
+
+/* Requests about names that nobody answers: those of one job are bounded. */
+START_TEST(many_names)
+{
+    struct bed *b = bed_create();
+    int sent = 0;
+
+    answer(b);
+    launch(b, 7);
+    turn(b);
+    while (b->refused == 0 && sent < 1000000) {
+        say(b, "wrexec.name", 1, 0, "{\"op\":\"lookup\",\"id\":7,\"service\":\"x\",\"wait\":true}");
+        sent++;
+    }
+    ck_assert_int_eq(sent, 16384 + 1);
+    ck_assert_uint_eq(b->refused, 1);
+    bed_free(b);
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("wrexec module", early_kill, early_jobs, foreign_credit);
+    RUN_SUITE("wrexec module", early_kill, early_jobs, foreign_credit, full_child, answered,
+              many_names);
 }

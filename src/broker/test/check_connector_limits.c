@@ -1,0 +1,176 @@
+/* check_connector_limits.c - what one client may ask of the local connector: descriptors, JSON, connections
+ * and requests that wait.
+ */
+#include "config.h"
+#include "connector_bed.h"
+
+/* No descriptors left: the broker neither spins nor falls, and goes on when there are some. */
+START_TEST(test_emfile)
+{
+    struct broker *b = broker_start(geteuid(), NULL);
+    int fds[512];
+    int n = 0;
+    int spare = dup(0);
+    struct rlimit old;
+    struct rlimit low;
+    struct timespec t0;
+    struct timespec t1;
+    clockid_t clock;
+    flux_t *h = open_client(b);
+
+    ping(h);
+    getrlimit(RLIMIT_NOFILE, &old);
+    low = old;
+    low.rlim_cur = (rlim_t)spare + 40;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
+    close(spare);
+    /* This process is broker and client both: take all that is left but one for the client. */
+    while (n < 512 && (fds[n] = dup(0)) >= 0)
+        n++;
+    ck_assert_int_gt(n, 2);
+    close(fds[--n]);
+    int fd = raw_connect(b);
+    ck_assert_int_eq(pthread_getcpuclockid(b->thread, &clock), 0);
+    WAIT_FOR(b->lines > 0);
+    clock_gettime(clock, &t0);
+    poll(NULL, 0, 600);
+    clock_gettime(clock, &t1);
+    double cpu = (double)(t1.tv_sec - t0.tv_sec) + 1e-9 * (double)(t1.tv_nsec - t0.tv_nsec);
+    ck_assert_msg(cpu < 0.1, "the broker spins: %g s of CPU time in 0.6 s", cpu);
+    ck_assert_int_lt(b->lines, 10);
+    ping(h);
+    while (n > 0)
+        close(fds[--n]);
+    expect_hello(fd);
+    close(fd);
+    setrlimit(RLIMIT_NOFILE, &old);
+    flux_close(h);
+    broker_stop(b);
+}
+END_TEST
+
+/* JSON that would take too much memory is refused before anybody parses it; the connection goes on. */
+START_TEST(test_json)
+{
+    enum { SIZE = 9 << 20 };
+    struct broker *b = broker_start(geteuid(), NULL);
+    flux_t *h = open_client(b);
+    char *text = malloc(SIZE + 1);
+    errmsg_t err;
+
+    for (int kind = 0; kind < 3; kind++) {
+        size_t len = kind == 0 ? SIZE : 4 << 20;
+        flux_future_t *f;
+
+        memset(text, 'x', len);
+        text[len] = '\0';
+        memcpy(text, "{\"a\":\"", 6);
+        memcpy(text + len - 2, "\"}", 2);
+        if (kind == 1) { /* four million names and values */
+            for (size_t i = 5; i + 1 < len; i++)
+                text[i] = i == 5 ? '[' : i + 2 == len ? ']' : i % 2 ? ',' : '0';
+            text[len - 1] = '}';
+        }
+        f = flux_rpc(h, "test.big", text, FLUX_NODEID_ANY, 0);
+        ck_assert_int_eq(flux_future_wait(f, 60.), 0);
+        if (kind == 2) { /* as long, and but one value */
+            ck_assert_msg(flux_rpc_get(f, &err) == 0, "%s", err.text);
+        } else {
+            ck_assert_int_eq(flux_rpc_get(f, &err), -1);
+            ck_assert_int_eq(errno, EMSGSIZE);
+            ck_assert_msg(strstr(err.text, kind ? "more than 262144 values" : "is too large"), "%s",
+                          err.text);
+        }
+        flux_future_destroy(f);
+        ping(h);
+    }
+    /* As raw bytes it is nobody's JSON. */
+    flux_future_t *f = flux_rpc_raw(h, "test.big", text, SIZE, FLUX_NODEID_ANY, 0);
+    ck_assert_int_eq(flux_future_wait(f, 60.), 0);
+    ck_assert_msg(flux_rpc_get(f, &err) == 0, "%s", err.text);
+    flux_future_destroy(f);
+    free(text);
+    flux_close(h);
+    WAIT_FOR(b->clients == 0);
+    ck_assert_uint_eq(b->broken, 0);
+    broker_stop(b);
+}
+END_TEST
+
+/* One process has only so many connections, all together so many; who is refused hears why. */
+START_TEST(test_connections)
+{
+    struct connector_limits limits;
+    connector_limits_init(&limits);
+    limits.per_process = 3;
+    limits.clients = 4;
+    struct broker *b = broker_start(geteuid(), &limits);
+    flux_t *h[3];
+    flux_t *again;
+    char uri[128];
+    pid_t pid;
+    int status;
+    errmsg_t err;
+
+    for (int i = 0; i < 3; i++)
+        h[i] = open_client(b);
+    snprintf(uri, sizeof(uri), "local://%s", b->path);
+    ck_assert(flux_open(uri, NULL, &err) == NULL);
+    ck_assert_int_eq(errno, EMFILE);
+    ck_assert_msg(strstr(err.text, "has 3 connections"), "%s", err.text);
+    if ((pid = fork()) == 0) {
+        flux_t *own = flux_open(uri, NULL, &err);
+        flux_t *more = flux_open(uri, NULL, &err);
+
+        _exit(own && !more && strstr(err.text, "serves 4 clients") ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    WAIT_FOR(b->clients == 3);
+    flux_close(h[0]);
+    WAIT_FOR(b->clients == 2);
+    again = open_client(b);
+    ping(again);
+    flux_close(again);
+    flux_close(h[1]);
+    flux_close(h[2]);
+    WAIT_FOR(b->clients == 0);
+    broker_stop(b);
+}
+END_TEST
+
+/* Requests that are never answered hold the sender back, not for ever. */
+START_TEST(test_inflight)
+{
+    struct connector_limits limits;
+    connector_limits_init(&limits);
+    limits.pause_inflight = 100;
+    struct broker *b = broker_start(geteuid(), &limits);
+    flux_t *h = open_client(b);
+    flux_future_t *f[1000];
+
+    for (int i = 0; i < 1000; i++)
+        f[i] = flux_rpc(h, "test.silent", NULL, FLUX_NODEID_ANY, 0);
+    ping(h);
+    for (int i = 0; i < 1000; i++)
+        flux_future_destroy(f[i]);
+    flux_close(h);
+    WAIT_FOR(b->clients == 0);
+    broker_stop(b);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        test_emfile,
+        test_json,
+        test_connections,
+        test_inflight,
+    };
+    TCase *tc = tcase_create("connector_limits");
+
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(tc, tests[i]);
+    return run_case("connector_limits", tc);
+}

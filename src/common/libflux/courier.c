@@ -1,0 +1,197 @@
+/* courier.c - requests that arrive, in the order in which they were posted.
+ *
+ * state      meaning                                left when
+ * idle       nothing is queued                      courier_post()
+ * sent       the first parcel is under way          it is answered: the next is sent, or idle
+ * pausing    its receiver had no room               the pause is over: it is sent again
+ *
+ *  1. At most one request is under way, so that a request which was refused for want of room cannot
+ *     be overtaken by a later one.
+ *  2. EAGAIN says that a request was not looked at: a full mailbox or queue refuses it before its
+ *     receiver sees it.  Only then is it sent again; nothing is ever delivered twice.
+ *  3. The pause grows from PAUSE_MIN to PAUSE_MAX while the receiver has no room.
+ *
+ * Memory: who posts bounds what waits; the courier adds nothing to it but the parcels themselves.
+ */
+#include "config.h"
+#include "courier.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/list.h"
+
+#define PAUSE_MIN 0.005
+#define PAUSE_MAX 0.5
+
+struct parcel {
+    struct list_node node;
+    const char *topic;
+    uint32_t nodeid;
+    bool raw;
+    size_t len;
+    void *data;
+    char name[];
+};
+
+struct courier {
+    flux_t *h;
+    unsigned flags;
+    struct courier_callbacks cbs;
+    void *arg;
+    struct list_node queue;
+    flux_future_t *f; /* for the first parcel */
+    flux_watcher_t *timer;
+    double pause;
+    bool *gone; /* set when destroyed in a callback */
+};
+
+static void send_first(courier_t *c);
+
+static void parcel_free(struct parcel *p)
+{
+    list_remove(&p->node);
+    free(p->data);
+    free(p);
+}
+
+static void wait_for_room(courier_t *c)
+{
+    flux_timer_start(c->timer, c->pause, 0.);
+    c->pause = c->pause * 2 < PAUSE_MAX ? c->pause * 2 : PAUSE_MAX;
+}
+
+static void answer_cb(flux_future_t *f, void *arg)
+{
+    courier_t *c = arg;
+    struct parcel *p = list_entry(list_first(&c->queue), struct parcel, node);
+    int errnum = flux_future_errnum(f);
+    bool gone = false;
+
+    c->f = NULL;
+    if (errnum == EAGAIN) {
+        flux_future_destroy(f);
+        wait_for_room(c);
+        return;
+    }
+    list_remove(&p->node);
+    c->pause = PAUSE_MIN;
+    c->gone = &gone;
+    if (errnum && c->cbs.failed)
+        c->cbs.failed(c->arg, p->topic, errnum, flux_future_error(f));
+    flux_future_destroy(f);
+    parcel_free(p);
+    if (!gone && !c->f && !list_empty(&c->queue))
+        send_first(c);
+    if (!gone && list_empty(&c->queue) && c->cbs.idle)
+        c->cbs.idle(c->arg);
+    if (!gone)
+        c->gone = NULL;
+}
+
+static void send_first(courier_t *c)
+{
+    const struct parcel *p = list_entry(list_first(&c->queue), struct parcel, node);
+
+    c->f = p->raw ? flux_rpc_raw(c->h, p->topic, p->data, p->len, p->nodeid, c->flags)
+                  : flux_rpc(c->h, p->topic, p->data, p->nodeid, c->flags);
+    if (c->f && flux_future_then(c->f, -1., answer_cb, c) == 0)
+        return;
+    flux_future_destroy(c->f);
+    c->f = NULL;
+    wait_for_room(c);
+}
+
+static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    courier_t *c = arg;
+
+    if (!c->f && !list_empty(&c->queue))
+        send_first(c);
+}
+
+static int post(courier_t *c, const char *topic, uint32_t nodeid, void *data, size_t len, bool raw)
+{
+    size_t n = strlen(topic) + 1;
+    struct parcel *p = malloc(sizeof(*p) + n);
+    bool first = list_empty(&c->queue);
+
+    if (!p) {
+        free(data);
+        errno = ENOMEM;
+        return -1;
+    }
+    memcpy(p->name, topic, n);
+    p->topic = p->name;
+    p->nodeid = nodeid;
+    p->data = data;
+    p->len = len;
+    p->raw = raw;
+    list_append(&c->queue, &p->node);
+    if (first && !c->f)
+        send_first(c);
+    return 0;
+}
+
+int courier_post(courier_t *c, const char *topic, uint32_t nodeid, void *data, size_t len)
+{
+    return post(c, topic, nodeid, data, len, true);
+}
+
+int courier_post_json(courier_t *c, const char *topic, uint32_t nodeid, char *json)
+{
+    return post(c, topic, nodeid, json, 0, false);
+}
+
+bool courier_busy(const courier_t *c)
+{
+    return !list_empty(&c->queue);
+}
+
+void courier_clear(courier_t *c)
+{
+    struct list_node *n;
+
+    flux_watcher_stop(c->timer);
+    flux_future_destroy(c->f);
+    c->f = NULL;
+    c->pause = PAUSE_MIN;
+    while ((n = list_first(&c->queue)))
+        parcel_free(list_entry(n, struct parcel, node));
+}
+
+courier_t *courier_create(flux_t *h, unsigned flags, const struct courier_callbacks *cbs, void *arg)
+{
+    courier_t *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return NULL;
+    c->h = h;
+    c->flags = flags;
+    if (cbs)
+        c->cbs = *cbs;
+    c->arg = arg;
+    c->pause = PAUSE_MIN;
+    list_init(&c->queue);
+    if (!(c->timer = flux_timer_create(flux_get_reactor(h), timer_cb, c))) {
+        free(c);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return c;
+}
+
+void courier_destroy(courier_t *c)
+{
+    int errnum = errno;
+
+    if (!c)
+        return;
+    courier_clear(c);
+    if (c->gone)
+        *c->gone = true;
+    flux_watcher_destroy(c->timer);
+    free(c);
+    errno = errnum;
+}

@@ -1,0 +1,208 @@
+/* check_courier.c - requests that arrive once, in order, when their receiver has no room at first. */
+#include "config.h"
+
+#include "libflux/courier.h"
+#include "libflux/test/fake.h"
+#include "libutil/test/suite.h"
+
+struct bed {
+    struct fake *f;
+    courier_t *c;
+    flux_watcher_t *stop;
+    unsigned idle, failed;
+    int errnum;
+    bool destroy; /* in the next callback */
+};
+
+static void idle_cb(void *arg)
+{
+    struct bed *b = arg;
+
+    b->idle++;
+    if (b->destroy) {
+        courier_destroy(b->c);
+        b->c = NULL;
+    }
+}
+
+static void failed_cb(void *arg, const char *topic, int errnum, const char *why)
+{
+    struct bed *b = arg;
+
+    b->failed++;
+    b->errnum = errnum;
+    if (b->destroy) {
+        courier_destroy(b->c);
+        b->c = NULL;
+    }
+}
+
+static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    flux_reactor_stop(r, 0);
+}
+
+/* Let the loop run until so many messages were sent. */
+static void until_sent(struct bed *b, size_t n)
+{
+    while (b->f->nsent < n) {
+        flux_timer_start(b->stop, 0.002, 0.);
+        flux_reactor_run(b->f->r);
+    }
+}
+
+static struct bed *bed_create(void)
+{
+    static const struct courier_callbacks cbs = {idle_cb, failed_cb};
+    struct bed *b = calloc(1, sizeof(*b));
+
+    ck_assert_ptr_nonnull(b);
+    b->f = fake_create();
+    ck_assert_ptr_nonnull(b->c = courier_create(b->f->h, FLUX_MSGF_UPSTREAM, &cbs, b));
+    ck_assert_ptr_nonnull(b->stop = flux_timer_create(b->f->r, stop_cb, b));
+    return b;
+}
+
+static void bed_free(struct bed *b)
+{
+    courier_destroy(b->c);
+    flux_watcher_destroy(b->stop);
+    fake_free(b->f);
+    free(b);
+}
+
+static void post(struct bed *b, const char *text)
+{
+    ck_assert_int_eq(courier_post(b->c, "s.take", 5, strdup(text), strlen(text)), 0);
+}
+
+static void expect(struct bed *b, size_t i, const char *text)
+{
+    size_t len;
+    const char *data;
+
+    ck_assert_uint_lt(i, b->f->nsent);
+    data = flux_msg_payload(b->f->sent[i], &len);
+    ck_assert_uint_eq(len, strlen(text));
+    ck_assert_int_eq(memcmp(data, text, len), 0);
+    ck_assert_uint_eq(flux_msg_nodeid(b->f->sent[i]), 5);
+    ck_assert(flux_msg_has_flag(b->f->sent[i], FLUX_MSGF_UPSTREAM));
+}
+
+static void answer(struct bed *b, size_t i, int errnum)
+{
+    flux_handle_deliver(b->f->h, fake_answer(b->f, i, errnum, 0, errnum ? "because" : NULL));
+}
+
+START_TEST(in_order)
+{
+    struct bed *b = bed_create();
+
+    ck_assert(!courier_busy(b->c));
+    post(b, "one");
+    post(b, "two");
+    ck_assert_int_eq(courier_post_json(b->c, "s.json", 5, strdup("{}")), 0);
+    until_sent(b, 1);
+    ck_assert_uint_eq(b->f->nsent, 1); /* the next waits */
+    expect(b, 0, "one");
+    answer(b, 0, 0);
+    until_sent(b, 2);
+    expect(b, 1, "two");
+    ck_assert_uint_eq(b->idle, 0);
+    answer(b, 1, 0);
+    until_sent(b, 3);
+    ck_assert_str_eq(flux_msg_topic(b->f->sent[2]), "s.json");
+    answer(b, 2, 0);
+    ck_assert_uint_eq(b->idle, 1);
+    ck_assert_uint_eq(b->failed, 0);
+    ck_assert(!courier_busy(b->c));
+    bed_free(b);
+}
+END_TEST
+
+/* No room: sent again, before what was posted later. */
+START_TEST(again)
+{
+    struct bed *b = bed_create();
+
+    post(b, "one");
+    post(b, "two");
+    for (size_t i = 0; i < 3; i++) {
+        until_sent(b, i + 1);
+        expect(b, i, "one");
+        answer(b, i, EAGAIN);
+        ck_assert(courier_busy(b->c));
+    }
+    until_sent(b, 4);
+    expect(b, 3, "one");
+    answer(b, 3, 0);
+    until_sent(b, 5);
+    expect(b, 4, "two");
+    ck_assert_uint_eq(b->failed, 0);
+    bed_free(b);
+}
+END_TEST
+
+/* Any other error is told, and the next one goes. */
+START_TEST(failure)
+{
+    struct bed *b = bed_create();
+
+    post(b, "one");
+    post(b, "two");
+    until_sent(b, 1);
+    answer(b, 0, ENOSYS);
+    ck_assert_uint_eq(b->failed, 1);
+    ck_assert_int_eq(b->errnum, ENOSYS);
+    until_sent(b, 2);
+    expect(b, 1, "two");
+    bed_free(b);
+}
+END_TEST
+
+START_TEST(clear)
+{
+    struct bed *b = bed_create();
+
+    post(b, "one");
+    post(b, "two");
+    until_sent(b, 1);
+    courier_clear(b->c);
+    ck_assert(!courier_busy(b->c));
+    post(b, "three");
+    until_sent(b, 2);
+    expect(b, 1, "three");
+    answer(b, 0, 0); /* late: of no interest */
+    ck_assert(courier_busy(b->c));
+    answer(b, 1, EAGAIN);
+    courier_clear(b->c);
+    ck_assert_uint_eq(b->idle + b->failed, 0);
+    bed_free(b);
+}
+END_TEST
+
+START_TEST(destroyed_in_callback)
+{
+    struct bed *b = bed_create();
+
+    b->destroy = true;
+    post(b, "one");
+    post(b, "two");
+    until_sent(b, 1);
+    answer(b, 0, EPERM);
+    ck_assert_ptr_null(b->c);
+    bed_free(b);
+    b = bed_create();
+    b->destroy = true;
+    post(b, "one");
+    until_sent(b, 1);
+    answer(b, 0, 0);
+    ck_assert_ptr_null(b->c);
+    bed_free(b);
+}
+END_TEST
+
+int main(void)
+{
+    RUN_SUITE("courier", in_order, again, failure, clear, destroyed_in_callback);
+}

@@ -1,0 +1,182 @@
+/* kvsstore_reach.c - how deep a directory goes.
+ *
+ * copy and move place a directory of any size by its digest.  That no key becomes longer than keys
+ * may be is known without a walk, because each kept object has two numbers about what is below it:
+ *
+ *    object          low_names                         low_bytes
+ *    leaf            names of the longest key below    bytes of the longest key below
+ *    branch          the largest of its children       the largest of its children
+ *    blob, index     0                                 0
+ *
+ * They are computed when an object is made, from those of its children, which are there already.
+ * Objects that are loaded from disk come in any order; their numbers are computed when all have
+ * come, children first, with a stack in memory.
+ *
+ * Invariants:
+ *  1. The numbers of a kept object are exact, or 254 and 65535 when that is less than the truth (a
+ *     tree made by an earlier version, or by hand).
+ *  2. Nothing here recurses: a tree on disk may have any depth.
+ *
+ * Failure: loading ends with ENOMEM when there is no memory for the stack.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#include "kvs_key.h"
+#include "kvsstore_private.h"
+
+#define NAMES_MAX 254
+#define NAMES_UNKNOWN 255
+#define BYTES_MAX UINT16_MAX
+
+struct low {
+    unsigned names, bytes;
+};
+
+static void low_add(struct low *l, unsigned names, unsigned bytes)
+{
+    if (names > l->names)
+        l->names = names < NAMES_MAX ? names : NAMES_MAX;
+    if (bytes > l->bytes)
+        l->bytes = bytes < BYTES_MAX ? bytes : BYTES_MAX;
+}
+
+/* Call back for each child that is a part of a directory, until it returns false; `e` is the entry
+ * in a leaf, NULL in a branch. */
+typedef bool child_f(void *arg, struct content_obj *o, const struct treeobj_entry *e);
+
+static bool each_child(kvsstore_t *s, const void *data, struct low *low, child_f *cb, void *arg)
+{
+    size_t dsize = s->make.dsize;
+    const uint8_t *digest;
+    if (treeobj_kind(data) == TREEOBJ_LEAF) {
+        uint32_t n = treeobj_count(data, dsize);
+        for (uint32_t i = 0; i < n; i++) {
+            struct treeobj_entry e;
+            treeobj_leaf_entry(data, dsize, i, &e);
+            low_add(low, 1, e.namelen);
+            if (e.type == TREEOBJ_DIR && !cb(arg, content_find(s->content, e.digest), &e))
+                return false;
+        }
+    } else if (treeobj_kind(data) == TREEOBJ_BRANCH) {
+        for (unsigned slot = 0; slot < TREEOBJ_FAN; slot++) {
+            if (treeobj_branch_child(data, dsize, slot, &digest, NULL) &&
+                !cb(arg, content_find(s->content, digest), NULL))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool add_child(void *arg, struct content_obj *o, const struct treeobj_entry *e)
+{
+    struct low *l = arg;
+    if (!o)
+        return true; /* it is missing, or an object of a damaged store */
+    unsigned names = o->low_names == NAMES_UNKNOWN ? 0 : o->low_names;
+    if (!e)
+        low_add(l, names, o->low_bytes);
+    else if (names > 0)
+        low_add(l, 1 + names, e->namelen + 1u + o->low_bytes);
+    return true;
+}
+
+void kvsstore_reach_made(kvsstore_t *s, struct content_obj *o)
+{
+    struct low l = {0, 0};
+    (void)each_child(s, o->data, &l, add_child, &l);
+    o->low_names = (uint8_t)l.names;
+    o->low_bytes = (uint16_t)l.bytes;
+}
+
+void kvsstore_reach_unknown(struct content_obj *o)
+{
+    bool part = o->data &&
+                (treeobj_kind(o->data) == TREEOBJ_LEAF || treeobj_kind(o->data) == TREEOBJ_BRANCH);
+    o->low_names = part ? NAMES_UNKNOWN : 0;
+    o->low_bytes = 0;
+}
+
+struct stack {
+    struct content_obj **obj;
+    size_t n, cap;
+    bool grew, failed;
+};
+
+static bool push(struct stack *st, struct content_obj *o)
+{
+    if (st->n == st->cap) {
+        size_t cap = st->cap ? 2 * st->cap : 64;
+        struct content_obj **p = reallocarray(st->obj, cap, sizeof(*p));
+        if (!p) {
+            st->failed = true;
+            return false;
+        }
+        st->obj = p;
+        st->cap = cap;
+    }
+    st->obj[st->n++] = o;
+    return true;
+}
+
+static bool push_unknown(void *arg, struct content_obj *o, const struct treeobj_entry *e)
+{
+    struct stack *st = arg;
+    (void)e;
+    if (!o || !o->data || o->low_names != NAMES_UNKNOWN)
+        return true;
+    st->grew = true;
+    return push(st, o);
+}
+
+int kvsstore_reach_load(kvsstore_t *s)
+{
+    struct stack st = {NULL, 0, 0, false, false};
+    for (struct content_obj *o = s->limbo; o && !st.failed; o = o->limbo) {
+        if (o->low_names == NAMES_UNKNOWN)
+            push(&st, o);
+        while (st.n > 0 && !st.failed) {
+            struct content_obj *top = st.obj[st.n - 1];
+            struct low unused = {0, 0};
+            st.grew = false;
+            /* One that is on the stack twice is known when it is met again. */
+            if (top->low_names == NAMES_UNKNOWN)
+                (void)each_child(s, top->data, &unused, push_unknown, &st);
+            if (st.grew || st.failed)
+                continue;
+            if (top->low_names == NAMES_UNKNOWN)
+                kvsstore_reach_made(s, top);
+            st.n--;
+        }
+    }
+    free(st.obj);
+    if (!st.failed)
+        return 0;
+    errno = ENOMEM;
+    return -1;
+}
+
+void kvsstore_allow_long_keys(kvsstore_t *s, bool allow)
+{
+    s->long_keys = allow;
+}
+
+int kvsstore_reach_check(kvsstore_t *s, const struct treeobj_entry *e, size_t names, size_t bytes,
+                         const char *key, size_t keylen, errmsg_t *err)
+{
+    const struct content_obj *o =
+        e->type == TREEOBJ_DIR ? content_find(s->content, e->digest) : NULL;
+    int shown = keylen > 120 ? 120 : (int)keylen;
+    if (!o || o->low_names == 0 || s->long_keys)
+        return 0;
+    if (names + o->low_names > KVS_DEPTH_MAX)
+        return errmsg_fail(err, ENAMETOOLONG,
+                           "'%.*s': keys below it would have %zu names, and %d is the limit", shown,
+                           key, names + o->low_names, KVS_DEPTH_MAX);
+    if (bytes + 1 + o->low_bytes > KVS_KEY_MAX)
+        return errmsg_fail(err, ENAMETOOLONG,
+                           "'%.*s': keys below it would have %zu bytes, and %d is the limit", shown,
+                           key, bytes + 1 + o->low_bytes, KVS_KEY_MAX);
+    return 0;
+}

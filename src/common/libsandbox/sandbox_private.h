@@ -1,0 +1,31 @@
+/* What the files of the sandbox share. */
+#ifndef SANDBOX_SANDBOX_PRIVATE_H
+#define SANDBOX_SANDBOX_PRIVATE_H
+
+#include <stdbool.h>
+
+#include "sandbox.h"
+
+struct sandbox {
+    lua_State *L;
+    struct sandbox_limits limits;
+    enum sandbox_kind kind;
+    size_t memory;
+    int64_t steps;  /* of the call under way */
+    double started; /* thread's processor time then */
+    char error[96];
+};
+
+/* Pay for work that no instruction counts; raises an error when the allowance is used up. */
+void sandbox_charge(lua_State *L, uint64_t steps);
+
+/* Fill the globals; runs protected (sandbox_list.c). */
+int sandbox_open_libs(lua_State *L);
+
+/* string.find, match, gmatch, gsub with a bounded matcher (sandbox_pattern.c). */
+int sandbox_find(lua_State *L);
+int sandbox_match(lua_State *L);
+int sandbox_gmatch(lua_State *L);
+int sandbox_gsub(lua_State *L);
+
+#endif

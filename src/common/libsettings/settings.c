@@ -1,0 +1,182 @@
+/* settings.c - the table of all settings, and what may stand in it.
+ *
+ * The table is settings_table.h; this file looks things up and judges values.  A module that reads a
+ * setting may know more (that a policy exists), but a value of the wrong type never gets to it.
+ *
+ * Failure: one sentence that names setting, value and what is wanted.
+ */
+#include "config.h"
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libsettings/settings.h"
+#include "libutil/duration.h"
+#include "libutil/nearest.h"
+#include "libutil/size.h"
+#include "libutil/strutil.h"
+
+#define FREE_PREFIX "user."
+
+static const struct setting table[] = {
+#define ROW(name, type, fallback, ...) {name, SETTING_##type, fallback, __VA_ARGS__},
+#include "libsettings/settings_table.h"
+#undef ROW
+};
+#define COUNT (sizeof(table) / sizeof(table[0]))
+
+const struct setting *settings_at(size_t i)
+{
+    return i < COUNT ? &table[i] : NULL;
+}
+
+const struct setting *settings_find(const char *name)
+{
+    size_t lo = 0, hi = COUNT;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int c = strcmp(name, table[mid].name);
+
+        if (c == 0)
+            return &table[mid];
+        if (c < 0)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return NULL;
+}
+
+const char *settings_type_name(const struct setting *s)
+{
+    static const char *const names[] = {
+        [SETTING_TEXT] = "text",
+        [SETTING_BOOL] = "yes or no",
+        [SETTING_COUNT] = "integer",
+        [SETTING_NUMBER] = "number",
+        [SETTING_SIZE] = "size",
+        [SETTING_DURATION] = "duration",
+        [SETTING_AGE] = "duration or never",
+        [SETTING_WORD] = "word",
+        [SETTING_FIXED] = "fixed",
+    };
+
+    return names[s->type];
+}
+
+/* A bound of the range, as one would write it. */
+static const char *bound(const struct setting *s, double value, char *buf, size_t size)
+{
+    if (s->type == SETTING_SIZE)
+        return size_format((uint64_t)value, buf, size);
+    if (s->type == SETTING_DURATION || s->type == SETTING_AGE)
+        return duration_format(value, buf, size);
+    snprintf(buf, size, "%.0f", value);
+    return buf;
+}
+
+const char *settings_range(const struct setting *s, char *buf, size_t size)
+{
+    char min[32], max[32];
+
+    if (s->type == SETTING_WORD)
+        snprintf(buf, size, "%s", s->words);
+    else if (s->type == SETTING_TEXT || s->type == SETTING_BOOL || s->type == SETTING_FIXED ||
+             (s->min <= 0 && isinf(s->max)))
+        snprintf(buf, size, "%s", "");
+    else if (isinf(s->max))
+        snprintf(buf, size, "from %s", bound(s, s->min, min, sizeof(min)));
+    else
+        snprintf(buf, size, "%s to %s", bound(s, s->min, min, sizeof(min)),
+                 bound(s, s->max, max, sizeof(max)));
+    return buf;
+}
+
+static int in_range(const struct setting *s, const char *value, double number, errmsg_t *err)
+{
+    char range[80];
+
+    if (number >= s->min && number <= s->max)
+        return 0;
+    return errmsg_fail(err, EINVAL, "%s=%.60s: the range is %s", s->name, value,
+                       settings_range(s, range, sizeof(range)));
+}
+
+static int check_word(const struct setting *s, const char *value, errmsg_t *err)
+{
+    size_t len = strlen(value);
+
+    for (const char *p = s->words; *p; p += strcspn(p, ","), p += *p == ',') {
+        if (len == strcspn(p, ",") && strncmp(p, value, len) == 0)
+            return 0;
+    }
+    return errmsg_fail(err, EINVAL, "%s=%.60s: one of %s is wanted", s->name, value, s->words);
+}
+
+static int check_value(const struct setting *s, const char *value, errmsg_t *err)
+{
+    double seconds;
+    uint64_t n;
+    bool yes;
+    char *end;
+    errmsg_t why;
+
+    switch (s->type) {
+    case SETTING_TEXT:
+        return 0;
+    case SETTING_BOOL:
+        if (str2bool(value, &yes) == 0)
+            return 0;
+        return errmsg_fail(err, EINVAL, "%s=%.60s: yes or no is wanted", s->name, value);
+    case SETTING_COUNT:
+        if (str2u64(value, &n) == 0)
+            return in_range(s, value, (double)n, err);
+        return errmsg_fail(err, EINVAL, "%s=%.60s: a number is wanted", s->name, value);
+    case SETTING_NUMBER:
+        seconds = value[0] >= '0' && value[0] <= '9' ? strtod(value, &end) : -1.;
+        if (seconds >= 0. && *end == '\0')
+            return in_range(s, value, seconds, err);
+        return errmsg_fail(err, EINVAL, "%s=%.60s: a number is wanted", s->name, value);
+    case SETTING_SIZE:
+        if (size_parse(value, &n, &why) == 0)
+            return in_range(s, value, (double)n, err);
+        return errmsg_fail(err, EINVAL, "%s=%.60s: %.150s", s->name, value, why.text);
+    case SETTING_AGE:
+        if (strcmp(value, "never") == 0)
+            return 0;
+        /* fall through */
+    case SETTING_DURATION:
+        if (duration_parse(value, &seconds, &why) == 0)
+            return in_range(s, value, seconds, err);
+        return errmsg_fail(err, EINVAL, "%s=%.60s: %.150s", s->name, value, why.text);
+    case SETTING_WORD:
+        return check_word(s, value, err);
+    case SETTING_FIXED:
+        break;
+    }
+    return errmsg_fail(err, EPERM, "%s cannot be set: it is %s", s->name, s->what);
+}
+
+int settings_check(const char *name, const char *value, errmsg_t *err)
+{
+    const struct setting *s = settings_find(name);
+    struct nearest near;
+    char words[160];
+
+    if (s)
+        return check_value(s, value, err);
+    if (str_starts(name, FREE_PREFIX))
+        return 0;
+    nearest_init(&near, name);
+    for (size_t i = 0; i < COUNT; i++) {
+        if (table[i].type != SETTING_FIXED)
+            nearest_feed(&near, table[i].name);
+    }
+    return errmsg_fail(err, ENOENT, "there is no setting '%.60s'%s", name,
+                       near.n > 0 ? nearest_words(&near, words, sizeof(words))
+                                  : "; 'flux config list' prints all");
+}

@@ -1,0 +1,103 @@
+/* check_settings.c - the table is in order, its defaults are valid, and values are judged. */
+#include "config.h"
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+
+#include "libsettings/settings.h"
+#include "libutil/nearest.h"
+#include "libutil/test/suite.h"
+
+START_TEST(table_is_sound)
+{
+    const struct setting *s, *last = NULL;
+    char range[80];
+    errmsg_t err;
+
+    for (size_t i = 0; (s = settings_at(i)); i++, last = s) {
+        ck_assert_msg(!last || strcmp(last->name, s->name) < 0, "%s: order", s->name);
+        ck_assert_ptr_eq(settings_find(s->name), s);
+        ck_assert_msg(!s->fallback || settings_check(s->name, s->fallback, &err) == 0, "%s: %s",
+                      s->name, err.text);
+        ck_assert_msg(s->what && s->what[0], "%s", s->name);
+        ck_assert_ptr_nonnull(settings_type_name(s));
+        ck_assert(strlen(settings_range(s, range, sizeof(range))) < sizeof(range) - 1);
+    }
+    ck_assert_ptr_null(settings_find("nothing"));
+}
+END_TEST
+
+static const struct {
+    const char *name, *value;
+    int errnum;
+    const char *says;
+} cases[] = {
+    {"sched.queue_policy", "easy", ENOENT, "did you mean sched.queue-policy?"},
+    {"foo", "bar", ENOENT, "there is no setting 'foo'; 'flux config list'"},
+    {"job.grcae", "1s", ENOENT, "did you mean job.grace?"},
+    {"size", "3", EPERM, "size cannot be set: it is number of brokers; see flux start --size"},
+    {"job.grace", "foo", EINVAL, "job.grace=foo: "},
+    {"job.grace", "10s", 0, NULL},
+    {"job.purge-age", "never", 0, NULL},
+    {"job.purge-age", "sometimes", EINVAL, "job.purge-age=sometimes"},
+    {"curve", "flase", EINVAL, "curve=flase: yes or no is wanted"},
+    {"curve", "off", 0, NULL},
+    {"kvs.sync", "now", EINVAL, "one of commit,interval is wanted"},
+    {"kvs.sync", "interval", 0, NULL},
+    {"kvs.sync", "comm", EINVAL, "one of"},
+    {"log.ring-size", "0", EINVAL, "the range is 1 to 1048576"},
+    {"log.ring-bytes", "2G", EINVAL, "the range is 4K to 1G"},
+    {"hb.period", "0", EINVAL, "the range is 1ms to"},
+    {"wrexec.output-limit", "0", EINVAL, "the range is from 1"},
+    {"job.max-queued", "-1", EINVAL, "a number is wanted"},
+    {"user.anything", "at all", 0, NULL},
+    {"", "", ENOENT, "no setting"},
+};
+
+START_TEST(values)
+{
+    errmsg_t err = {""};
+
+    errno = 0;
+    ck_assert_int_eq(settings_check(cases[_i].name, cases[_i].value, &err),
+                     cases[_i].errnum ? -1 : 0);
+    if (!cases[_i].errnum)
+        return;
+    ck_assert_int_eq(errno, cases[_i].errnum);
+    ck_assert_msg(strstr(err.text, cases[_i].says) != NULL, "%s", err.text);
+    ck_assert_int_eq(settings_check(cases[_i].name, cases[_i].value, NULL), -1);
+}
+END_TEST
+
+START_TEST(nearest)
+{
+    static const char *const known[] = {"submit", "start", "stats", "stop", "jobs", "job"};
+    struct nearest n;
+    char words[80];
+
+    ck_assert_uint_eq(nearest_distance("submit", "sumbit"), 1);
+    ck_assert_uint_eq(nearest_distance("", "abc"), 3);
+    nearest_init(&n, "sttas");
+    for (size_t i = 0; i < 6; i++)
+        nearest_feed(&n, known[i]);
+    ck_assert_str_eq(nearest_words(&n, words, sizeof(words)), "; did you mean stats?");
+    nearest_init(&n, "jobb"); /* both are one letter away; nothing farther is told */
+    for (size_t i = 0; i < 6; i++)
+        nearest_feed(&n, known[i]);
+    ck_assert_str_eq(nearest_words(&n, words, sizeof(words)), "; did you mean jobs or job?");
+    nearest_init(&n, "zzz");
+    for (size_t i = 0; i < 6; i++)
+        nearest_feed(&n, known[i]);
+    ck_assert_str_eq(nearest_words(&n, words, sizeof(words)), "");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("settings");
+
+    tcase_add_test(tc, table_is_sound);
+    tcase_add_loop_test(tc, values, 0, sizeof(cases) / sizeof(cases[0]));
+    tcase_add_test(tc, nearest);
+    return run_case("settings", tc);
+}

@@ -1,0 +1,152 @@
+/* journal.c - the log of the session (flux dmesg) says what became of jobs, and who did what.
+ *
+ *    what                                     level    said
+ *    a job was started; has completed         info     gathered for GATHER seconds
+ *    a job has ended otherwise, and why       notice   gathered likewise
+ *    who cancelled, raised, held, purged ...  notice   once for each request
+ *    who stopped, started ... the queue       notice   likewise
+ *
+ * Of what was gathered LINES jobs of each kind have a line of their own; when there are more, all
+ * but failures are one line with their ids.  So a thousand jobs a second cost some twenty messages,
+ * and the log is not full of them.
+ *
+ * Invariant: the timer runs exactly while something is gathered.
+ *
+ * Failure: without memory a line is missing.
+ */
+#include "config.h"
+#include "job.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GATHER 0.1 /* seconds */
+#define LINES 4
+
+static const char *name_of(const struct jm *jm, uint32_t id)
+{
+    const struct jm_job *j = hmap_get_u64(jm->active, id);
+    const struct jm_ended *e = j ? NULL : hmap_get_u64(jm->ended, id);
+
+    return j ? j->spec->name : e ? jm_ended_text(e, JM_TEXT_NAME) : "purged";
+}
+
+static void tell_started(struct jm *jm, uint32_t id)
+{
+    struct jm_job *j = jm_job_find(jm, id);
+    struct jm_ended *e = j ? NULL : jm_ended_find(jm, id);
+    char *hosts = j && j->r ? rset_hosts(j->r) : NULL;
+    const char *where = hosts ? hosts : e ? jm_ended_text(e, JM_TEXT_HOSTS) : "";
+
+    flux_log(jm->h, LOG_INFO, "job %u (%s) was started%s%s", id, name_of(jm, id),
+             where[0] ? " on " : "", where);
+    free(hosts);
+}
+
+static void tell_completed(struct jm *jm, uint32_t id)
+{
+    const struct jm_ended *e = jm_ended_find(jm, id);
+
+    if (e)
+        flux_log(jm->h, LOG_INFO, "job %u (%s) has completed after %.3g s", id, name_of(jm, id),
+                 e->t_run > 0 && e->t_cleanup > e->t_run ? e->t_cleanup - e->t_run : 0.);
+}
+
+static void tell_failed(struct jm *jm, uint32_t id)
+{
+    const struct jm_ended *e = jm_ended_find(jm, id);
+    const char *type, *note;
+
+    if (!e)
+        return;
+    type = jm_ended_text(e, JM_TEXT_TYPE);
+    note = jm_ended_text(e, JM_TEXT_NOTE);
+    if (type[0])
+        flux_log(jm->h, LOG_NOTICE, "job %u (%s) of user %u has ended: %s%s%s", id, name_of(jm, id),
+                 e->uid, type, note[0] ? ": " : "", note);
+    else
+        flux_log(jm->h, LOG_NOTICE, "job %u (%s) of user %u has failed with exit code %d", id,
+                 name_of(jm, id), e->uid, e->code);
+}
+
+static const struct {
+    int level;
+    const char *many;
+    void (*one)(struct jm *jm, uint32_t id);
+} kinds[JM_JOURNAL_KINDS] = {
+    [JM_JOURNAL_STARTED] = {LOG_INFO, "were started", tell_started},
+    [JM_JOURNAL_COMPLETED] = {LOG_INFO, "have completed", tell_completed},
+    [JM_JOURNAL_FAILED] = {LOG_NOTICE, "have failed, too", tell_failed},
+};
+
+static void tell(struct jm *jm, enum jm_journal_kind kind, idset_t *ids)
+{
+    uint32_t id = idset_first(ids);
+    char *text;
+
+    for (int i = 0; i < LINES && id != IDSET_NONE; i++, id = idset_next(ids, id)) {
+        if (kind != JM_JOURNAL_FAILED && idset_count(ids) > LINES)
+            break;
+        kinds[kind].one(jm, id);
+        if (kind == JM_JOURNAL_FAILED)
+            (void)idset_clear(ids, id);
+    }
+    if (id == IDSET_NONE || !(text = idset_format(ids, 0)))
+        return;
+    flux_log(jm->h, kinds[kind].level, "%zu job%s %s: %s", idset_count(ids),
+             idset_count(ids) == 1 ? "" : "s", kinds[kind].many, text);
+    free(text);
+}
+
+static void tell_all(struct jm *jm)
+{
+    for (int kind = 0; kind < JM_JOURNAL_KINDS; kind++) {
+        if (jm->journal.ids[kind])
+            tell(jm, (enum jm_journal_kind)kind, jm->journal.ids[kind]);
+        idset_destroy(jm->journal.ids[kind]);
+        jm->journal.ids[kind] = NULL;
+    }
+}
+
+static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    tell_all(arg);
+}
+
+void jm_journal(struct jm *jm, enum jm_journal_kind kind, uint64_t id)
+{
+    idset_t **ids = &jm->journal.ids[kind];
+
+    if (id > IDSET_MAX || (!*ids && !(*ids = idset_create())))
+        return;
+    (void)idset_set(*ids, (uint32_t)id);
+    if (!flux_watcher_active(jm->journal.timer))
+        flux_timer_start(jm->journal.timer, GATHER, 0.);
+}
+
+void jm_journal_ended(struct jm *jm, const struct jm_ended *e)
+{
+    jm_journal(jm, e->result == JOB_RESULT_COMPLETED ? JM_JOURNAL_COMPLETED : JM_JOURNAL_FAILED,
+               e->id);
+}
+
+void jm_journal_request(struct jm *jm, const flux_msg_t *req, const char *what, const char *on,
+                        const char *note)
+{
+    flux_log(jm->h, LOG_NOTICE, "user %u %s %s%s%s", flux_msg_userid(req), what, on,
+             note && note[0] ? ": " : "", note ? note : "");
+}
+
+int jm_journal_init(struct jm *jm)
+{
+    return (jm->journal.timer = flux_timer_create(jm->r, timer_cb, jm)) ? 0 : -1;
+}
+
+void jm_journal_fini(struct jm *jm)
+{
+    if (jm->journal.timer)
+        tell_all(jm);
+    flux_watcher_destroy(jm->journal.timer);
+}

@@ -1,0 +1,163 @@
+/* check_job_requests.c - who may do what to whose jobs, and what is refused: the service on a handle of
+ * the test's own, with a job of user 1000. */
+#include "config.h"
+#include "modules/job/job.h"
+
+#include "libflux/module.h"
+#include "libflux/test/fake.h"
+#include "libutil/test/suite.h"
+
+extern const struct flux_module flux_module_job;
+
+#define JOBSPEC                                                                                 \
+    "{\"version\":1,\"resources\":[{\"type\":\"slot\",\"count\":1,\"label\":\"task\",\"with\":" \
+    "[{\"type\":\"core\",\"count\":1}]}],\"tasks\":[{\"command\":[\"true\"],\"slot\":\"task\"," \
+    "\"count\":{\"per_slot\":1}}],\"attributes\":{\"system\":{\"duration\":0}}}"
+
+struct bed {
+    struct fake f;
+    struct jm *jm;
+    struct jm_job *job;
+    flux_watcher_t *stop;
+    flux_msg_t *last; /* response */
+};
+
+static void sent(struct fake *f, flux_msg_t *msg)
+{
+    struct bed *b = f->user;
+
+    if (flux_msg_type(msg) == FLUX_MSG_RESPONSE) {
+        flux_msg_destroy(b->last);
+        b->last = msg;
+    } else {
+        flux_msg_destroy(msg);
+    }
+}
+
+static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    flux_reactor_stop(r, 0);
+}
+
+static struct bed *bed_create(void)
+{
+    struct bed *b = calloc(1, sizeof(*b));
+    struct jm_spec *spec;
+    struct jm_env *env;
+    void *ctx;
+    errmsg_t err = {""};
+
+    ck_assert_ptr_nonnull(b);
+    b->f.user = b;
+    b->f.hook = sent;
+    (void)fake_ops;
+    ck_assert_ptr_nonnull(b->f.r = flux_reactor_create(false));
+    ck_assert_ptr_nonnull(b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, 1, 42));
+    ck_assert_ptr_nonnull(b->stop = flux_timer_create(b->f.r, stop_cb, b));
+    ck_assert_int_eq(flux_module_job.init(b->f.h, 0, NULL, &ctx, &err), 0);
+    b->jm = ctx;
+    b->jm->ready = true;
+    spec = jm_spec_get(b->jm, JOBSPEC, strlen(JOBSPEC), &err);
+    ck_assert_msg(spec != NULL, "%s", err.text);
+    ck_assert_ptr_nonnull(env = jm_env_get(b->jm, "", 0));
+    ck_assert_ptr_nonnull(b->job = jm_job_create(b->jm, 1, spec, env));
+    b->job->st.userid = 1000;
+    return b;
+}
+
+static void bed_free(struct bed *b)
+{
+    flux_module_job.fini(b->f.h, b->jm);
+    flux_msg_destroy(b->last);
+    flux_watcher_destroy(b->stop);
+    flux_close(b->f.h);
+    flux_reactor_destroy(b->f.r);
+    free(b);
+}
+
+/* The errno of the answer; -1: none has come, as it waits for the store. */
+static int ask(struct bed *b, const char *topic, uint32_t userid, const char *text)
+{
+    flux_msg_t *msg = fake_request(topic, text, userid ? FLUX_ROLE_USER : FLUX_ROLE_OWNER);
+
+    flux_msg_set_cred(msg, userid, userid ? FLUX_ROLE_USER : FLUX_ROLE_OWNER);
+    flux_msg_destroy(b->last);
+    b->last = NULL;
+    flux_handle_deliver(b->f.h, msg);
+    flux_timer_start(b->stop, 0.01, 0.);
+    flux_reactor_run(b->f.r);
+    return b->last ? (int)flux_msg_errnum(b->last) : -1;
+}
+
+/* The same of what is done to jobs: the errno that the answer has for the job, 0 when it was done. */
+static int act(struct bed *b, const char *topic, uint32_t userid, const char *text)
+{
+    size_t len;
+    json_t *o;
+    int errnum;
+
+    if (ask(b, topic, userid, text) != 0)
+        return b->last ? -2 : -1;
+    ck_assert_ptr_nonnull(o = json_loads(flux_msg_payload(b->last, &len), 0, NULL));
+    errnum =
+        (int)json_integer_value(json_array_get(json_array_get(json_object_get(o, "errors"), 0), 1));
+    ck_assert_int_eq(json_integer_value(json_object_get(o, "count")), errnum == 0);
+    json_decref(o);
+    return errnum;
+}
+
+START_TEST(somebody_else)
+{
+    struct bed *b = bed_create();
+    const char *raise = "{\"ids\":\"1\",\"type\":\"t\",\"severity\":3,\"note\":\"n\"}";
+
+    ck_assert_int_eq(act(b, "job.raise", 1001, raise), EPERM);
+    ck_assert_int_eq(act(b, "job.cancel", 1001, "{\"ids\":\"1\"}"), EPERM);
+    ck_assert_int_eq(act(b, "job.kill", 1001, "{\"ids\":\"1\",\"signum\":15}"), EPERM);
+    ck_assert_int_eq(act(b, "job.urgency", 1001, "{\"ids\":\"1\",\"urgency\":20}"), EPERM);
+    /* Its owner, and that of the session. */
+    ck_assert_int_eq(act(b, "job.kill", 1000, "{\"ids\":\"1\",\"signum\":15}"), EINVAL);
+    ck_assert_int_eq(act(b, "job.kill", 0, "{\"ids\":\"1\",\"signum\":15}"), EINVAL);
+    ck_assert_int_eq(act(b, "job.cancel", 1000, "{\"ids\":\"2\"}"), ENOENT);
+    ck_assert_int_eq(act(b, "job.raise", 1000, raise), 0);
+    ck_assert_int_eq(ask(b, "job.memo", 1001, "{\"id\":1,\"uri\":\"u\"}"), EPERM);
+    ck_assert_ptr_null(b->job->uri);
+    ck_assert_int_eq(ask(b, "job.memo", 1000, "{\"id\":1,\"uri\":\"u\"}"), -1); /* not stored */
+    ck_assert_str_eq(b->job->uri, "u");
+    /* The queue is the session owner's. */
+    ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"disable\"}"), EPERM);
+    ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"end\"}"), EPERM);
+    ck_assert(!b->jm->queue.disabled && !b->jm->queue.ending);
+    ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"status\"}"), 0);
+    ck_assert_int_eq(ask(b, "job.queue", 0, "{\"op\":\"nonsense\"}"), EINVAL);
+    bed_free(b);
+}
+END_TEST
+
+START_TEST(out_of_bounds)
+{
+    struct bed *b = bed_create();
+
+    ck_assert_int_eq(ask(b, "job.cancel", 0, "{\"ids\":\"x\"}"), EINVAL);
+    ck_assert_int_eq(ask(b, "job.kill", 0, "{\"ids\":\"1\",\"signum\":0}"), EINVAL);
+    ck_assert_int_eq(ask(b, "job.kill", 0, "{\"ids\":\"1\",\"signum\":1000}"), EINVAL);
+    ck_assert_int_eq(ask(b, "job.urgency", 0, "{\"ids\":\"1\",\"urgency\":1000}"), EINVAL);
+    ck_assert_int_eq(ask(b, "job.raise", 0, "{\"ids\":\"1\",\"type\":\"\",\"severity\":3}"),
+                     EINVAL);
+    ck_assert_int_eq(ask(b, "job.raise", 0, "{\"ids\":\"1\",\"type\":\"a b\",\"severity\":3}"),
+                     EINVAL);
+    ck_assert_int_eq(ask(b, "job.raise", 0, "{\"ids\":\"1\",\"type\":\"t\",\"severity\":8}"),
+                     EINVAL);
+    ck_assert_int_eq(ask(b, "job.raise", 0, "{\"ids\":\"1\",\"type\":\"t\",\"severity\":-1}"),
+                     EINVAL);
+    ck_assert_int_eq(ask(b, "job.memo", 1000, "{\"id\":2,\"uri\":\"u\"}"), ENOENT);
+    ck_assert_int_eq(ask(b, "job.wait", 0, "{}"), EPROTO);
+    ck_assert_int_eq(ask(b, "job.purge", 0, "{}"), EINVAL);
+    bed_free(b);
+}
+END_TEST
+
+int main(void)
+{
+    RUN_SUITE("job_requests", somebody_else, out_of_bounds);
+}

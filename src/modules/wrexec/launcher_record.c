@@ -1,0 +1,168 @@
+/* Jobs whose epilog is still to be run, recorded for the next launcher.
+ *
+ *    DIR/epilog-JOB-TOKEN      DIR: that of the broker's socket, TOKEN: of the launcher
+ *
+ * A record is u32 length and the payload of RUN (wire.h, in the byte order of the host), then what
+ * plugins changed in the environment: NAME=value or NAME, each with its NUL.  It lives as long as the
+ * broker's directory at most: that belongs to one broker, while directories of jobs (launcher_dir.c)
+ * are removed by any launcher of the user once nobody locks them.
+ *
+ *  1. The record is there before the prolog starts and until the epilog was reaped, so an epilog that
+ *     was interrupted together with its launcher is run again.
+ *  2. When all processes of a launcher that was lost are gone, the next one makes each record of
+ *     another token a job that has no tasks left and is about to end (records_run): nothing but its
+ *     epilog is run, and the module, which has ended the job, hears nothing of it.
+ *
+ * Failure: a job whose record cannot be written is noted, and runs; a record that cannot be read is
+ * reported on standard error, and removed.  When the broker goes together with its launcher nobody
+ * reads the records.
+ */
+#include "config.h"
+#include "launcher.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libutil/fdutil.h"
+#include "libutil/strutil.h"
+
+#define RECORD_MAX (2u * WIRE_PAYLOAD_MAX)
+#define PREFIX "epilog-"
+
+/* Where the broker has its socket, malloc'd; NULL with errno. */
+static char *record_dir(const struct launcher *l)
+{
+    const char *path = l->uri ? strchr(l->uri, '/') : NULL;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+
+    if (!slash || slash == path) {
+        errno = ENOENT;
+        return NULL;
+    }
+    while (str_starts(path, "//"))
+        path++;
+    return strndup(path, (size_t)(slash - path));
+}
+
+/* Of a file: is it a record, of which job, of another launcher than this? */
+static bool is_lost(const struct launcher *l, const char *name, uint64_t *id)
+{
+    const char *digits = name + strlen(PREFIX);
+    char text[24];
+    size_t n;
+
+    if (!str_starts(name, PREFIX))
+        return false;
+    n = strspn(digits, "0123456789");
+    if (n == 0 || n >= sizeof(text) || digits[n] != '-' || strcmp(digits + n + 1, l->token) == 0)
+        return false;
+    memcpy(text, digits, n);
+    text[n] = '\0';
+    return str2u64(text, id) == 0;
+}
+
+void record_write(struct job *j, size_t len)
+{
+    uint32_t head = (uint32_t)len;
+    int fd = -1, rc = -1;
+    char *dir;
+
+    if (!j->l->epilog || (j->run.flags & WIRE_F_EXEC))
+        return;
+    if ((dir = record_dir(j->l)) &&
+        asprintf(&j->record, "%s/" PREFIX "%" PRIu64 "-%s", dir, j->id, j->l->token) < 0)
+        j->record = NULL;
+    free(dir);
+    if (j->record)
+        fd = open(j->record, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        rc = fd_write_all(fd, &head, sizeof(head)) < 0 || fd_write_all(fd, j->body, len) < 0 ? -1
+                                                                                             : 0;
+        close(fd);
+    }
+    if (rc < 0) {
+        send_note(j, "the epilog will not be run on %s if its launcher is lost: %s",
+                  job_node_name(j), strerror(errno));
+        record_remove(j);
+    }
+}
+
+void record_changes(struct job *j)
+{
+    int fd = j->record && j->changes.n
+                 ? open(j->record, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC)
+                 : -1;
+
+    for (size_t i = 0; fd >= 0 && i < j->changes.n; i++)
+        if (fd_write_all(fd, j->changes.v[i], strlen(j->changes.v[i]) + 1) < 0)
+            break;
+    if (fd >= 0)
+        close(fd);
+}
+
+void record_remove(struct job *j)
+{
+    if (j->record)
+        unlink(j->record);
+    free(j->record);
+    j->record = NULL;
+}
+
+/* --- of a launcher that was lost --- */
+
+/* `path` is taken over when it can be used. */
+static bool run_one(struct launcher *l, uint64_t id, char *path)
+{
+    char *data = NULL, *p, *end;
+    struct job *j = NULL;
+    uint32_t head;
+    size_t len;
+
+    if (file_read_all(path, RECORD_MAX, &data, &len) < 0)
+        return false;
+    if (len >= sizeof(head)) {
+        memcpy(&head, data, sizeof(head));
+        if (head <= len - sizeof(head))
+            j = job_inherit(l, id, data + sizeof(head), head);
+    }
+    if (j) {
+        j->heir = true;
+        j->record = path;
+        end = data + len;
+        for (p = data + sizeof(head) + head; p < end && memchr(p, 0, (size_t)(end - p));
+             p += strlen(p) + 1)
+            (void)changes_set(&j->changes, p);
+    }
+    free(data);
+    return j != NULL;
+}
+
+void records_run(struct launcher *l)
+{
+    char *base = l->epilog ? record_dir(l) : NULL, *path;
+    DIR *dir = base ? opendir(base) : NULL;
+    struct dirent *de;
+    uint64_t id;
+
+    while (dir && (de = readdir(dir))) {
+        if (!is_lost(l, de->d_name, &id) || asprintf(&path, "%s/%s", base, de->d_name) < 0)
+            continue;
+        if (run_one(l, id, path))
+            continue;
+        fprintf(stderr,
+                "flux-launcher: the record of job %" PRIu64 " cannot be used: its epilog is "
+                "not run\n",
+                id);
+        unlink(path);
+        free(path);
+    }
+    if (dir)
+        closedir(dir);
+    free(base);
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# A hostile client against a session in which others work: it floods, lies, stalls, hangs up and sends every
+# request in every wrong shape.  The broker's memory stays bounded, the others' work is done, nothing hangs
+# afterwards, and each job that was accepted ends.
+#
+# SOAK_TIME: seconds of attack (default 40); SOAK_SEED: where chance comes from.  Prints how long the others'
+# commands took, beside the same commands before the attack.
+# shellcheck disable=SC2154 # set by run and lib.sh
+. "$(dirname "$0")/../lib.sh"
+need_flux start kvs submit queue ping jobs
+ATTACK=$BUILDDIR/t/attack/attack
+[ -x "$ATTACK" ] || skip_all "t/attack/attack has not been built"
+SECONDS_OF_ATTACK=${SOAK_TIME:-40}
+SEED=${SOAK_SEED:-1}
+export SESSION_LIMIT=$((SECONDS_OF_ATTACK + 600))
+# KiB that a broker may grow: mailboxes, queues of clients and caches of all workers, several times over.
+BOUND=600000
+[ -z "${FLUX_TEST_SANITIZERS:-}" ] || BOUND=2000000
+
+# What services know, from the source, so that a new request is attacked from its first day.  Left out is
+# what ends the session, or a module, when an owner asks for it, and what wants no answer from its nature.
+grep -rhoE 'FLUX_MSG_REQUEST, *"[a-z-]+\.[a-z*-]+"' "$SRCDIR"/src/modules "$SRCDIR"/src/broker --include='*.c' \
+    --exclude-dir=test | cut -d'"' -f2 | sort -u |
+    grep -vE '^(broker\.shutdown|module\.(unload|reload|load)|(kvs|log|resrc|sched|wrexec)\.cancel|.*\.\*)$' >topics
+note "$(wc -l <topics) requests, seed $SEED, $SECONDS_OF_ATTACK s"
+[ "$(wc -l <topics)" -gt 60 ]
+is $? 0 "the requests of services are known"
+
+rss() {
+    awk '/^VmRSS/ {print $2}' "/proc/$1/status"
+}
+now() {
+    date +%s%N
+}
+
+hold 4
+pid=$("$FLUX" getattr broker.pid)
+
+# A neighbour's work: put, get, a job. Appends the milliseconds of each round to the file.
+work() { # FILE STOP
+    local begin n=0
+    while [ ! -e "$2" ]; do
+        begin=$(now)
+        n=$((n + 1))
+        if ! run_with_timeout 120 "$FLUX" kvs put "work.$1=$n" ||
+            [ "$(run_with_timeout 120 "$FLUX" kvs get "work.$1")" != "$n" ] ||
+            ! run_with_timeout 120 "$FLUX" submit --quiet --wait true; then
+            echo "round $n failed" >>"$1.failed"
+        fi
+        echo $((($(now) - begin) / 1000000)) >>"$1"
+    done
+}
+# The middle of the numbers in a file.
+median() {
+    sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+}
+rounds() {
+    [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]
+}
+
+work calm calm.stop &
+worker=$!
+ok "others work" wait_until 60 rounds calm 10
+touch calm.stop
+wait "$worker"
+before=$(rss "$pid")
+
+work busy busy.stop &
+worker=$!
+"$ATTACK" "$SECONDS_OF_ATTACK" "$SEED" 4 topics >attack.out 2>&1
+code=$?
+peak=$(awk '/^VmHWM/ {print $2}' "/proc/$pid/status")
+ok "others worked meanwhile" wait_until 60 rounds busy 1
+touch busy.stop
+wait "$worker"
+sort attack.out | uniq -c | sort -rn | head -n 40 >attack.top
+note "$(cat attack.top)"
+is "$code" 0 "each request had its answer, once"
+ok "no round of the others failed" test ! -e busy.failed
+ok "nor before the attack" test ! -e calm.failed
+note "a round of the others: $(median calm) ms before, $(median busy) ms under attack, $(wc -l <busy) rounds"
+note "memory of rank 0: $before KiB before, $peak KiB at most, $(rss "$pid") KiB after"
+[ $((peak - before)) -lt "$BOUND" ]
+is $? 0 "the broker's memory stayed bounded"
+
+# Nothing hangs afterwards.
+ok "all ranks are up" run_with_timeout 60 "$FLUX" up
+ok "and answer" run_with_timeout 60 "$FLUX" ping -c 3 -i 0 3
+ok "every accepted job ends" run_with_timeout 120 "$FLUX" queue idle
+is "$("$FLUX" jobs -n | wc -l)" 0 "none is left"
+ok "a job runs" run_with_timeout 60 "$FLUX" submit --wait -N4 true
+no_clients() {
+    [ "$(find "/proc/$pid/fd" -lname 'socket:*' | wc -l)" -lt 100 ]
+}
+ok "the attackers' connections are forgotten" wait_until 60 no_clients
+if [ "$(id -u)" = 0 ]; then
+    socket=${FLUX_URI#local://}
+    chmod o+rwx "$socket"
+    for dir in "${TMPDIR%/*}" "$TMPDIR" "${socket%/*/*}" "${socket%/*}"; do
+        chmod o+x "$dir"
+    done
+    ok "another user is refused, whatever role it claims" "$ATTACK" guest 65534
+else
+    skip 1 "only root can become another user"
+fi
+release
+is "$status" 0 "the session ends well"
+
+finish

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# What is told while something is waited for, and how it ended: once, with the reason, and by name.
+# shellcheck disable=SC2016,SC2154 # tasks expand; set by run
+SESSION_LIMIT=200
+. "$(dirname "$0")/lib.sh"
+need tmux
+need_flux start wreckrun submit alloc batch queue cancel wreck
+
+# What COMMAND shows on a terminal, in the file $1 until that has $2: then it gets ^C.
+on_terminal() {
+    local file=$1 pattern=$2
+    shift 2
+    : >"$file"
+    tmux -S "$TMPDIR/tm" -f /dev/null new-session -d -x 200 -y 20 "$* >/dev/null"
+    tmux -S "$TMPDIR/tm" pipe-pane "cat >>$file"
+    wait_until 30 grep -qE "$pattern" "$file" && shown=yes || shown=no
+    tmux -S "$TMPDIR/tm" send-keys C-c 2>/dev/null
+    tmux -S "$TMPDIR/tm" kill-server 2>/dev/null
+    rm -f "$TMPDIR/tm"
+}
+
+hold 2
+big=$("$FLUX" submit -N2 -x sleep 1000)
+wait_until 30 sh -c "'$FLUX' jobs -n -s run -o '{id}' | grep -q ."
+
+shown=''
+for what in "wreckrun true" "alloc -N1 true" "submit --wait true" "batch --wait --wrap true" "submit --watch true"; do
+    on_terminal "out.${what%% *}" 'job[s 0-9]* *(\(|left).*: .*[a-z]' "$FLUX" "$what"
+    is "$shown" yes "flux $what: what it waits for"
+    "$FLUX" jobs -n -o '{id}' -s pending | xargs -r "$FLUX" cancel --quiet
+done
+on_terminal out.wait '1 job left' "$FLUX" "wreck wait $big"
+is "$shown" yes "flux wreck wait: how many are left"
+on_terminal out.attach "job $big \(.C twice" "$FLUX wreck attach $big & sleep 1000; true"
+is "$shown" yes "flux wreck attach: what the job does"
+on_terminal out.idle "waiting for the queue to be empty; job $big" "$FLUX" "queue idle"
+is "$shown" yes "flux queue idle: which job is left"
+exits 1 "queue drain with a timeout" "$FLUX" queue drain -t 0.1
+like "$err" "no job is accepted until 'flux queue enable'" "... says that the queue stays closed"
+ok "it is opened again" "$FLUX" queue enable
+
+"$FLUX" wreckrun -N1 --overcommit sleep 1000 >/dev/null 2>w.err &
+waits=$!
+wait_until 30 sh -c "'$FLUX' jobs -n -s pending -o '{id}' | grep -q ."
+"$FLUX" cancel --quiet "$("$FLUX" jobs -n -s pending -o '{id}')"
+wait "$waits"
+is "$(grep -c cancel w.err)" 1 "that a job was canceled is told once"
+"$FLUX" wreck attach "$big" 2>a.err &
+waits=$!
+"$FLUX" cancel --quiet "$big"
+wait "$waits"
+is "$(grep -c 'was canceled' a.err)" 1 "also to who is attached"
+
+run "$FLUX" wreckrun -N2 -n4 sh -c 'test $FLUX_TASK_RANK = 2 && exit 3; test $FLUX_TASK_RANK = 1 && kill -9 $$; true'
+is "$status" 137 "tasks that fail"
+like "$err" "task 2 on [^ ]+ \(rank 1\): exit code 3" "one is named, with host, rank and exit code"
+like "$err" "task 1 on [^ ]+ \(rank 0\): signal 9" "so is one that was killed"
+unlike "$err" "task 0" "one that did not fail is not"
+run "$FLUX" wreckrun -n20 --overcommit false
+like "$err" "12 more tasks failed" "of many the first ones are named"
+run "$FLUX" exec -r 1 sh -c 'exit 5'
+like "$err" 'rank 1 on [^ ]+: exit code 5' "flux exec names ranks"
+run "$FLUX" submit --quiet --wait sh -c 'exit 6'
+like "$err" 'job [0-9]+: exit code 6' "flux submit --wait names the job"
+release
+finish

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# A rank that is stopped while events are published: each number reaches its subscribers, or is named
+# in their stream as lost.
+. "$(dirname "$0")/lib.sh"
+need_flux start event getattr
+PRESSURE=$BUILDDIR/t/pressure
+[ -x "$PRESSURE" ] || skip_all "t/pressure has not been built"
+export SESSION_LIMIT=200 # for hold in lib.sh
+# Of 70 KB: an event each is a message of its own between brokers, of which 256 wait for a child.
+head -c 70000 /dev/zero >payload
+EVENTS=450
+
+publish() { # COUNT
+    local i
+    for ((i = 0; i < $1; i++)); do
+        "$FLUX" event pub -r load <payload || return 1
+    done
+}
+stat_of() { # RANK NAME
+    FLUX_URI=${uris[$1]} "$FLUX" module stats broker | awk -v name="$2" '$1 == name || $2 == name {print $NF}'
+}
+# stopped NAME: a subscriber at rank 2, below rank 1, which is stopped while events are published.
+stopped() {
+    rm -f seen
+    FLUX_URI=${uris[2]} run_with_timeout 150 "$FLUX" event sub --confirm load end >seen 2>seen.err &
+    subscriber=$!
+    wait_until 30 grep -q subscribed seen.err || bail "no subscription"
+    kill -STOP "$pid"
+    ok "$1: events are published beside a stopped rank" publish $EVENTS
+    kill -CONT "$pid"
+    # No further event may be needed to see that some are missing: none is published here.
+    ok "$1: the subscriber hears of the last" wait_until 60 accounted "$((first + EVENTS - 1))"
+    kill "$subscriber"
+    wait "$subscriber" 2>/dev/null
+}
+# The number of the last event that the subscriber saw, or that was named, is $1.
+accounted() {
+    [ "$(tail -n 1 seen | cut -f 1)" = "$1" ]
+}
+# Numbers that the stream neither has nor names, and those that it names; from $first on.
+account() {
+    awk -F '\t' -v first="$first" -v n="$EVENTS" '
+        $2 == "event.lost" {
+            match($3, /"from":[0-9]+/); from = substr($3, RSTART + 7, RLENGTH - 7) + 0
+            match($3, /"to":[0-9]+/); to = substr($3, RSTART + 5, RLENGTH - 5) + 0
+            for (i = from; i <= to; i++) { named++; seen[i]++ }
+            next
+        }
+        { seen[$1]++ }
+        END {
+            for (i = first; i < first + n; i++) bad += seen[i] != 1
+            print bad + 0, named + 0
+        }' seen
+}
+begin() { # SETTING...
+    hold 3 --topology=chain --set=modules=log --set=peer.timeout=5m "$@"
+    uris=()
+    for i in 0 1 2; do
+        uris+=("$("$FLUX" getattr -r "$i" uri)")
+    done
+    pid=$("$FLUX" getattr -r 1 broker.pid)
+    first=$(("$("$FLUX" event pub -s before)" + 1))
+}
+
+begin
+stopped "replayed"
+is "$(account)" "0 0" "every number reached the subscriber, once"
+release
+
+begin --set=event.buffer=1M --set=event.backlog=1M
+stopped "lost"
+read -r bad named < <(account)
+is "$bad" 0 "every number reached the subscriber, or was named as lost, once"
+isnt "$named" 0 "and some were named"
+is "$(stat_of 2 events_lost)" "$named" "the broker counted them"
+release
+
+# A rank without a parent: its subscribers hear of it long before it ends.
+begin --set=orphan.timeout=5m
+FLUX_URI=${uris[2]} run_with_timeout 100 "$FLUX" event sub --confirm load >seen 2>seen.err &
+subscriber=$!
+wait_until 30 grep -q subscribed seen.err || bail "no subscription"
+kill -KILL "$pid"
+ok "who is below a broker that is lost is told at once" wait_until 60 grep -q event.lost seen
+like "$(cat seen)" '"to":0' "that nothing comes any more"
+kill "$subscriber"
+wait "$subscriber" 2>/dev/null
+orphan=$(FLUX_URI=${uris[2]} "$FLUX" getattr broker.pid)
+kill "$orphan"
+ok "the orphan ends when it is asked to" wait_until 30 sh -c "! kill -0 $orphan"
+release
+finish
