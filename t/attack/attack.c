@@ -6,6 +6,13 @@
  *        TOPICS: a file with the requests that services know, one a line.  Prints what each worker did;
  *        exit code 1 when a broken promise was seen: a request that no service can fulfil and that has
  *        had no answer, or two; 3 when the broker closed the door.
+ *    attack shapes TOPICS
+ *        Send each request in every wrong shape, as one that wants one answer and as a stream.
+ *    attack steps
+ *        Hold each conversation that clients have, and hang up at every step of it: after each byte of
+ *        the request, and at some of the answer.  Prints how many jobs were submitted.
+ *    attack probe TOPICS
+ *        Print those of the requests that a service of rank 0 knows.
  *    attack guest UID
  *        Be user UID, connect, and ask: exit code 0 when the broker refuses, and answers nothing.
  *
@@ -15,6 +22,7 @@
  *    lie      messages that a client may not send, another's identity, forged routes, broken headers
  *    stall    half a message, and the connection kept for a while
  *    cut      a connection that ends at a random byte
+ *    leave    a conversation that is ended at one of its steps
  *    deaf     requests whose answers are never read
  *    large    JSON beyond all bounds, announced and sent
  *    crowd    many connections that say nothing, or ask and leave
@@ -24,30 +32,19 @@
  * way, never the program.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define HEADER 40
-#define REQUEST 1
-#define RESPONSE 2
-#define RAW 16
-#define NORESPONSE 1
-#define STREAMING 2
-#define ANY 0xffffffffu
+#include "wire.h"
+
 #define PATIENCE_MS 60000 /* a loaded host */
 #define KEPT 32
-#define TOPICS_MAX 512
+#define TOPICS_MAX 65536
 #define BATCH 40
 
 struct kept {
@@ -60,7 +57,7 @@ struct attacker {
     char *const *topics;
     size_t ntopics;
     struct kept kept;
-    unsigned long asked, answered, refused;
+    unsigned long asked, answered, jobs;
     bool broken;
 };
 
@@ -82,144 +79,6 @@ static unsigned below(struct attacker *a, unsigned n)
 static const char *any_topic(struct attacker *a)
 {
     return a->topics[below(a, (unsigned)a->ntopics)];
-}
-
-/* --- bytes --- */
-
-struct frame {
-    uint8_t type, flags;
-    uint32_t userid, roles, nodeid, tag, errnum;
-    uint64_t seq;
-    uint16_t routes;
-    const char *topic;
-    const char *payload;
-    size_t len;
-};
-
-static void put(uint8_t *p, uint64_t v, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        p[i] = (uint8_t)(v >> (8 * i));
-}
-
-static uint64_t get(const uint8_t *p, int bytes)
-{
-    uint64_t v = 0;
-
-    for (int i = 0; i < bytes; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
-}
-
-static uint8_t *encode(const struct frame *f, size_t *len)
-{
-    size_t topic = strlen(f->topic);
-    uint8_t *buf = calloc(1, *len = HEADER + 4 * (size_t)f->routes + topic + f->len);
-
-    if (!buf)
-        exit(3);
-    buf[0] = 0xf1;
-    buf[1] = 1;
-    buf[2] = f->type;
-    buf[3] = f->flags;
-    put(buf + 4, f->userid, 4);
-    put(buf + 8, f->roles, 4);
-    put(buf + 12, f->nodeid, 4);
-    put(buf + 16, f->tag, 4);
-    put(buf + 20, f->errnum, 4);
-    put(buf + 24, f->seq, 8);
-    put(buf + 32, topic, 2);
-    put(buf + 34, f->routes, 2);
-    put(buf + 36, f->len, 4);
-    memcpy(buf + HEADER + 4 * (size_t)f->routes, f->topic, topic);
-    if (f->len)
-        memcpy(buf + HEADER + 4 * (size_t)f->routes + topic, f->payload, f->len);
-    return buf;
-}
-
-static int dial(void)
-{
-    struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    strcpy(sun.sun_path, path);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&sun, sizeof(sun)) < 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-/* All of it, unless the other end closes, or takes nothing for `ms`. */
-static bool send_bytes(int fd, const uint8_t *buf, size_t len, int ms)
-{
-    while (len > 0) {
-        struct pollfd pfd = {.fd = fd, .events = POLLOUT};
-        ssize_t n = send(fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && (errno != EAGAIN || poll(&pfd, 1, ms) <= 0))
-            return false;
-        if (n > 0) {
-            buf += n;
-            len -= (size_t)n;
-        }
-    }
-    return true;
-}
-
-static bool send_frame(int fd, const struct frame *f, int ms)
-{
-    size_t len;
-    uint8_t *buf = encode(f, &len);
-    bool ok = send_bytes(fd, buf, len, ms);
-
-    free(buf);
-    return ok;
-}
-
-static bool read_bytes(int fd, void *buf, size_t len, int ms)
-{
-    uint8_t *p = buf;
-
-    while (len > 0) {
-        struct pollfd pfd = {.fd = fd, .events = POLLIN};
-        ssize_t n;
-
-        if (poll(&pfd, 1, ms) <= 0) {
-            errno = ETIMEDOUT;
-            return false;
-        }
-        if ((n = read(fd, p, len)) < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            errno = ECONNRESET;
-            return false;
-        }
-        p += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
-/* The next message: its header, with the rest thrown away. */
-static bool read_header(int fd, uint8_t head[HEADER], int ms)
-{
-    uint8_t junk[4096];
-    uint64_t rest;
-
-    if (!read_bytes(fd, head, HEADER, ms))
-        return false;
-    rest = 4 * get(head + 34, 2) + get(head + 32, 2) + get(head + 36, 4);
-    while (rest > 0) {
-        size_t part = rest < sizeof(junk) ? (size_t)rest : sizeof(junk);
-
-        if (!read_bytes(fd, junk, part, ms))
-            return false;
-        rest -= part;
-    }
-    return true;
 }
 
 /* --- attacks --- */
@@ -250,6 +109,12 @@ static const struct shape shapes[] = {
 };
 #define NSHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
+/* A stream that takes no payload, which is so fulfilled in any shape. */
+static bool takes_nothing(const char *topic)
+{
+    return strcmp(topic, "resrc.watch") == 0;
+}
+
 static void await(struct attacker *a, int fd, char what[][96], unsigned *seen, unsigned n)
 {
     unsigned left = n;
@@ -278,34 +143,66 @@ static void await(struct attacker *a, int fd, char what[][96], unsigned *seen, u
     }
 }
 
+/* Request number `n` of a connection. */
+static bool ask(struct attacker *a, int fd, unsigned n, char what[96], const char *topic,
+                const struct shape *s, uint8_t flags, uint32_t nodeid)
+{
+    struct frame f = {.type = REQUEST,
+                      .flags = (uint8_t)(s->flags | flags),
+                      .nodeid = nodeid,
+                      .tag = n + 1,
+                      .topic = topic,
+                      .payload = s->payload,
+                      .len = s->len ? s->len : strlen(s->payload)};
+
+    if (takes_nothing(topic))
+        f.flags &= (uint8_t)~STREAMING;
+    snprintf(what, 96, "%.60s with %s%s", topic, s->name, flags & STREAMING ? ", a stream" : "");
+    if (!send_frame(fd, &f, PATIENCE_MS))
+        return false;
+    a->asked++;
+    return true;
+}
+
 static void shapes_attack(struct attacker *a)
 {
     unsigned seen[BATCH] = {0};
     char what[BATCH][96];
-    int fd = dial();
+    int fd = dial(path);
     unsigned n = 0;
 
-    while (fd >= 0 && n < BATCH) {
-        const struct shape *s = &shapes[below(a, NSHAPES)];
-        const char *topic = any_topic(a);
-        struct frame f = {.type = REQUEST,
-                          .flags = s->flags,
-                          .nodeid = below(a, 3) ? ANY : 0,
-                          .tag = n + 1,
-                          .topic = topic,
-                          .payload = s->payload,
-                          .len = s->len ? s->len : strlen(s->payload)};
-
-        snprintf(what[n], sizeof(what[n]), "%.60s with %s", topic, s->name);
-        if (!send_frame(fd, &f, PATIENCE_MS))
-            break;
-        a->asked++;
+    while (fd >= 0 && n < BATCH &&
+           ask(a, fd, n, what[n], any_topic(a), &shapes[below(a, NSHAPES)],
+               below(a, 3) ? 0 : STREAMING, below(a, 3) ? ANY : 0))
         n++;
-    }
     if (fd < 0)
         return;
     await(a, fd, what, seen, n);
     close(fd);
+}
+
+/* Each request in each shape, as both kinds. */
+static int every_shape(struct attacker *a)
+{
+    size_t total = a->ntopics * NSHAPES * 2;
+
+    for (size_t at = 0; at < total && !a->broken;) {
+        unsigned seen[BATCH] = {0};
+        char what[BATCH][96];
+        int fd = dial(path);
+        unsigned n = 0;
+
+        if (fd < 0)
+            return 3;
+        for (; n < BATCH && at < total; n++, at++)
+            if (!ask(a, fd, n, what[n], a->topics[at / (NSHAPES * 2)], &shapes[at / 2 % NSHAPES],
+                     at % 2 ? STREAMING : 0, ANY))
+                return 3;
+        await(a, fd, what, seen, n);
+        close(fd);
+    }
+    printf("%lu requests, %lu answers\n", a->asked, a->answered);
+    return a->broken;
 }
 
 /* Ask the service of `topic` and wait for the answer. */
@@ -340,7 +237,7 @@ static void flood(struct attacker *a)
     size_t len;
     uint8_t *buf = encode(&f, &len);
     unsigned n = 1000 + below(a, 20000);
-    int fd = dial();
+    int fd = dial(path);
 
     for (unsigned i = 0; fd >= 0 && i < n && send_bytes(fd, buf, len, PATIENCE_MS); i++)
         ;
@@ -349,6 +246,17 @@ static void flood(struct attacker *a)
         return;
     ping(a, fd, topic);
     close(fd);
+}
+
+/* None that ends the session, or a module, for an owner who asks for it in a shape that may be right. */
+static const char *harmless_topic(struct attacker *a)
+{
+    const char *topic;
+
+    do
+        topic = any_topic(a);
+    while (strncmp(topic, "broker.", 7) == 0 || strncmp(topic, "module.", 7) == 0);
+    return topic;
 }
 
 static void lie(struct attacker *a)
@@ -360,12 +268,12 @@ static void lie(struct attacker *a)
                       .nodeid = below(a, 2) ? ANY : below(a, 8),
                       .tag = below(a, 100),
                       .routes = (uint16_t)(below(a, 3) ? 0 : below(a, 1200)),
-                      .topic = any_topic(a),
+                      .topic = harmless_topic(a),
                       .payload = "{}",
                       .len = 2};
     size_t len;
     uint8_t *buf;
-    int fd = dial();
+    int fd = dial(path);
 
     if (fd < 0)
         return;
@@ -405,7 +313,7 @@ static void stall_or_cut(struct attacker *a, bool stall)
                       .len = 15};
     size_t len;
     uint8_t *buf = encode(&f, &len);
-    int fd = dial();
+    int fd = dial(path);
 
     if (fd >= 0) {
         (void)send_bytes(fd, buf, below(a, (unsigned)len), 1000);
@@ -428,6 +336,133 @@ static void cut(struct attacker *a)
         stall_or_cut(a, false);
 }
 
+/* What clients ask for in the right shape, each the begin of a conversation. */
+#define SPEC                                                                                   \
+    "{\"version\":1,\"resources\":[{\"type\":\"slot\",\"count\":1,\"label\":\"task\","         \
+    "\"with\":[{\"type\":\"core\",\"count\":1}]}],\"tasks\":[{\"command\":[\"true\"],"         \
+    "\"slot\":\"task\",\"count\":{\"per_slot\":1}}],\"attributes\":{\"system\":{\"duration\":" \
+    "60}}}"
+static const struct conversation {
+    const char *topic, *payload;
+    uint8_t flags;
+    bool waits; /* what it waits for does not come */
+} conversations[] = {
+    {"attr.get", "{\"name\":\"rank\"}", 0, false},
+    {"event.subscribe", "{\"prefix\":\"\"}", 0, false},
+    {"barrier.enter", "{\"name\":\"attack\",\"nprocs\":1000}", 0, true},
+    {"kvs.wait-version", "{\"namespace\":\"primary\",\"version\":9007199254740991}", STREAMING,
+     true},
+    {"kvs.snapshot", "{\"namespace\":\"primary\",\"rootref\":\"\"}", STREAMING, false},
+    {"log.follow", "{}", STREAMING, false},
+    {"resrc.watch", "{}", STREAMING, false},
+    {"job.watch", "{}", STREAMING, false},
+    {"job.wait", "{\"id\":9007199254740991}", STREAMING, true},
+    {"sched.status", "{}", 0, false},
+    {"module.list", "{}", 0, false},
+    {"kvs.cancel", "{\"matchtag\":1}", 0, false},
+    {"log.cancel", "{\"matchtag\":1}", 0, false},
+    {"resrc.cancel", "{\"matchtag\":1}", 0, false},
+    {"sched.cancel", "{\"matchtag\":1}", 0, false},
+    {"wrexec.cancel", "{\"matchtag\":1}", 0, false},
+    {"job.submit", NULL, RAW, false},
+};
+#define NCONVERSATIONS (sizeof(conversations) / sizeof(conversations[0]))
+
+static uint8_t *begin_conversation(const struct conversation *c, size_t *len)
+{
+    struct frame f = {
+        .type = REQUEST, .flags = c->flags, .nodeid = ANY, .tag = 1, .topic = c->topic};
+    uint8_t jobs[36 + sizeof(SPEC)] = "FJS1";
+
+    if (c->payload) {
+        f.payload = c->payload;
+        f.len = strlen(c->payload);
+    } else {
+        /* One job, whose environment has no variables. */
+        put(jobs + 4, 1, 4);
+        put(jobs + 8, 1, 4);
+        put(jobs + 12, 4, 4);
+        put(jobs + 24, 16, 4);
+        put(jobs + 32, strlen(SPEC), 4);
+        memcpy(jobs + 36, SPEC, strlen(SPEC));
+        f.payload = (const char *)jobs;
+        f.len = 36 + strlen(SPEC);
+    }
+    return encode(&f, len);
+}
+
+/* Send so many bytes of it, read so many of what comes, and leave.  1: all was sent. */
+static unsigned hang_up(const struct conversation *c, size_t sent, size_t taken)
+{
+    size_t len;
+    uint8_t *buf = begin_conversation(c, &len);
+    int fd = dial(path);
+    unsigned whole = sent >= len;
+
+    if (fd >= 0 && send_bytes(fd, buf, whole ? len : sent, 1000)) {
+        uint8_t byte;
+
+        /* The hello comes in any case; of an answer that waits nothing does. */
+        while (taken-- > 0 && read_bytes(fd, &byte, 1, taken > HEADER ? 300 : 20))
+            ;
+    } else {
+        whole = 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    free(buf);
+    return whole;
+}
+
+static void leave(struct attacker *a)
+{
+    const struct conversation *c = &conversations[below(a, NCONVERSATIONS)];
+    size_t sent = below(a, 2) ? SIZE_MAX : below(a, 300);
+
+    a->jobs += hang_up(c, sent, below(a, 2) ? 0 : below(a, 200)) && !c->payload;
+}
+
+/* The conversation is one: its first answer is not an error. */
+static bool is_answered(const struct conversation *c)
+{
+    uint8_t head[HEADER] = {0};
+    size_t len;
+    uint8_t *buf = begin_conversation(c, &len);
+    int fd = dial(path);
+
+    if (fd >= 0 && send_bytes(fd, buf, len, PATIENCE_MS))
+        while (head[2] != RESPONSE && read_header(fd, head, PATIENCE_MS))
+            ;
+    if (fd >= 0)
+        close(fd);
+    free(buf);
+    return head[2] == RESPONSE && get(head + 20, 4) == 0;
+}
+
+static int every_step(void)
+{
+    static const size_t taken[] = {0, 1, HEADER - 1, HEADER, HEADER + 1, 120, 200};
+    unsigned jobs = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < NCONVERSATIONS; i++) {
+        const struct conversation *c = &conversations[i];
+        size_t len;
+
+        free(begin_conversation(c, &len));
+        for (size_t at = 0; at < len; at++)
+            (void)hang_up(c, at, at % 16 == 0);
+        for (size_t k = 0; k < sizeof(taken) / sizeof(taken[0]); k++)
+            jobs += hang_up(c, len, taken[k]) && !c->payload;
+        if (c->waits || is_answered(c))
+            continue;
+        printf("this is no conversation any more: %s\n", c->topic);
+        rc = 1;
+    }
+    printf("%u jobs\n", jobs + 1);
+    return rc;
+}
+
 static void deaf(struct attacker *a)
 {
     char name[300];
@@ -440,7 +475,7 @@ static void deaf(struct attacker *a)
                       .topic = name,
                       .payload = pad,
                       .len = below(a, sizeof(pad)) + 1};
-    int fd = dial();
+    int fd = dial(path);
 
     memset(pad, 'x', sizeof(pad));
     snprintf(name, sizeof(name), "%.*s.ping", (int)strcspn(topic, "."), topic);
@@ -463,7 +498,7 @@ static void large(struct attacker *a)
                       .topic = any_topic(a),
                       .payload = text,
                       .len = len};
-    int fd = dial();
+    int fd = dial(path);
 
     if (fd < 0 || !text) {
         free(text);
@@ -489,7 +524,7 @@ static void crowd(struct attacker *a)
         .type = REQUEST, .nodeid = ANY, .tag = 1, .topic = any_topic(a), .payload = "7", .len = 1};
 
     for (int i = 0; i < 100; i++) {
-        fd[i] = dial();
+        fd[i] = dial(path);
         if (fd[i] >= 0 && i % 2)
             (void)send_frame(fd[i], &f, 1000);
     }
@@ -498,32 +533,24 @@ static void crowd(struct attacker *a)
             close(fd[i]);
 }
 
+/* Many conversations on one connection, which is left, or kept and never read. */
 static void watch(struct attacker *a)
 {
-    static const char *const asked[][2] = {
-        {"event.subscribe", "{\"topic\":\"\"}"},
-        {"job.watch", "{}"},
-        {"log.follow", "{}"},
-        {"resrc.watch", "{}"},
-        {"kvs.wait-version", "{\"version\":9007199254740991}"},
-        {"barrier.enter", "{\"name\":\"attack\",\"nprocs\":1000}"},
-        {"job.wait", "{\"id\":9007199254740991}"},
-    };
-    int fd = dial();
+    int fd = dial(path);
 
-    for (int i = 0; fd >= 0 && i < 200; i++) {
-        unsigned k = below(a, sizeof(asked) / sizeof(asked[0]));
-        struct frame f = {.type = REQUEST,
-                          .flags = STREAMING,
-                          .nodeid = ANY,
-                          .tag = (uint32_t)i + 1,
-                          .topic = asked[k][0],
-                          .payload = asked[k][1],
-                          .len = strlen(asked[k][1])};
+    for (unsigned i = 0; fd >= 0 && i < 200; i++) {
+        const struct conversation *c = &conversations[below(a, NCONVERSATIONS)];
+        size_t len;
+        uint8_t *buf = begin_conversation(c, &len);
+        bool sent;
 
-        if (!send_frame(fd, &f, 100))
+        put(buf + 16, i + 1, 4);
+        sent = send_bytes(fd, buf, len, 100);
+        free(buf);
+        if (!sent)
             break;
         a->asked++;
+        a->jobs += !c->payload;
     }
     if (fd >= 0 && below(a, 2))
         keep(a, fd);
@@ -535,15 +562,11 @@ static const struct {
     const char *name;
     void (*run)(struct attacker *a);
 } attacks[] = {
-    {"shapes", shapes_attack},
-    {"shapes", shapes_attack},
-    {"flood", flood},
-    {"lie", lie},
-    {"stall", stall},
-    {"cut", cut},
-    {"deaf", deaf},
-    {"large", large},
-    {"crowd", crowd},
+    {"shapes", shapes_attack}, {"shapes", shapes_attack},
+    {"flood", flood},          {"lie", lie},
+    {"stall", stall},          {"cut", cut},
+    {"leave", leave},          {"deaf", deaf},
+    {"large", large},          {"crowd", crowd},
     {"watch", watch},
 };
 
@@ -565,9 +588,9 @@ static int work(struct attacker *a, double seconds, unsigned number)
         attacks[below(a, sizeof(attacks) / sizeof(attacks[0]))].run(a);
         done++;
     }
-    printf("worker %u: %lu attacks, %lu requests, %lu answers\n", number, done, a->asked,
-           a->answered);
-    if ((fd = dial()) < 0)
+    printf("worker %u: %lu attacks, %lu requests, %lu answers, %lu jobs\n", number, done, a->asked,
+           a->answered, a->jobs);
+    if ((fd = dial(path)) < 0)
         return 3;
     close(fd);
     return a->broken ? 1 : 0;
@@ -589,10 +612,8 @@ static size_t read_topics(const char *file, char **topics)
     return n;
 }
 
-static int run(double seconds, uint64_t seed, unsigned workers, const char *file)
+static int run(double seconds, uint64_t seed, unsigned workers, char *const *topics, size_t n)
 {
-    static char *topics[TOPICS_MAX];
-    size_t n = read_topics(file, topics);
     int rc = 0, status;
 
     if (n == 0 || workers == 0)
@@ -614,26 +635,70 @@ static int run(double seconds, uint64_t seed, unsigned workers, const char *file
     return rc;
 }
 
+/* Windows of requests, whose answers say whether somebody knows them. */
+static int probe(char *const *topics, size_t n)
+{
+    int fd = dial(path);
+
+    for (size_t done = 0; fd >= 0 && done < n;) {
+        unsigned window = n - done < 200 ? (unsigned)(n - done) : 200;
+        bool known[200] = {false};
+
+        for (unsigned i = 0; i < window; i++) {
+            struct frame f = {.type = REQUEST,
+                              .tag = i + 1,
+                              .topic = topics[done + i],
+                              .payload = "[1,2,3]",
+                              .len = 7};
+
+            if (!send_frame(fd, &f, PATIENCE_MS))
+                return 3;
+        }
+        for (unsigned left = window; left > 0;) {
+            uint8_t head[HEADER];
+            size_t tag;
+
+            if (!read_header(fd, head, PATIENCE_MS)) {
+                printf("no answer: %s\n", strerror(errno));
+                return 1;
+            }
+            tag = (size_t)get(head + 16, 4);
+            if (head[2] != RESPONSE || tag == 0 || tag > window)
+                continue;
+            known[tag - 1] = get(head + 20, 4) != ENOSYS;
+            left -= !(head[3] & STREAMING);
+        }
+        for (unsigned i = 0; i < window; i++)
+            if (known[i])
+                printf("%s\n", topics[done + i]);
+        done += window;
+    }
+    return fd < 0 ? 3 : 0;
+}
+
 static int guest(uid_t uid)
 {
     struct frame f = {.type = REQUEST, .roles = 5, .nodeid = ANY, .tag = 1, .topic = "attr.list"};
     uint8_t head[HEADER];
     int fd;
 
-    if (setgid(uid) < 0 || setuid(uid) < 0 || (fd = dial()) < 0) {
+    if (setgid(uid) < 0 || setuid(uid) < 0 || (fd = dial(path)) < 0) {
         printf("%s\n", strerror(errno));
         return 1;
     }
     (void)send_frame(fd, &f, 1000);
     while (read_header(fd, head, PATIENCE_MS))
-        if (head[2] != 8) /* anything but a control message */
+        if (head[2] != CONTROL)
             return 1;
     return errno == ECONNRESET ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
+    static char *topics[TOPICS_MAX];
+    struct attacker a = {.topics = topics};
     const char *uri = getenv("FLUX_URI");
+    size_t n = 0;
 
     signal(SIGPIPE, SIG_IGN);
     if (!uri || strncmp(uri, "local://", 8) != 0 || strlen(uri + 8) > 100)
@@ -641,9 +706,17 @@ int main(int argc, char **argv)
     path = uri + 8;
     if (argc == 3 && strcmp(argv[1], "guest") == 0)
         return guest((uid_t)strtoul(argv[2], NULL, 10));
+    if (argc == 2 && strcmp(argv[1], "steps") == 0)
+        return every_step();
+    if (argc == 3)
+        a.ntopics = n = read_topics(argv[2], topics);
+    if (argc == 3 && n > 0 && strcmp(argv[1], "probe") == 0)
+        return probe(topics, n);
+    if (argc == 3 && n > 0 && strcmp(argv[1], "shapes") == 0)
+        return every_shape(&a);
     if (argc == 5)
         return run(strtod(argv[1], NULL), strtoull(argv[2], NULL, 10),
-                   (unsigned)strtoul(argv[3], NULL, 10), argv[4]);
+                   (unsigned)strtoul(argv[3], NULL, 10), topics, read_topics(argv[4], topics));
     fprintf(stderr, "attack: wrong use: see t/attack/attack.c\n");
     return 2;
 }

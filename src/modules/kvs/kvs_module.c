@@ -150,6 +150,7 @@ static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         return;
     json_decref(owner);
     km_senders_cancel(k->senders, msg, in.matchtag);
+    flux_respond(h, msg, NULL); /* libflux wants none; who does must not wait for ever */
 }
 
 #define OWNER (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER)

@@ -481,6 +481,7 @@ static void cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     end_streams(arg, req, &in.matchtag);
     json_decref(owner);
+    flux_respond(h, req, NULL); /* libflux wants none; who does must not wait for ever */
 }
 
 static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)

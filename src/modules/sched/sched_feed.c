@@ -128,6 +128,7 @@ void feed_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, ctx->attach, ENODATA, "the stream was ended");
         feed_clear(ctx);
     }
+    flux_respond(h, req, NULL); /* libflux wants none; who does must not wait for ever */
 }
 
 void feed_disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)

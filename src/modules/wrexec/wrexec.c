@@ -156,6 +156,7 @@ static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         return;
     gone(arg, msg, c.matchtag);
     json_decref(owner);
+    flux_respond(h, msg, NULL); /* libflux wants none; who does must not wait for ever */
 }
 
 static void name_cb(flux_t *h, const flux_msg_t *req, void *arg)
