@@ -39,6 +39,22 @@ ok "one from before this host was restarted is taken over" \
 ok "and removed at the end" test ! -e rd/0
 rm -rf rd
 
+# Killed after its mark was made and before it was written.
+mkdir -p rd/0
+chmod 700 rd rd/0
+: >rd/0/broker
+ok "a directory with an empty mark alone is taken over" \
+    "$FLUX" start --set=modules=log --rundir="$PWD/rd" true
+ok "and removed at the end" test ! -e rd/0
+mkdir -p rd/0
+chmod 700 rd/0
+: >rd/0/broker
+echo precious >rd/0/file
+fails "one with an empty mark and other files is refused" \
+    "$FLUX" start --set=modules=log --rundir="$PWD/rd" true
+is "$(cat rd/0/file)" precious "nothing was removed"
+rm -rf rd
+
 # --- the launcher's ---
 mkdir base
 base=$PWD/base

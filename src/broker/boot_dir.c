@@ -8,7 +8,8 @@
  * 3. RUNDIR/RANK holds a mark: which host, and which start of it, the broker ran on.  A directory
  *    with files and without a mark was made by somebody else: no broker takes it, and nobody
  *    removes it.  Nor one with the mark of another host, where the file system may be shared and
- *    the lock may not.  That of an earlier start of this host is stale.
+ *    the lock may not.  That of an earlier start of this host is stale.  An empty mark with nothing
+ *    beside it is what a broker leaves that is killed before it has written its own.
  * 4. A session that is a job of another lives in that job's own directory, when that has a name
  *    short enough: it goes with the job, also when all of the session is killed.
  */
@@ -128,7 +129,8 @@ static void own_mark(struct mark *m)
     m->host[-1] = ' ';
 }
 
-static bool is_empty(int dirfd)
+/* Nothing but, perhaps, the mark. */
+static bool holds_nothing_else(int dirfd)
 {
     int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -141,13 +143,14 @@ static bool is_empty(int dirfd)
         return false;
     }
     while (empty && (de = readdir(dir)))
-        empty = strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0;
+        empty = strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0 ||
+                strcmp(de->d_name, MARK_FILE) == 0;
     closedir(dir);
     return empty;
 }
 
-/* Was the locked directory made by a broker of this host?  1: it was; 0: nothing is in it; -1 with a
- * sentence: it is somebody else's. */
+/* Was the locked directory made by a broker of this host?  1: it was; 0: nothing is in it, or an
+ * empty mark; -1 with a sentence: it is somebody else's. */
 static int whose(int dirfd, const char *path, errmsg_t *err)
 {
     struct mark own;
@@ -158,7 +161,7 @@ static int whose(int dirfd, const char *path, errmsg_t *err)
 
     if (fd >= 0)
         close(fd);
-    if (n <= 0 && fd < 0 && errno == ENOENT && is_empty(dirfd))
+    if ((n == 0 || (fd < 0 && errno == ENOENT)) && holds_nothing_else(dirfd))
         return 0;
     if (n <= 0)
         return errmsg_fail(err, ENOTEMPTY,
@@ -217,14 +220,17 @@ int boot_dir_rank(const char *rundir, uint32_t rank, char *buf, errmsg_t *err)
 void boot_dir_remove_rank(const char *rundir, uint32_t rank)
 {
     char path[BOOT_PATH_MAX];
-    int fd;
+    int fd, made_here;
 
     if (snprintf(path, sizeof(path), "%s/%u", rundir, rank) >= (int)sizeof(path) ||
         (fd = lock_dir(path, NULL)) < 0)
         return;
-    if (whose(fd, path, NULL) == 1)
+    made_here = whose(fd, path, NULL);
+    if (made_here == 0)
+        (void)unlinkat(fd, MARK_FILE, 0);
+    if (made_here == 1)
         dir_remove_tree(path);
     else
-        rmdir(path);
+        rmdir(path); /* fails where somebody's files are in it */
     close(fd);
 }

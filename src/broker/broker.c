@@ -541,6 +541,7 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose)
     else if (b.abandoned) {
         /* What the threads of modules do not use; the rest goes with the process. */
         program_destroy(b.program);
+        ending_destroy(b.ending);
         connector_destroy(b.connector);
         link_destroy(b.link);
         boot_destroy(b.boot);
