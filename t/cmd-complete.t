@@ -45,6 +45,16 @@ offers "event sub --" --timeout=
 offers "kap --" --producers=
 offers "batch --" --cc= --wait --queue=
 offers "jobs -s " held failed running
+offers "job " info attach cancel
+offers "job info --" --json --help
+offers "job attach --" --label-io --quiet
+offers "job cancel --" --note= --user=
+mapfile -t columns < <("$FLUX" jobs -o help | awk '{print $1}')
+offers "jobs -o " "${columns[@]}"
+offers "jobs --format = " "${columns[@]}"
+offers "wreck ls -o " "${columns[@]}"
+offers "jobs -o id,na" id,name
+offers "jobs -o +canc" +canceled_by
 offers "submit --queue = " default
 offers "submit --dependency = after" after: afterany: afterok: afternotok:
 
@@ -56,6 +66,10 @@ offers "submit --dependency afterok : " "$flux"
 COMP_WORDBREAKS=$' \t\n'
 offers "submit --dependency afterok:" "afterok:$flux"
 COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
+for what in info attach cancel; do
+    offers "job $what " "$flux"
+done
+offers "job info $flux " jobspec R eventlog
 offers "getattr r" rundir
 offers "getattr si" size
 offers "module reload k" kvs

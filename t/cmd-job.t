@@ -179,7 +179,8 @@ id=$(flux submit printf 'no newline')
 is "$(flux wreck attach -l "$id")" "0: no newline" "a last line without newline"
 id=$(flux submit -O 'file-{{id}}' sh -c 'exit 5')
 exits 5 "attach to a job with files" flux wreck attach "$id"
-like "$err" "goes to .*/file-$id\$" "says where its output is"
+like "$(head -n 1 <<<"$err")" "goes to .*/file-$id\$" "says where its output is"
+like "$err" "job $id: task 0 on [^ ]+ \(rank [0-9]\): exit code 5" "... and which task failed"
 like "$(flux wreck status "$id")" "output +[^ ]*/file-$id" "so does status"
 fails "attach to what is not there" flux wreck attach 99999
 exits 2 "attach to two" flux wreck attach 1 2

@@ -61,6 +61,47 @@ like "$err" "12 more tasks failed" "of many the first ones are named"
 run "$FLUX" exec -r 1 sh -c 'exit 5'
 like "$err" 'rank 1 on [^ ]+: exit code 5' "flux exec names ranks"
 run "$FLUX" submit --quiet --wait sh -c 'exit 6'
-like "$err" 'job [0-9]+: exit code 6' "flux submit --wait names the job"
+like "$err" 'flux submit: job [0-9]+: task 0 on [^ ]+ \(rank [01]\): exit code 6' "flux submit --wait names the task"
+for what in "submit --wait" "batch --wait --output=none" alloc; do
+    # shellcheck disable=SC2086 # words
+    run "$FLUX" $what -N2 -x $([[ $what = batch* ]] && echo --wrap) sh -c 'exit 8' </dev/null
+    like "$err" "^flux ${what%% *}: job [0-9]+: task 0 on [^ ]+ \(rank [01]\): exit code 8" "flux $what names the task"
+done
+id=$("$FLUX" submit -N2 -n4 sh -c 'test $FLUX_TASK_RANK != 2')
+run "$FLUX" wreck attach "$id"
+like "$err" "^flux wreck attach: job $id: task 2 on [^ ]+ \(rank 1\): exit code 1" "flux wreck attach names it"
+run "$FLUX" job attach "$id"
+like "$err" "job $id: task 2 on [^ ]+ \(rank 1\): exit code 1" "flux job attach as well"
+unlike "$err" "task [013]" "... and no other"
+run "$FLUX" wreck wait "$id"
+like "$err" "^flux wreck wait: job $id: task 2 on [^ ]+ \(rank 1\): exit code 1" "flux wreck wait, too"
+like "$("$FLUX" job info "$id")" "failed +task 2 on [^ ]+ \(rank 1\): exit code 1" "flux job info has it"
+like "$("$FLUX" jobs -n -o '{failed}' "$id")" \
+    "^task 2 on [^ ]+: exit code 1$" "so has a column of flux jobs"
+like "$("$FLUX" dmesg)" "job $id .*has failed with exit code 1 \(task 2 on [^,]+, rank 1\)" "and flux dmesg"
+run "$FLUX" submit --quiet --wait --overcommit -n20 false
+is "$(grep -c 'task [0-9]' <<<"$err")" 8 "of many tasks the first ones are named"
+like "$err" "job [0-9]+: 12 more tasks failed" "... and the others counted"
+
+me=$(id -un)
+for what in submit batch wreckrun alloc; do
+    case $what in
+    submit) set -- submit --quiet --wait ;;
+    batch) set -- batch --quiet --wait --output=none --wrap ;;
+    *) set -- "$what" ;;
+    esac
+    "$FLUX" "$@" sleep 1000 </dev/null >/dev/null 2>c.err &
+    waits=$!
+    wait_until 30 sh -c "'$FLUX' jobs -n -s running -o '{id}' | grep -q ."
+    id=$("$FLUX" jobs -n -s running -o '{id}')
+    "$FLUX" cancel -m 'not wanted' --quiet "$id"
+    wait "$waits"
+    is "$(<c.err)" "flux $what: job $id was canceled by user $me: not wanted" \
+        "flux $what: who canceled the job, and why, once"
+done
+is "$("$FLUX" jobs -n -o '{canceled_by} {note}' "$id")" "$me not wanted" "flux jobs has a column for that"
+like "$("$FLUX" job info "$id")" "canceled +by $me" "flux job info says it"
+like "$("$FLUX" job info "$id" eventlog)" '"type":"cancel".*"note":"not wanted".*"userid"' "the event log has it"
+like "$("$FLUX" dmesg)" "job $id .*has ended: cancel by user $(id -u): not wanted" "flux dmesg, too"
 release
 finish

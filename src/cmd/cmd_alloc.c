@@ -299,10 +299,11 @@ static void ended_cb(flux_future_t *f, void *arg)
     struct alloc *a = arg;
     struct job_ended e = {0};
     const json_t *ended;
-    const char *why;
     errmsg_t err;
     int code;
 
+    if (a->finished)
+        return;
     if (flux_job_wait_get(f, &ended, &err) < 0 || flux_job_wait_at(ended, 0, &e, &err) < 0) {
         say(a, err.text);
         give_up(a, CMD_FAIL);
@@ -312,13 +313,12 @@ static void ended_cb(flux_future_t *f, void *arg)
     termraw_stop(a->raw);
     a->raw = NULL;
     stop_telling(a);
-    why = jobtell_reason(&e);
     if (a->ending)
         code = 128 + a->signalled;
-    else if (why && (!a->said || strcmp(a->said, why) != 0))
-        say(a, why);
-    else if (!a->running && a->note)
+    else if (!a->running && a->note && !e.text && !e.code)
         say(a, a->note);
+    else
+        jobtell_ended(a->c, &e, a->said, JOBTELL_TASKS);
     finish(a, code);
 }
 

@@ -90,7 +90,8 @@ struct batch {
     const char *name; /* of the file, as errors name it */
     idset_t *ids;     /* of the jobs that were accepted */
     size_t refused;
-    int code; /* the worst of those that ended */
+    size_t told; /* of those that failed, how */
+    int code;    /* the worst of those that ended */
 };
 
 /* --- options --- */
@@ -373,12 +374,9 @@ static void on_ended(void *arg, const struct job_ended *e)
 
     if (code > b->code)
         b->code = code;
-    if (e->error)
-        warn(b, "%s", e->text ? e->text : "a job is gone");
-    else if (jobtell_reason(e))
-        warn(b, "job %" PRIu64 ": %s", e->id, jobtell_reason(e));
-    else if (code)
-        warn(b, "job %" PRIu64 ": exit code %d", e->id, code);
+    if (!code || b->told++ < REFUSALS_SHOWN)
+        jobtell_ended(b->c, e, NULL,
+                      idset_count(b->ids) > 1 ? JOBTELL_TASKS_OF_MANY : JOBTELL_TASKS);
 }
 
 static int wait_for_all(struct batch *b, flux_t *h)

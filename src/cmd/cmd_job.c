@@ -1,6 +1,7 @@
 /* cmd_job.c - flux job: what drivers of workflows call by this name.
  *
  *    info ID [KEY]   flux wreck status ID, or one value of the record: job.ID.KEY as it is
+ *    attach ID       flux wreck attach ID
  *    cancel ID...    flux cancel ID...
  *
  * All else that is done to one job is flux wreck's.
@@ -73,6 +74,8 @@ int cmd_job(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_sub subs[] = {
         {"info", job_info, "[-j] ID [KEY]", "everything about a job, or one value of its record"},
+        {"attach", wreck_attach, "[-l] [-q] ID",
+         "print its output until it ends (as flux wreck attach)"},
         {"cancel", cmd_cancel, "[OPTION...] ID...", "end jobs (as flux cancel)"},
         CMD_SUB_END,
     };

@@ -175,15 +175,9 @@ static void on_ended(void *arg, const struct job_ended *e)
         s->code = code;
     if (code) {
         s->failed++;
-        if (e->error) {
+        if (e->error || s->watch || s->told++ < REFUSALS_SHOWN) {
             erase(s);
-            cmd_error(s->c, "%s", e->text ? e->text : "a job is gone");
-        } else if (s->watch || s->told++ < REFUSALS_SHOWN) {
-            erase(s);
-            if (jobtell_reason(e))
-                cmd_error(s->c, "job %" PRIu64 ": %s", e->id, jobtell_reason(e));
-            else
-                cmd_error(s->c, "job %" PRIu64 ": exit code %d", e->id, e->code);
+            jobtell_ended(s->c, e, NULL, s->accepted > 1 ? JOBTELL_TASKS_OF_MANY : JOBTELL_TASKS);
         }
     }
     draw(s, false);

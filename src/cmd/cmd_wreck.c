@@ -16,7 +16,10 @@
 #include "cmd_jobs.h"
 #include "jobact.h"
 #include "jobfollow.h"
+#include "jobtell.h"
 #include "libutil/strutil.h"
+
+#define TOLD_MAX 10 /* jobs of which it is said how they failed */
 
 #define KEY_KEEP CMD_KEY(0)
 #define KEY_AGE CMD_KEY(1)
@@ -189,6 +192,7 @@ static int wreck_raise(struct cmd *c, int argc, char **argv)
 struct waiting {
     struct cmd *c;
     bool verbose;
+    size_t told; /* how they failed */
     int code;
 };
 
@@ -199,11 +203,11 @@ static void on_ended(void *arg, const struct job_ended *e)
 
     if (code > w->code)
         w->code = code;
-    if (e->error)
-        cmd_error(w->c, "%s", e->text ? e->text : "there is no such job");
-    else if (w->verbose)
+    if (w->verbose && !e->error)
         printf("%" PRIu64 " %s %d%s%s\n", e->id, e->result ? e->result : "?", e->code,
                e->text ? " " : "", e->text ? e->text : "");
+    else if (e->error || (code && w->told++ < TOLD_MAX))
+        jobtell_ended(w->c, e, NULL, JOBTELL_TASKS_OF_MANY);
     fflush(stdout);
 }
 

@@ -52,10 +52,8 @@ static void on_ended(void *arg, const struct job_ended *e)
     jobtell_stop(a->tell);
     a->tell = NULL;
     a->code = e->error ? CMD_FAIL : e->code;
-    if (e->error)
-        cmd_error(a->c, "%s", e->text ? e->text : "there is no such job");
-    else if (jobtell_reason(e) && !a->quiet)
-        cmd_error(a->c, "job %" PRIu64 ": %s", e->id, jobtell_reason(e));
+    if (e->error || !a->quiet)
+        jobtell_ended(a->c, e, NULL, JOBTELL_TASKS);
 }
 
 static void on_output(void *arg, uint64_t id)

@@ -25,6 +25,7 @@
 #include "jobact.h"
 #include "jobs_table.h"
 #include "libkvs/kvs.h"
+#include "libsubprocess/spawn.h"
 #include "libutil/duration.h"
 #include "libutil/size.h"
 #include "libutil/strbuf.h"
@@ -211,6 +212,19 @@ static void print_output(struct status *s, const struct job_info *i, const json_
     flux_future_destroy(f);
 }
 
+static void print_failed(const struct job_info *i)
+{
+    size_t count = job_failed_count(i->failed), n = 0;
+    struct job_failed f;
+    char text[128];
+
+    for (; job_failed_at(i->failed, n, &f) == 0; n++)
+        line("failed", "task %u on %s (rank %u): %s", f.task, f.host[0] ? f.host : "its node",
+             f.rank, spawn_status_text(f.status, text, sizeof(text)));
+    if (n > 0 && count > n)
+        line("failed", "%zu more", count - n);
+}
+
 static void print_job(struct status *s, const struct job_info *i, const json_t *spec)
 {
     char buf[128];
@@ -226,6 +240,9 @@ static void print_job(struct status *s, const struct job_info *i, const json_t *
         line("exit code", "%d", i->code);
     if (i->exception)
         line("exception", "%s%s%s", i->exception, i->note ? ": " : "", i->note ? i->note : "");
+    if (i->canceled_by >= 0)
+        line("canceled", "by %s", jobs_user_name((uint32_t)i->canceled_by, buf, sizeof(buf)));
+    print_failed(i);
     if (!i->result)
         line("urgency", "%d", i->urgency);
     if (i->dependency)

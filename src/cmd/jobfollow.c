@@ -46,7 +46,7 @@ struct followed {
     /* end */
     bool has_ended;
     struct job_ended ended;
-    char *result, *text;   /* copies for `ended` */
+    char *result, *text;   /* copies for `ended`, which holds a reference to its `failed` */
     struct list_node node; /* waits for the commit */
 };
 
@@ -113,6 +113,7 @@ static void followed_destroy(void *arg)
     list_remove(&j->node);
     free(j->result);
     free(j->text);
+    json_decref(j->ended.failed);
     free(j);
 }
 
@@ -312,6 +313,7 @@ static int job_ended(jobfollow_t *jf, const struct job_ended *e)
     j->ended = *e;
     j->ended.result = j->result;
     j->ended.text = j->text;
+    json_incref(j->ended.failed);
     j->has_ended = true;
     (void)idset_clear(jf->ids, (uint32_t)e->id);
     cmd_progress_end(jf->c);

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "jobs_table.h"
+#include "libsubprocess/spawn.h"
 #include "libutil/duration.h"
 
 /* --- texts --- */
@@ -260,10 +261,38 @@ CELL(why)
         put(c, i->why);
 }
 
+CELL(canceled_by)
+{
+    if (i->canceled_by >= 0)
+        jobs_user_name((uint32_t)i->canceled_by, c->text, sizeof(c->text));
+}
+
+/* The first that failed, and how many more did. */
+CELL(failed)
+{
+    size_t count = job_failed_count(i->failed);
+    struct job_failed f;
+    char more[40] = "", text[128];
+
+    if (job_failed_at(i->failed, 0, &f) < 0)
+        return;
+    if (count > 1)
+        snprintf(more, sizeof(more), ", and %zu more", count - 1);
+    snprintf(c->text, sizeof(c->text), "task %u on %.255s: %s%s", f.task,
+             f.host[0] ? f.host : "its node", spawn_status_text(f.status, text, sizeof(text)),
+             more);
+}
+
 /* What matters most of the job, in its state. */
 CELL(info)
 {
-    if (i->exception && i->result && strcmp(i->result, "completed") != 0)
+    char name[64];
+
+    if (i->canceled_by >= 0 && i->result)
+        snprintf(c->text, sizeof(c->text), "%s by %s%s%s", i->exception ? i->exception : "cancel",
+                 jobs_user_name((uint32_t)i->canceled_by, name, sizeof(name)), i->note ? ": " : "",
+                 i->note ? i->note : "");
+    else if (i->exception && i->result && strcmp(i->result, "completed") != 0)
         snprintf(c->text, sizeof(c->text), "%s%s%s", i->exception, i->note ? ": " : "",
                  i->note ? i->note : "");
     else if (i->result && i->code)
@@ -311,6 +340,8 @@ static const struct jobs_column columns[] = {
     {"code", "CODE", true, cell_code, "its exit code", false},
     {"exception", "EXCEPTION", false, cell_exception, "kind of what ended it", false},
     {"note", "NOTE", false, cell_note, "the sentence to that", false},
+    {"canceled_by", "CANCELED_BY", false, cell_canceled_by, "who canceled it", false},
+    {"failed", "FAILED", false, cell_failed, "the first of its tasks that failed", false},
     {"uri", "URI", false, cell_uri, "of the session that it is", false},
     {"info", "INFO", false, cell_info, "its nodes, why it waits, or how it ended", true},
 };

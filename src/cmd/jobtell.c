@@ -10,11 +10,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "jobs_table.h"
 #include "libjob/job.h"
+#include "libsubprocess/spawn.h"
 
 #define EVERY 2.1 /* a little more than what cmd_progress() waits for */
 
@@ -117,13 +119,43 @@ jobtell_t *jobtell_start_set(struct cmd *c, flux_t *h, const idset_t *ids, const
     return start(c, h, 0, ids, tail);
 }
 
-const char *jobtell_reason(const struct job_ended *e)
-{
-    int result = e->result ? job_result_parse(e->result) : -1;
+/* --- the end --- */
 
-    if (e->text || result != JOB_RESULT_CANCELED)
-        return e->text;
-    return "it was canceled";
+/* True when that was said. */
+static bool tell_tasks(struct cmd *c, const struct job_ended *e, unsigned max)
+{
+    size_t count = job_failed_count(e->failed), n = 0;
+    struct job_failed f;
+    char text[128], where[300];
+
+    for (; n < max && job_failed_at(e->failed, n, &f) == 0; n++) {
+        snprintf(where, sizeof(where), f.host[0] ? " on %.255s" : "", f.host);
+        cmd_error(c, "job %" PRIu64 ": task %u%s (rank %u): %s", e->id, f.task, where, f.rank,
+                  spawn_status_text(f.status, text, sizeof(text)));
+    }
+    if (n > 0 && count > n)
+        cmd_error(c, "job %" PRIu64 ": %zu more task%s failed", e->id, count - n,
+                  count - n == 1 ? "" : "s");
+    return n > 0;
+}
+
+void jobtell_ended(struct cmd *c, const struct job_ended *e, const char *said, unsigned max)
+{
+    bool canceled = e->result && job_result_parse(e->result) == JOB_RESULT_CANCELED;
+    char name[64];
+
+    if (e->error)
+        cmd_error(c, "%s", e->text ? e->text : "there is no such job (any more)");
+    else if (canceled)
+        cmd_error(c, "job %" PRIu64 " was canceled%s%s%s%s", e->id,
+                  e->canceled_by >= 0 ? " by user " : "",
+                  e->canceled_by >= 0 ? jobs_user_name((uint32_t)e->canceled_by, name, sizeof(name))
+                                      : "",
+                  e->text ? ": " : "", e->text ? e->text : "");
+    else if (e->text && (!said || strcmp(said, e->text) != 0))
+        cmd_error(c, "job %" PRIu64 ": %s", e->id, e->text);
+    else if (!e->text && e->code && !tell_tasks(c, e, max))
+        cmd_error(c, "job %" PRIu64 ": exit code %d", e->id, e->code);
 }
 
 void jobtell_stop(jobtell_t *t)

@@ -17,7 +17,10 @@ jobtell_t *jobtell_start_set(struct cmd *c, flux_t *h, const idset_t *ids, const
 /* Something is to be seen, or it is over: no more.  NULL-safe, keeps errno. */
 void jobtell_stop(jobtell_t *t);
 
-/* Why a job ended, when that was not its tasks; NULL when it was. */
-const char *jobtell_reason(const struct job_ended *e);
+/* How a job ended, unless it was well: why and by whom, or which of its tasks failed, the first `max`
+ * of them.  `said` (may be NULL) was told before as its reason, and is not again. */
+#define JOBTELL_TASKS JOB_FAILED_MAX
+#define JOBTELL_TASKS_OF_MANY 2 /* when there may be many such jobs */
+void jobtell_ended(struct cmd *c, const struct job_ended *e, const char *said, unsigned max);
 
 #endif

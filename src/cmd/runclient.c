@@ -60,6 +60,7 @@ struct runclient {
     char *text; /* the stream's own sentence */
     char *said; /* the last notice: the end is not told twice */
     bool name_failed;
+    struct job_ended ended; /* of `wait` */
     taskout_t *out;
     bool label_rank;
     idset_t *ranks;
@@ -240,8 +241,8 @@ static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 
 /* --- responses --- */
 
-/* Who failed, where and how.  When the loop is over, since hosts are asked for. */
-static void print_tasks(struct runclient *rc)
+/* Beside brokers: who failed, where and how.  When the loop is over, since hosts are asked for. */
+static void print_ranks(struct runclient *rc)
 {
     json_t *failed = rc->res ? rc->res->failed : NULL, *one, *pair;
     struct res res = {0};
@@ -260,7 +261,6 @@ static void print_tasks(struct runclient *rc)
     hosts = json_array_size(failed) > 0 && res_query(rc->c, &res, false) == 0;
     json_array_foreach(failed, i, one)
     {
-        uint32_t task = (uint32_t)json_integer_value(json_array_get(one, 0));
         uint32_t rank = (uint32_t)json_integer_value(json_array_get(one, 1));
         int st = (int)json_integer_value(json_array_get(one, 2));
         const char *host = hosts ? res_host(&res, rank) : NULL;
@@ -269,14 +269,11 @@ static void print_tasks(struct runclient *rc)
         if (host)
             snprintf(where, sizeof(where), " on %.128s", host);
         spawn_status_text(st, text, sizeof(text));
-        if (rc->job)
-            cmd_error(rc->c, "task %u%s (rank %u): %s", task, where, rank, text);
-        else
-            cmd_error(rc->c, "rank %u%s: %s", rank, where, text);
+        cmd_error(rc->c, "rank %u%s: %s", rank, where, text);
         n++;
     }
     if (n > 0 && all > n)
-        cmd_error(rc->c, "%zu more %s failed", all - n, rc->job ? "tasks" : "ranks");
+        cmd_error(rc->c, "%zu more ranks failed", all - n);
     if (hosts)
         res_clear(&res);
 }
@@ -284,27 +281,21 @@ static void print_tasks(struct runclient *rc)
 /* Everything is known: of a job also what its service says. */
 static void conclude(struct runclient *rc, const struct job_ended *e)
 {
-    const char *why = e ? jobtell_reason(e) : NULL, *text = why ? why : rc->text;
     int code = e ? e->code : rc->res ? rc->res->code : CMD_FAIL;
 
     if (rc->finished)
         return;
     jobtell_stop(rc->tell);
     rc->tell = NULL;
-    if (e && e->error)
-        code = cmd_error(rc->c, "%s", e->text ? e->text : "the job is gone");
-    else if (rc->cancelled_by)
+    if (rc->cancelled_by)
         code = 128 + rc->cancelled_by;
-    else if (text && rc->said && strcmp(rc->said, text) == 0)
-        ; /* once is enough */
-    else if (e && e->result && strcmp(e->result, job_result_name(JOB_RESULT_CANCELED)) == 0)
-        cmd_error(rc->c, "job %" PRIu64 " was canceled%s%s", rc->s.id, e->text ? ": " : "",
-                  e->text ? e->text : "");
-    else if (text && rc->job)
-        cmd_error(rc->c, "job %" PRIu64 ": %s", rc->s.id, text);
-    else if (text)
-        cmd_error(rc->c, "%s", text);
-    rc->name_failed = code && rc->res && !rc->cancelled_by && !text;
+    else if (e && e->error)
+        code = CMD_FAIL;
+    else if (!e && rc->text && (!rc->said || strcmp(rc->said, rc->text) != 0))
+        cmd_error(rc->c, "%s", rc->text);
+    if (e)
+        rc->ended = *e;
+    rc->name_failed = !rc->cancelled_by && (e || (code && rc->res && !rc->text));
     finish(rc, code);
 }
 
@@ -315,7 +306,8 @@ static void wait_cb(flux_future_t *f, void *arg)
     struct job_ended e = {0};
     errmsg_t err;
 
-    if (!rc->result) /* the stream has what comes before the end */
+    /* The stream has what comes before the end; and `ended` points into what was read here. */
+    if (!rc->result || rc->finished)
         return;
     if (flux_job_wait_get(f, &page, &err) < 0 || flux_job_wait_at(page, 0, &e, &err) < 0)
         stop(rc, cmd_error(rc->c, "%s", err.text));
@@ -449,8 +441,10 @@ static int run_attached(struct runclient *rc, flux_future_t *f)
         cmd_error(rc->c, "out of memory");
     else if (flux_run(rc->h) < 0 && !rc->finished)
         cmd_error(rc->c, "the connection to the broker was lost");
-    if (rc->name_failed)
-        print_tasks(rc);
+    if (rc->name_failed && rc->job)
+        jobtell_ended(rc->c, &rc->ended, rc->said, JOBTELL_TASKS);
+    else if (rc->name_failed)
+        print_ranks(rc);
     sigwatch_destroy(w);
     return rc->code;
 }

@@ -307,6 +307,7 @@ END_TEST
 
 static const struct job_info jobs[] = {
     {.id = 7,
+     .canceled_by = -1,
      .uid = 4000000001u,
      .state = "SCHED",
      .name = "wait",
@@ -316,6 +317,7 @@ static const struct job_info jobs[] = {
      .why = "no node is free",
      .t_estimate = 200.},
     {.id = 12,
+     .canceled_by = -1,
      .uid = 4000000001u,
      .state = "RUN",
      .name = "a\033[1mb\xff\xc3\xa4",
@@ -325,6 +327,7 @@ static const struct job_info jobs[] = {
      .t_run = 95.,
      .nodelist = "n[0-1]"},
     {.id = 3,
+     .canceled_by = -1,
      .uid = 4000000001u,
      .state = "INACTIVE",
      .result = "failed",
@@ -337,6 +340,7 @@ static const struct job_info jobs[] = {
      .state = "INACTIVE",
      .result = "canceled",
      .exception = "cancel",
+     .canceled_by = -1,
      .note = "no need"},
 };
 

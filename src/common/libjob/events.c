@@ -8,7 +8,7 @@
  *    priority           priority
  *    urgency            urgency userid
  *    alloc start release free clean   -
- *    finish             status, and when tasks were started: started exited
+ *    finish             status, and when tasks were started: started exited failed?
  *    exception          type severity note? userid?
  *    any other          an object, or none
  *
@@ -55,6 +55,7 @@ static const struct flux_field finish_fields[] = {
     FLUX_FIELD_INT(struct job_event, status, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct job_event, started, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_DOUBLE(struct job_event, exited, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_OBJECT(struct job_event, failed, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_field finish_bare_fields[] = {

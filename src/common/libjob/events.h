@@ -29,7 +29,7 @@ enum job_event_type {
     JOB_EV_URGENCY,    /* urgency, userid */
     JOB_EV_ALLOC,      /* (none) */
     JOB_EV_START,      /* (none) */
-    JOB_EV_FINISH,     /* status, as of wait(2); started, exited: when there were tasks */
+    JOB_EV_FINISH,     /* status, as of wait(2); started, exited: when there were tasks; failed */
     JOB_EV_RELEASE,    /* (none) */
     JOB_EV_FREE,       /* (none) */
     JOB_EV_CLEAN,      /* (none) */
@@ -55,6 +55,8 @@ struct job_event {
     const char *type; /* "cancel", "timeout", "exec", "alloc", "dependency", "lost"... */
     const char *note;
     const char *description;
+    json_t *
+        failed; /* tasks that failed by themselves, see job_failed_count() in job_wire.h; NULL: none */
     json_t
         *context; /* reading: the whole of it, or NULL; writing JOB_EV_OTHER: an object, or NULL */
 };

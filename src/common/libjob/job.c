@@ -130,6 +130,7 @@ int flux_job_list_at(const json_t *jobs, size_t i, struct job_info *info, errmsg
     const json_t *e = element(jobs, i, err);
 
     memset(info, 0, sizeof(*info));
+    info->canceled_by = -1;
     return e ? flux_schema_decode_json(&job_info_schema, e, info, err) : -1;
 }
 
@@ -150,6 +151,7 @@ int flux_job_wait_at(const json_t *ended, size_t i, struct job_ended *out, errms
     const json_t *e = element(ended, i, err);
 
     memset(out, 0, sizeof(*out));
+    out->canceled_by = -1;
     return e ? flux_schema_decode_json(&job_ended_schema, e, out, err) : -1;
 }
 

@@ -64,6 +64,8 @@ static const struct flux_field info_fields[] = {
     FLUX_FIELD_INT(struct job_info, code, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_info, exception, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_info, note, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_I64(struct job_info, canceled_by, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_OBJECT(struct job_info, failed, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_info, why, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_info, uri, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_info, dependency, FLUX_FIELD_OPTIONAL),
@@ -121,6 +123,8 @@ static const struct flux_field ended_fields[] = {
     FLUX_FIELD_INT(struct job_ended, code, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_ended, text, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_INT(struct job_ended, error, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_I64(struct job_ended, canceled_by, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_OBJECT(struct job_ended, failed, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema job_ended_schema = FLUX_SCHEMA(struct job_ended, ended_fields);
@@ -217,4 +221,38 @@ int job_error_add(json_t **errors, uint64_t number, int errnum, const char *text
 nomem:
     errno = ENOMEM;
     return -1;
+}
+
+size_t job_failed_count(const json_t *failed)
+{
+    json_int_t n = json_integer_value(json_object_get(failed, "count"));
+
+    return n > 0 ? (size_t)n : 0;
+}
+
+int job_failed_at(const json_t *failed, size_t i, struct job_failed *f)
+{
+    const json_t *e = json_array_get(json_object_get(failed, "first"), i);
+    const json_t *v[4];
+
+    if (!e || i >= JOB_FAILED_MAX) {
+        errno = ENOENT;
+        return -1;
+    }
+    for (size_t k = 0; k < 4; k++)
+        v[k] = json_array_get(e, k);
+    for (size_t k = 0; k < 4; k++) {
+        json_int_t n = json_integer_value(v[k]);
+
+        if (k == 2 ? !json_is_string(v[k])
+                   : !json_is_integer(v[k]) || n < 0 || n > (k == 3 ? INT32_MAX : UINT32_MAX)) {
+            errno = EPROTO;
+            return -1;
+        }
+    }
+    f->task = (uint32_t)json_integer_value(v[0]);
+    f->rank = (uint32_t)json_integer_value(v[1]);
+    f->host = json_string_value(v[2]);
+    f->status = (int)json_integer_value(v[3]);
+    return 0;
 }

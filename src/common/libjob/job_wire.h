@@ -85,6 +85,8 @@ struct job_info {
     int code;               /* exit code, once it has ended */
     const char *exception;  /* type of what ended it */
     const char *note;       /* sentence of that exception */
+    int64_t canceled_by;    /* user id of who canceled it; -1: nobody did */
+    json_t *failed;         /* tasks that failed, see job_failed_count(); NULL: not told */
     const char *why;        /* why it waits */
     const char *uri;        /* of the session that it is */
     const char *dependency; /* dependencies not met, with commas between: "afterok:7" */
@@ -132,10 +134,27 @@ struct job_ended {
     uint64_t id;
     const char *result; /* job_result_name(); NULL with an error */
     int code;
-    const char *text; /* what ended it, when that was not the tasks; or the error's sentence */
-    int error;        /* 0; ENOENT: there is no such job (any more) */
+    const char *text;    /* what ended it, when that was not the tasks; or the error's sentence */
+    int error;           /* 0; ENOENT: there is no such job (any more) */
+    int64_t canceled_by; /* user id of who canceled it; -1: nobody did */
+    json_t *failed;      /* tasks that failed, see job_failed_count(); NULL: not told */
 };
 extern const struct flux_schema job_ended_schema;
+
+/* Tasks that failed by themselves, as the event "finish" has them, too:
+ *    {"count":20,"first":[[task,rank,"host",status],...]}
+ * with at most JOB_FAILED_MAX in "first". */
+#define JOB_FAILED_MAX 8
+struct job_failed {
+    uint32_t task;
+    uint32_t rank;
+    const char *host; /* "": not known */
+    int status;       /* as of wait(2) */
+};
+/* How many there are; 0 when it cannot be read. */
+size_t job_failed_count(const json_t *failed);
+/* Number i of the first ones.  0; -1 with ENOENT behind the last, EPROTO. */
+int job_failed_at(const json_t *failed, size_t i, struct job_failed *f);
 
 struct job_watch_page {
     json_t *transitions; /* array of [id, "STATE", seconds since 1970] */

@@ -34,6 +34,7 @@
 #include <string.h>
 
 #include "../wrexec/proto.h"
+#include "libjob/job_wire.h"
 
 #define AGAIN 0.25
 
@@ -245,9 +246,55 @@ static int worst_status(const struct wrexec_ended *e)
     return (e->code & 0xff) << 8;
 }
 
+static size_t count_failed(const json_t *status)
+{
+    size_t i, n = 0;
+    json_t *pair;
+
+    json_array_foreach((json_t *)status, i, pair)
+    {
+        idset_t *tasks = json_integer_value(json_array_get(pair, 0))
+                             ? idset_parse(json_string_value(json_array_get(pair, 1)), NULL)
+                             : NULL;
+
+        n += idset_count(tasks);
+        idset_destroy(tasks);
+    }
+    return n;
+}
+
+/* What the event "finish" says of tasks that failed: job_failed_count().  NULL without any, or
+ * without memory: who waits for the job is then told its exit code alone. */
+static json_t *failed_tasks(const struct jm_job *j, const struct wrexec_ended *e)
+{
+    size_t i, n = json_array_size(e->failed) ? count_failed(e->status) : 0;
+    json_t *first = json_array(), *one, *all;
+    struct rset_node node;
+
+    json_array_foreach(e->failed, i, one)
+    {
+        json_int_t rank = json_integer_value(json_array_get(one, 1));
+        bool known = j->r && rset_find(j->r, (uint32_t)rank, &node);
+
+        if (i < JOB_FAILED_MAX)
+            (void)json_array_append_new(
+                first,
+                json_pack("[I, I, s, I]", json_integer_value(json_array_get(one, 0)), rank,
+                          known ? node.host : "", json_integer_value(json_array_get(one, 2))));
+    }
+    if (n == 0 || json_array_size(first) == 0) {
+        json_decref(first);
+        return NULL;
+    }
+    if (!(all = json_pack("{s:I, s:o}", "count", (json_int_t)n, "first", first)))
+        json_decref(first);
+    return all;
+}
+
 static void take_ended(struct jm *jm, const json_t *entry)
 {
     struct wrexec_ended e = {0};
+    json_t *failed;
     struct jm_job *j;
     errmsg_t err;
 
@@ -267,7 +314,9 @@ static void take_ended(struct jm *jm, const json_t *entry)
                  (unsigned long long)e.outputlost);
         jm_exception(j, "output", JOB_SEVERITY_MAX, note, j->st.userid, false);
     }
-    jm_finished(j, worst_status(&e), e.text, e.t_started, e.t_exited);
+    failed = failed_tasks(j, &e);
+    jm_finished(j, worst_status(&e), e.text, e.t_started, e.t_exited, failed);
+    json_decref(failed);
 }
 
 static void take_raise(struct jm *jm, const json_t *entry)
@@ -306,7 +355,7 @@ static void settle(struct jm *jm, const json_t *running)
         jm_exception(j, "lost", JOB_SEVERITY_FATAL,
                      j->from_store ? "the session was restarted" : "wrexec was restarted",
                      j->st.userid, false);
-        jm_finished(j, SIGKILL, NULL, 0., 0.);
+        jm_finished(j, SIGKILL, NULL, 0., 0., NULL);
     }
 }
 

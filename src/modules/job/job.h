@@ -80,6 +80,8 @@ struct jm_job {
     char *r_json; /* the same as text */
     char *uri;
     char *except_type, *except_note; /* of what ended it */
+    int64_t canceled_by;             /* user who did; -1: none */
+    char *failed;                    /* tasks, as JSON; NULL: none */
     char *why;                       /* why it waits, as the scheduler said last */
     double estimate;                 /* its start, as the scheduler said last; 0: none */
     double expiration;               /* by the wall clock: for display */
@@ -108,13 +110,22 @@ struct jm_job {
 };
 
 /* A job that is over and on record.  Texts one after the other, each with its NUL: name, ranks,
- * hosts, type and note of the exception, uri. */
-enum { JM_TEXT_NAME, JM_TEXT_RANKS, JM_TEXT_HOSTS, JM_TEXT_TYPE, JM_TEXT_NOTE, JM_TEXT_URI };
+ * hosts, type and note of the exception, uri, failed tasks (JSON). */
+enum {
+    JM_TEXT_NAME,
+    JM_TEXT_RANKS,
+    JM_TEXT_HOSTS,
+    JM_TEXT_TYPE,
+    JM_TEXT_NOTE,
+    JM_TEXT_URI,
+    JM_TEXT_FAILED
+};
 struct jm_ended {
     struct list_node node; /* in jm.ended_list, by end */
     uint64_t id;
     double t_submit, t_depend, t_run, t_cleanup, t_inactive;
     double duration;
+    int64_t canceled_by; /* user; -1: none */
     uint32_t uid;
     uint32_t nnodes, ntasks, ncores;
     int code;
@@ -373,7 +384,11 @@ void jm_exception(struct jm_job *j, const char *type, int severity, const char *
                   bool kill);
 /* wrexec is done with it.  `status` as of wait(2); `text`: what ended it, or NULL.  When the last task
  * was started, and was gone, by the clocks of their nodes; 0: not known. */
-void jm_finished(struct jm_job *j, int status, const char *text, double started, double exited);
+/* `failed`: its tasks that did, NULL: none, or not told. */
+void jm_finished(struct jm_job *j, int status, const char *text, double started, double exited,
+                 json_t *failed);
+/* The first exception that is fatal, and the event "finish", leave this in the job. */
+void jm_keep_end(struct jm_job *j, const struct job_event *ev);
 /* From CLEANUP to INACTIVE: give back what it has. */
 void jm_cleanup(struct jm_job *j);
 bool jm_active(const struct jm_job *j); /* neither CLEANUP nor INACTIVE */

@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libjob/job_wire.h"
+
 #define GATHER 0.1 /* seconds */
 #define LINES 4
 
@@ -54,21 +56,44 @@ static void tell_completed(struct jm *jm, uint32_t id)
                  e->t_run > 0 && e->t_cleanup > e->t_run ? e->t_cleanup - e->t_run : 0.);
 }
 
+/* " (task 2 on node1, rank 1, and 3 more)", or "". */
+static const char *first_failed(const struct jm_ended *e, char *buf, size_t size)
+{
+    json_t *failed = json_loads(jm_ended_text(e, JM_TEXT_FAILED), 0, NULL);
+    size_t count = job_failed_count(failed);
+    struct job_failed f;
+    char more[40] = "";
+
+    buf[0] = '\0';
+    if (count > 1)
+        snprintf(more, sizeof(more), ", and %zu more", count - 1);
+    if (job_failed_at(failed, 0, &f) == 0)
+        snprintf(buf, size, " (task %u on %.200s, rank %u%s)", f.task,
+                 f.host[0] ? f.host : "its node", f.rank, more);
+    json_decref(failed);
+    return buf;
+}
+
 static void tell_failed(struct jm *jm, uint32_t id)
 {
     const struct jm_ended *e = jm_ended_find(jm, id);
     const char *type, *note;
+    char where[320];
 
     if (!e)
         return;
     type = jm_ended_text(e, JM_TEXT_TYPE);
     note = jm_ended_text(e, JM_TEXT_NOTE);
-    if (type[0])
+    if (e->canceled_by >= 0)
+        flux_log(jm->h, LOG_NOTICE,
+                 "job %u (%s) of user %u has ended: cancel by user %" PRIi64 "%s%s", id,
+                 name_of(jm, id), e->uid, e->canceled_by, note[0] ? ": " : "", note);
+    else if (type[0])
         flux_log(jm->h, LOG_NOTICE, "job %u (%s) of user %u has ended: %s%s%s", id, name_of(jm, id),
                  e->uid, type, note[0] ? ": " : "", note);
     else
-        flux_log(jm->h, LOG_NOTICE, "job %u (%s) of user %u has failed with exit code %d", id,
-                 name_of(jm, id), e->uid, e->code);
+        flux_log(jm->h, LOG_NOTICE, "job %u (%s) of user %u has failed with exit code %d%s", id,
+                 name_of(jm, id), e->uid, e->code, first_failed(e, where, sizeof(where)));
 }
 
 static const struct {

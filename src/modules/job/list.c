@@ -78,7 +78,8 @@ static void put_text(strbuf_t *sb, const char *name, const char *text)
     jm_add_string(sb, text);
 }
 
-static void put_info(strbuf_t *sb, const struct job_info *i)
+/* `failed`: its member of that name, as JSON already. */
+static void put_info(strbuf_t *sb, const struct job_info *i, const char *failed)
 {
     strbuf_addf(sb, "{\"id\":%llu,\"uid\":%u,\"urgency\":%d,\"priority\":%lld,\"state\":\"%s\"",
                 (unsigned long long)i->id, i->uid, i->urgency, (long long)i->priority, i->state);
@@ -99,6 +100,10 @@ static void put_info(strbuf_t *sb, const struct job_info *i)
         strbuf_addf(sb, ",\"code\":%d", i->code);
     put_text(sb, "exception", i->exception);
     put_text(sb, "note", i->note);
+    if (i->canceled_by >= 0)
+        strbuf_addf(sb, ",\"canceled_by\":%lld", (long long)i->canceled_by);
+    if (failed && failed[0])
+        strbuf_addf(sb, ",\"failed\":%s", failed);
     put_text(sb, "why", i->why);
     put_text(sb, "uri", i->uri);
     put_text(sb, "dependency", i->dependency);
@@ -149,6 +154,7 @@ static void put_active(strbuf_t *sb, struct jm_job *j)
                             .expiration = j->expiration,
                             .exception = j->except_type,
                             .note = j->except_type ? j->except_note : NULL,
+                            .canceled_by = j->canceled_by,
                             .uri = j->uri};
     idset_t *set = j->r ? rset_ranks(j->r) : NULL;
     char *ranks = set ? idset_format(set, 0) : NULL;
@@ -164,7 +170,7 @@ static void put_active(strbuf_t *sb, struct jm_job *j)
         info.result = job_result_name(jobstate_result(st));
         info.code = jobstate_code(st);
     }
-    put_info(sb, &info);
+    put_info(sb, &info, j->failed);
     idset_destroy(set);
     free(ranks);
     free(hosts);
@@ -195,9 +201,10 @@ static void put_ended(strbuf_t *sb, const struct jm_ended *e)
                             .code = e->code,
                             .exception = jm_ended_text(e, JM_TEXT_TYPE),
                             .note = jm_ended_text(e, JM_TEXT_NOTE),
+                            .canceled_by = e->canceled_by,
                             .uri = jm_ended_text(e, JM_TEXT_URI)};
 
-    put_info(sb, &info);
+    put_info(sb, &info, jm_ended_text(e, JM_TEXT_FAILED));
 }
 
 /* --- which jobs --- */

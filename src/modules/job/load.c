@@ -139,10 +139,8 @@ static int read_log(struct jm_job *j, const char *text, size_t len, size_t *allo
         }
         if (ev.event == JOB_EV_ALLOC)
             *alloc = at;
-        if (first) {
-            j->except_type = strdup(ev.type);
-            j->except_note = ev.note && ev.note[0] ? strdup(ev.note) : NULL;
-        }
+        if (first || ev.event == JOB_EV_FINISH)
+            jm_keep_end(j, &ev);
     }
     job_log_done(&log);
     return rc;

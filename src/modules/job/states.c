@@ -124,12 +124,18 @@ void jm_allocated(struct jm_job *j, rset_t *r, char *r_json)
 
 /* --- the end --- */
 
-static void keep_exception(struct jm_job *j, const char *type, const char *note)
+void jm_keep_end(struct jm_job *j, const struct job_event *ev)
 {
+    if (ev->event == JOB_EV_FINISH) {
+        free(j->failed);
+        j->failed = ev->failed ? json_dumps(ev->failed, JSON_COMPACT) : NULL;
+        return;
+    }
     free(j->except_type);
     free(j->except_note);
-    j->except_type = strdup(type);
-    j->except_note = note && note[0] ? strdup(note) : NULL;
+    j->except_type = strdup(ev->type);
+    j->except_note = ev->note && ev->note[0] ? strdup(ev->note) : NULL;
+    j->canceled_by = strcmp(ev->type, "cancel") == 0 ? (int64_t)ev->userid : -1;
 }
 
 void jm_exception(struct jm_job *j, const char *type, int severity, const char *note, uint32_t uid,
@@ -148,7 +154,7 @@ void jm_exception(struct jm_job *j, const char *type, int severity, const char *
     if (!fatal && strbuf_len(j->log) > j->log_max)
         return;
     if (fatal)
-        keep_exception(j, type, note);
+        jm_keep_end(j, &ev);
     jm_event(j, &ev);
     if (!fatal)
         return;
@@ -205,7 +211,8 @@ static double within(double t, double lo, double hi)
     return round((t < lo ? lo : t) * 1e6) / 1e6;
 }
 
-void jm_finished(struct jm_job *j, int status, const char *text, double started, double exited)
+void jm_finished(struct jm_job *j, int status, const char *text, double started, double exited,
+                 json_t *failed)
 {
     struct job_event ev = {.event = JOB_EV_FINISH, .status = status};
 
@@ -219,14 +226,18 @@ void jm_finished(struct jm_job *j, int status, const char *text, double started,
                                 .note = text,
                                 .userid = j->st.userid};
 
-        keep_exception(j, "exec", text);
+        jm_keep_end(j, &why);
         jm_event(j, &why);
     }
     if (started > 0. && exited > 0.) {
         /* Clocks of nodes differ: the log says nothing that cannot be. */
         ev.started = within(started, j->st.t_run, flux_reactor_wall(j->jm->r));
         ev.exited = within(exited, ev.started, flux_reactor_wall(j->jm->r));
+        /* Of a job that something else ended its tasks are not at fault. */
+        if (!j->st.fatal)
+            ev.failed = failed;
     }
+    jm_keep_end(j, &ev);
     jm_event(j, &ev);
     jm_cleanup(j);
 }

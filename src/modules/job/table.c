@@ -228,6 +228,7 @@ struct jm_job *jm_job_create(struct jm *jm, uint64_t id, struct jm_spec *spec, s
     j->spec = spec;
     j->env = env;
     j->log_max = JM_EVENTLOG_MAX;
+    j->canceled_by = -1;
     j->t_queued = flux_reactor_now(jm->r);
     list_init(&j->node);
     list_init(&j->dirty);
@@ -273,6 +274,7 @@ void jm_job_destroy(struct jm_job *j)
     free(j->uri);
     free(j->except_type);
     free(j->except_note);
+    free(j->failed);
     free(j->why);
     free(j);
 }
@@ -303,8 +305,13 @@ struct jm_ended *jm_ended_create(const struct jm_job *j)
     idset_t *set = j->r ? rset_ranks(j->r) : NULL;
     char *ranks = set ? idset_format(set, 0) : NULL;
     char *hosts = j->r ? rset_hosts(j->r) : NULL;
-    const char *texts[] = {
-        j->spec ? j->spec->name : NULL, ranks, hosts, j->except_type, j->except_note, j->uri};
+    const char *texts[] = {j->spec ? j->spec->name : NULL,
+                           ranks,
+                           hosts,
+                           j->except_type,
+                           j->except_note,
+                           j->uri,
+                           j->failed};
     size_t len = 0;
     struct jm_ended *e = NULL;
     char *p;
@@ -323,6 +330,7 @@ struct jm_ended *jm_ended_create(const struct jm_job *j)
     e->t_cleanup = j->st.t_cleanup;
     e->t_inactive = j->st.t_inactive;
     e->uid = j->st.userid;
+    e->canceled_by = j->canceled_by;
     e->urgency = (uint8_t)j->st.urgency;
     e->result = (uint8_t)jobstate_result(&j->st);
     e->code = jobstate_code(&j->st);

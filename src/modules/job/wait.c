@@ -91,7 +91,8 @@ static void send_page(struct jm_wait *w)
     free(json);
 }
 
-static void tell(struct jm_wait *w, uint64_t id, const char *result, int code, const char *text,
+/* `e`: NULL with an error. */
+static void tell(struct jm_wait *w, uint64_t id, const struct jm_ended *e, const char *text,
                  int error)
 {
     if (w->ntold >= PAGE)
@@ -101,8 +102,12 @@ static void tell(struct jm_wait *w, uint64_t id, const char *result, int code, c
         strbuf_add(w->out, "{\"ended\":[");
     }
     strbuf_addf(w->out, "%s{\"id\":%llu", w->ntold++ ? "," : "", (unsigned long long)id);
-    if (result)
-        strbuf_addf(w->out, ",\"result\":\"%s\",\"code\":%d", result, code);
+    if (e)
+        strbuf_addf(w->out, ",\"result\":\"%s\",\"code\":%d", job_result_name(e->result), e->code);
+    if (e && e->canceled_by >= 0)
+        strbuf_addf(w->out, ",\"canceled_by\":%lld", (long long)e->canceled_by);
+    if (e && jm_ended_text(e, JM_TEXT_FAILED)[0])
+        strbuf_addf(w->out, ",\"failed\":%s", jm_ended_text(e, JM_TEXT_FAILED));
     if (text && text[0]) {
         strbuf_add(w->out, ",\"text\":");
         jm_add_string(w->out, text);
@@ -116,7 +121,7 @@ static void tell(struct jm_wait *w, uint64_t id, const char *result, int code, c
 
 static void tell_end(struct jm_wait *w, const struct jm_ended *e)
 {
-    tell(w, e->id, job_result_name(e->result), e->code, jm_ended_text(e, JM_TEXT_NOTE), 0);
+    tell(w, e->id, e, jm_ended_text(e, JM_TEXT_NOTE), 0);
 }
 
 static void tell_unknown(struct jm_wait *w, uint64_t id)
@@ -124,7 +129,7 @@ static void tell_unknown(struct jm_wait *w, uint64_t id)
     char text[64];
 
     snprintf(text, sizeof(text), "there is no job %llu (any more)", (unsigned long long)id);
-    tell(w, id, NULL, 0, text, ENOENT);
+    tell(w, id, NULL, text, ENOENT);
 }
 
 void jm_wait_ended(struct jm_job *j, const struct jm_ended *e)

@@ -91,6 +91,7 @@ static const struct flux_field ended_fields[] = {
     FLUX_FIELD_DOUBLE(struct wrexec_ended, t_started, OPT),
     FLUX_FIELD_DOUBLE(struct wrexec_ended, t_exited, OPT),
     FLUX_FIELD_U64(struct wrexec_ended, outputlost, OPT),
+    FLUX_FIELD_ARRAY(struct wrexec_ended, failed, OPT),
     FLUX_FIELD_END,
 };
 const struct flux_schema wrexec_ended_schema = FLUX_SCHEMA(struct wrexec_ended, ended_fields);

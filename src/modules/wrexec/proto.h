@@ -199,6 +199,7 @@ struct wrexec_ended {
     double t_started;    /* when the last task was started, by its node's clock; 0: none was */
     double t_exited;     /* when the last task was gone; 0: none was started */
     uint64_t outputlost; /* bytes above the limit, or that the store did not take */
+    json_t *failed;      /* as in struct wrexec_result */
 };
 extern const struct flux_schema wrexec_ended_schema;
 

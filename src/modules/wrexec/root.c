@@ -145,13 +145,14 @@ static void tell_ended(struct root *r, struct wrexec_ended *e)
     gather(r, &r->ended, flux_schema_encode_json(&wrexec_ended_schema, e));
 }
 
-void root_tell_ended(struct root *r, struct rootjob *rj, int code, const json_t *status)
+void root_tell_ended(struct root *r, struct rootjob *rj, const struct wrexec_result *res)
 {
     struct wire_times times = result_times(rj->j->result);
     struct wrexec_ended e = {.id = rj->j->id,
-                             .code = code,
-                             .text = rj->fail_text,
-                             .status = (json_t *)status,
+                             .code = res->code,
+                             .text = res->text,
+                             .status = res->status,
+                             .failed = res->failed,
                              .t_started = (double)times.started * 1e-6,
                              .t_exited = (double)times.exited * 1e-6,
                              .outputlost = rj->lost};

@@ -59,7 +59,7 @@ struct rootjob {
 };
 
 /* root.c: what the job module is told */
-void root_tell_ended(struct root *r, struct rootjob *rj, int code, const json_t *status);
+void root_tell_ended(struct root *r, struct rootjob *rj, const struct wrexec_result *res);
 void root_tell_raise(struct root *r, uint64_t id, const char *type, int severity, const char *note);
 /* Start a job; takes spec over.  -1 with errno and a sentence. */
 struct job *root_start(struct root *r, struct spec *spec, const struct launchrec *rec,

@@ -165,10 +165,10 @@ void root_job_finished(struct job *j)
     drop_namespace(rj);
     res.code = rj->failed ? rj->fail_code : result_worst(j->result);
     res.status = result_to_json(j->result);
-    if (!rj->exec && res.status)
-        root_tell_ended(r, rj, res.code, res.status);
     if (res.status && res.code)
         res.failed = failed_tasks(j, res.status);
+    if (!rj->exec && res.status)
+        root_tell_ended(r, rj, &res);
     if (res.status && (rj->l || (j->spec->output == SPEC_OUTPUT_CLIENT && !rj->gone)))
         json = flux_schema_encode(&wrexec_result_schema, &res);
     if (json)
