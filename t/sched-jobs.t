@@ -93,7 +93,7 @@ ok "... and all end" "$FLUX" wreck wait "$first,$second,$third"
 "$FLUX" module unload --force resrc
 submit -N1 true
 why "$id"
-like "$out" "^waits for 1 node with 1 core: only 0 such nodes are up" "a job waits while nobody tells what is up"
+like "$out" "^waits until it is known which nodes are up: the module resrc does not answer$" "a job waits while nobody tells what is up"
 is "$(state "$id")" pending "... and is not started"
 "$FLUX" module load resrc
 ok "... until somebody does" "$FLUX" wreck wait "$id"

@@ -341,15 +341,28 @@ int sched_nodes(sched_t *s, const idset_t *up, const idset_t *drained, errmsg_t 
         bool usable = wanted(&s->map->nodes[i], up, drained);
 
         lost |= s->map->nodes[i].usable && !usable;
+        s->map->nodes[i].drained = idset_test(drained, s->map->nodes[i].rank);
         map_set_usable(s->map, i, usable);
     }
     if (lost)
         plan_cancel_all(s);
+    s->unheard = false;
     s->epoch++;
     s->grown++;
     s->moved++;
     sched_touch(s);
     return 0;
+}
+
+void sched_unheard(sched_t *s)
+{
+    pass_end(s);
+    for (uint32_t i = 0; i < s->map->n; i++)
+        map_set_usable(s->map, i, false);
+    plan_cancel_all(s);
+    s->unheard = true;
+    s->epoch++;
+    sched_touch(s);
 }
 
 /* The same claims on another map, in a list by ->later; NULL with errno 0 when there are none. */

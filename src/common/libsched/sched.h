@@ -76,6 +76,9 @@ int sched_inventory(sched_t *s, const resgraph_t *g, const idset_t *up, const id
                     errmsg_t *err);
 /* Only which are up and drained. */
 int sched_nodes(sched_t *s, const idset_t *up, const idset_t *drained, errmsg_t *err);
+/* Which nodes are up is not known any more: none is used until sched_nodes or sched_inventory is
+ * called, and jobs wait for that. */
+void sched_unheard(sched_t *s);
 
 /* --- what is wanted --- */
 

@@ -264,6 +264,7 @@ static enum sched_blocked look(sched_t *s, struct job *j, const struct sched_ops
         return 0;
     }
     if (!j->shape->available) {
+        why_log_missing(s, j->shape);
         plan_cancel(s, j);
         return 0;
     }
@@ -339,8 +340,13 @@ static int begin_backfill(sched_t *s)
         struct shape *sh = list_entry(it, struct shape, link);
         struct job *j;
 
-        if (shape_renew(s, sh) < 0 || (sh->possible && !sh->available) ||
-            (sh->possible && select_hopeless(s, sh)))
+        if (shape_renew(s, sh) < 0)
+            continue;
+        if (sh->possible && !sh->available) {
+            why_log_missing(s, sh);
+            continue;
+        }
+        if (sh->possible && select_hopeless(s, sh))
             continue;
         sh->looked = s->cursor;
         sh->limit = SCHED_NEVER;

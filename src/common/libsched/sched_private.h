@@ -64,6 +64,7 @@ struct node {
     uint64_t used_memory;
     const char *host; /* of the graph */
     size_t kind;
+    bool drained; /* else, when it is not usable, it is down */
     bool usable;
 };
 
@@ -142,6 +143,7 @@ struct shape {
     uint64_t *allowed;    /* nodes that may be taken at all; NULL: any */
     bool possible;        /* with all nodes up */
     bool available;       /* with those that are up */
+    bool missed;          /* the log has that it is not */
     uint64_t grown;       /* did not fit when sched->grown was this (0: not known) */
     uint64_t counted;     /* sched->change when this was so: */
     uint64_t count;       /* nodes (slots) that a job could have */
@@ -216,6 +218,7 @@ struct sched {
     double lapse;      /* when the job at which the last pass stopped can no longer start */
     uint64_t stopped;  /* its id, or 0 */
     bool ready;        /* the inventory is known */
+    bool unheard;      /* nobody tells at present which nodes are up */
     bool empty_shapes; /* some shape may have lost its last job during the pass */
 
     const struct sched_policy *queue, *node;
@@ -309,6 +312,11 @@ int shape_renew(sched_t *s, struct shape *sh);
 bool shape_node_could(const struct map *m, const struct shape *sh, uint32_t n);
 /* Nodes that are up and could take part if they were empty. */
 size_t shape_suited(const sched_t *s, const struct shape *sh);
+
+/* --- sched_why.c --- */
+
+/* Log, once until that changes, that a shape's jobs wait for nodes that are down or drained. */
+void why_log_missing(sched_t *s, struct shape *sh);
 
 /* --- sched_select.c --- */
 

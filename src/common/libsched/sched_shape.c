@@ -196,6 +196,8 @@ int shape_renew(sched_t *s, struct shape *sh)
     pools = pools_exist(s, sh);
     sh->available = pools && capacity(s, sh, true, enough) >= enough;
     sh->possible = sh->available || (pools && capacity(s, sh, false, enough) >= enough);
+    if (sh->available)
+        sh->missed = false;
     sh->grown = 0;
     sh->epoch = s->epoch;
     s->work += 8 + (s->map->n >> 3);

@@ -20,6 +20,7 @@
 #define DEPTH 64
 #define EVERY 1. /* seconds */
 #define DAY 86400
+#define LIST_MAX 60 /* characters of a list of ranks */
 
 struct text {
     char *at;
@@ -248,6 +249,64 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
         put(t, "; %zu job%s before it", place, place == 1 ? " is" : "s are");
 }
 
+/* "rank 3 is down", "ranks 4-5,9 are drained": of the nodes that could take part.  Where their
+ * list would be long, their number. */
+static void put_ranks(struct text *t, const struct map *m, const struct shape *sh, bool drained)
+{
+    idset_t *ranks = idset_create();
+    char *list = NULL;
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct node *nd = &m->nodes[i];
+
+        if (nd->usable || nd->drained != drained || !shape_node_could(m, sh, i))
+            continue;
+        n++;
+        if (ranks && idset_set(ranks, nd->rank) < 0) {
+            idset_destroy(ranks);
+            ranks = NULL;
+        }
+    }
+    if (ranks && n > 0)
+        list = idset_format(ranks, 0);
+    if (n > 0 && list && strlen(list) <= LIST_MAX)
+        put(t, "; rank%s %s %s", n == 1 ? "" : "s", list, n == 1 ? "is " : "are ");
+    else if (n > 0)
+        put(t, "; %zu node%s", n, n == 1 ? " is " : "s are ");
+    if (n > 0)
+        put(t, "%s", drained ? "drained" : "down");
+    free(list);
+    idset_destroy(ranks);
+}
+
+/* Too few of the nodes that could take part are up. */
+static void put_missing(struct text *t, const sched_t *s, const struct shape *sh)
+{
+    size_t up = shape_suited(s, sh);
+
+    put(t, "waits for ");
+    put_need(t, sh);
+    put(t, ": only %zu %s up", up,
+        sh->req.nnodes > 0 ? (up == 1 ? "such node is" : "such nodes are") : "are");
+    put_ranks(t, s->map, sh, false);
+    put_ranks(t, s->map, sh, true);
+}
+
+void why_log_missing(sched_t *s, struct shape *sh)
+{
+    struct tree_node *n = tree_first(&sh->jobs);
+    char why[SCHED_REASON_MAX];
+    struct text text = {why, sizeof(why)};
+    const struct job *j = n || (n = tree_first(&sh->endless)) ? job_among(n) : NULL;
+
+    if (!j || sh->missed || s->unheard)
+        return;
+    put_missing(&text, s, sh);
+    sched_say(s, "job %ju %s", (uintmax_t)j->id, why);
+    sh->missed = true;
+}
+
 /* What keeps it from being looked at at all. */
 static bool put_obstacle(struct text *t, sched_t *s, const struct job *j, double now, double shift)
 {
@@ -260,6 +319,8 @@ static bool put_obstacle(struct text *t, sched_t *s, const struct job *j, double
         put(t, "waits until the resources are known");
     else if (!s->enabled)
         put(t, "waits: no jobs are started at present");
+    else if (s->unheard)
+        put(t, "waits until it is known which nodes are up: the module resrc does not answer");
     else if (!sh->possible) {
         resgraph_satisfiable(s->map->graph, &sh->req, &err);
         put(t, "can never run: %s", err.text);
@@ -268,14 +329,9 @@ static bool put_obstacle(struct text *t, sched_t *s, const struct job *j, double
         put_time(t, now + j->duration, now, shift);
         put(t, " at the earliest, and the resources go at ");
         put_time(t, s->expiration, now, shift);
-    } else if (!sh->available) {
-        size_t up = shape_suited(s, sh);
-
-        put(t, "waits for ");
-        put_need(t, sh);
-        put(t, ": only %zu %s up, the others are down or drained", up,
-            sh->req.nnodes > 0 ? (up == 1 ? "such node is" : "such nodes are") : "are");
-    } else if (j->refused)
+    } else if (!sh->available)
+        put_missing(t, s, sh);
+    else if (j->refused)
         put(t, "is kept back by the policy %s: %s", s->queue->name, j->refused);
     else
         return false;

@@ -86,7 +86,7 @@ static void log_cb(const char *text, void *arg)
 {
     struct ctx *ctx = arg;
 
-    flux_log(ctx->h, LOG_ERR, "%s", text);
+    flux_log(ctx->h, LOG_WARNING, "%s", text);
 }
 
 /* --- looking --- */

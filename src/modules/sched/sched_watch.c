@@ -52,22 +52,13 @@ static int take(struct ctx *ctx, const struct resrc_update *w, errmsg_t *err)
     return ctx->graph ? sched_nodes(ctx->s, ctx->up, ctx->drained, err) : 0;
 }
 
-/* What was up may be down or drained by now. */
-static void trust_none(struct ctx *ctx)
-{
-    errmsg_t err;
-
-    if (ctx->graph &&
-        (replace(&ctx->up, "", &err) < 0 || sched_nodes(ctx->s, ctx->up, ctx->drained, &err) < 0))
-        flux_log(ctx->h, LOG_ERR, "nodes are still used, though nobody tells of them: %s",
-                 err.text);
-}
-
 static void again(struct ctx *ctx, const char *why)
 {
     flux_future_destroy(ctx->watch);
     ctx->watch = NULL;
-    trust_none(ctx);
+    /* What was up may be down or drained by now. */
+    if (ctx->graph)
+        sched_unheard(ctx->s);
     ctx->watch_again = ctx->watch_again > 0. ? 2. * ctx->watch_again : AGAIN;
     if (ctx->watch_again > AGAIN_MAX)
         ctx->watch_again = AGAIN_MAX;

@@ -353,8 +353,8 @@ START_TEST(never)
     ck_assert_ptr_null(o.R[5]);
     has(&o, 6, "0,2", "0");
     why(s, 5, 1000., -1.,
-        "waits for 3 nodes with 1 core each: only 2 such nodes are up, the others are down or "
-        "drained");
+        "waits for 3 nodes with 1 core each: only 2 such nodes are up; rank 3 is down; "
+        "rank 1 is drained");
     why(s, 7, 1000., -1., "is held");
     ck_assert_int_eq(sched_urgency(s, 7, 16, 1000.), 0);
     pass(s, 1000., &o);
