@@ -64,6 +64,8 @@ ROW("topology", TEXT, "kary:16", ANY, "shape of the tree")
 ROW("uri", FIXED, NULL, ANY, "address for programs")
 ROW("userid", FIXED, NULL, ANY, "user that the session and its jobs run as")
 ROW("version", FIXED, NULL, ANY, "version of the broker")
+ROW("wrexec.cgroup", TEXT, NULL, ANY,
+    "directory of cgroups that limit the memory of jobs; none; default: one delegated to it")
 ROW("wrexec.epilog", TEXT, NULL, ANY, "program to be run on each node after a job")
 ROW("wrexec.hook-timeout", DURATION, "60s", ANY, "time that a prolog or epilog may take")
 ROW("wrexec.lua-path", TEXT, NULL, ANY, "directories with Lua plugins, with ':' between them")

@@ -39,6 +39,7 @@ enum step {
     STEP_NONE,
     STEP_FDS,
     STEP_GROUP,
+    STEP_CGROUP,
     STEP_LIMIT,
     STEP_CPUS,
     STEP_CHDIR,
@@ -111,6 +112,9 @@ CHILD_FN static int child(void *arg)
         goto fail;
     if ((p->flags & SPAWN_PGRP) && !(p->flags & SPAWN_SESSION) && setpgid(0, 0) < 0)
         goto fail;
+    o->step = STEP_CGROUP;
+    if (p->cgroup && write(*p->cgroup, "0", 1) < 0)
+        goto fail;
     o->step = STEP_FDS;
     if (wire_fds(p) < 0)
         goto fail;
@@ -157,6 +161,9 @@ static void explain(const struct outcome *o, errmsg_t *err)
         break;
     case STEP_FDS:
         errmsg_set(err, "cannot arrange the open files of '%s': %s", o->p->path, why);
+        break;
+    case STEP_CGROUP:
+        errmsg_set(err, "cannot limit the memory of '%s': %s", o->p->path, why);
         break;
     case STEP_LIMIT:
         errmsg_set(err, "cannot set the resource limits of '%s': %s", o->p->path, why);

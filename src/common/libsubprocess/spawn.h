@@ -53,6 +53,7 @@ struct spawn_params {
     const struct spawn_limit *limits;
     size_t nlimits;
     const cpu_set_t *cpus; /* processors it may use */
+    const int *cgroup;     /* a cgroup.procs that it enters */
     int *pidfd;            /* receives a descriptor of the child (close-on-exec) */
 };
 

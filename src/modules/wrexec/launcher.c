@@ -23,7 +23,8 @@
  * launcher_file.c writes labelled ones; launcher_pmi.c serves PMI, launcher_pmix.c has PMIx served;
  * launcher_hook.c runs prolog and epilog, launcher_record.c remembers which epilogs are due,
  * launcher_lua.c runs plugins; launcher_object.c maps what only
- * some launchers need; launcher_dir.c keeps the directories; launcher_orphan.c notices that
+ * some launchers need; launcher_dir.c keeps the directories, launcher_cgroup.c
+ * limits memory; launcher_orphan.c notices that
  * something is left behind, launcher_tag.c tells whose it is, launcher_hunt.c ends it.
  */
 #include "config.h"
@@ -204,6 +205,7 @@ static void set_config(struct launcher *l, const struct wire_frame *f)
     l->hook_timeout = strtod(s[WIRE_C_HOOK_TIMEOUT], NULL);
     l->luapath = or_null(s[WIRE_C_LUA_PATH]);
     l->tmpdir = or_null(s[WIRE_C_TMPDIR]);
+    l->cgroup = or_null(s[WIRE_C_CGROUP]);
     l->configured = true;
 }
 
@@ -506,6 +508,7 @@ int main(int argc, char **argv)
     hmap_destroy(l.tags);
     buf_destroy(l.in);
     buf_destroy(l.out);
+    cgroups_destroy(&l);
     backing_fini(&l);
     bind_destroy(l.bind);
     lua_unload(l.lua);

@@ -125,6 +125,7 @@ struct job {
     char mark[96];             /* NAME=value in the environment of all its processes */
     struct list_node ending;   /* in launcher.ending */
     struct start *start;       /* while it is SPAWNING */
+    struct jobcgroup *cgroup;  /* its memory is limited by it; may be NULL */
     struct list_node spawning; /* in launcher.spawning, then */
     buf_t *held;               /* standard input that came meanwhile */
     struct task *tasks;
@@ -162,9 +163,11 @@ struct launcher {
     const char *libpmi;  /* may be NULL */
     const char *prolog;  /* programs; may be NULL */
     const char *epilog;
-    double hook_timeout; /* seconds they may take */
-    const char *luapath; /* may be NULL */
-    const char *tmpdir;  /* where to make job directories; NULL: choose */
+    double hook_timeout;     /* seconds they may take */
+    const char *luapath;     /* may be NULL */
+    const char *tmpdir;      /* where to make job directories; NULL: choose */
+    const char *cgroup;      /* where to make cgroups; NULL: choose */
+    struct cgroups *cgroups; /* NULL: not looked for yet */
     char hostname[256];
     struct orphans *orphans;
     struct bind *bind;
@@ -392,6 +395,19 @@ int backing_files(struct job *j, errmsg_t *err);
 void backing_remove(struct job *j);
 /* Remove what the launcher of this token left behind; it is dead. */
 void backing_sweep(const struct launcher *l, const char *token);
+/* Does a launcher with this token live, as far as can be seen in the directories? */
+bool backing_held(const struct launcher *l, const char *token);
 void backing_fini(struct launcher *l);
+
+/* launcher_cgroup.c: the limit of a job's memory */
+/* Before its tasks: it has one when it asked for memory; else its log says why it has not. */
+void cgroup_make(struct job *j);
+/* What a task writes to when it enters; NULL: it stays where it is. */
+const int *cgroup_procs(const struct job *j);
+/* A task was reaped: was it for that limit? */
+void cgroup_task_ended(struct task *t);
+/* Nothing of the job is left. */
+void cgroup_remove(struct job *j);
+void cgroups_destroy(struct launcher *l);
 
 #endif

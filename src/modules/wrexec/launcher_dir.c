@@ -66,7 +66,10 @@ static int lock_dir(const char *path)
     if (fd < 0)
         return -1;
     if (fstat(fd, &st) < 0 || st.st_uid != getuid() || flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        int errnum = errno;
+
         close(fd);
+        errno = errnum;
         return -1;
     }
     return fd;
@@ -122,6 +125,18 @@ void backing_sweep(const struct launcher *l, const char *token)
     if (path)
         dir_remove_tree(path);
     free(path);
+}
+
+bool backing_held(const struct launcher *l, const char *token)
+{
+    char *path = dir_name(l, token);
+    int fd = path ? lock_dir(path) : -1;
+    bool held = fd < 0 && errno == EWOULDBLOCK;
+
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return held;
 }
 
 /* The upper directory, locked. */

@@ -190,6 +190,7 @@ static void job_begin(struct job *j, size_t len)
     if (!(j->run.flags & WIRE_F_EXEC))
         backing_make(j);
     record_write(j, len);
+    cgroup_make(j);
     if (backing_files(j, &err) < 0 || (waits = hook_prolog(j, &err)) < 0)
         job_refuse(j, err.text);
     else if (waits == 0)
@@ -297,6 +298,7 @@ void job_destroy(void *arg)
     pmi_server_destroy(j->pmi);
     pmix_destroy(j);
     hook_destroy(j);
+    cgroup_remove(j);
     backing_remove(j);
     list_remove(&j->ending);
     list_remove(&j->spawning);
@@ -379,6 +381,7 @@ void jobs_reap(struct launcher *l)
         stdin_close(t);
         pmi_task_ended(t);
         pmix_task_ended(t);
+        cgroup_task_ended(t);
         check_bad_exit(t);
         if (j->running == 0) {
             uint64_t now = clock_us();

@@ -324,6 +324,7 @@ static int task_start(struct start *st, struct task *t, errmsg_t *err)
         .limits = st->spawn_limits,
         .nlimits = st->nlimits,
         .cpus = bind_task(j, t),
+        .cgroup = cgroup_procs(j),
     };
     pid = spawn_process(&sp, err);
     if (pid > 0 && hmap_put_u64(j->l->pids, (uint64_t)pid, t) < 0) {

@@ -63,6 +63,7 @@ static const struct flux_field launch_fields[] = {
     FLUX_FIELD_BOOL(struct wrexec_launch, label, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, killbad, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, nested, OPT),
+    FLUX_FIELD_BOOL(struct wrexec_launch, memlimit, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, exec, OPT),
     FLUX_FIELD_DOUBLE(struct wrexec_launch, grace, OPT),
     FLUX_FIELD_OBJECT(struct wrexec_launch, rlimits, OPT),

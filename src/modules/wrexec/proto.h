@@ -125,6 +125,7 @@ struct wrexec_launch {
     bool label;              /* "TASK: " before each line in files */
     bool killbad;            /* the first task that fails ends the job */
     bool nested;             /* a session of its own runs in it */
+    bool memlimit;           /* it asked for its memory: that is a limit */
     bool exec;               /* of wrexec itself: flux exec */
     double grace;         /* seconds between SIGTERM and SIGKILL when it has to end; 0: at once */
     json_t *softlimits;   /* the same, of the submitter: applied as far as the hard limits go */

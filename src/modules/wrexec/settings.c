@@ -6,6 +6,7 @@
  *    wrexec.hook-timeout     how long each may take (60s)
  *    wrexec.lua-path         directories with Lua plugins, ':' between them
  *    wrexec.tmpdir           where the directories of jobs are made
+ *    wrexec.cgroup           where the cgroups that limit the memory of jobs are made
  *    wrexec.output-limit     bytes of output that the store keeps of a job (64M); at rank 0
  *
  * Jobs wait until all have been answered.  A value that makes no sense is logged, and the default
@@ -32,6 +33,7 @@ static const char *const names[NSETTINGS] = {
     [WIRE_C_HOOK_TIMEOUT] = "wrexec.hook-timeout",
     [WIRE_C_LUA_PATH] = "wrexec.lua-path",
     [WIRE_C_TMPDIR] = "wrexec.tmpdir",
+    [WIRE_C_CGROUP] = "wrexec.cgroup",
     [LIMIT] = "wrexec.output-limit",
 };
 

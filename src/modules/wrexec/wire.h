@@ -152,7 +152,7 @@ int wire_record_next(const void **p, size_t *left, struct wire_record *rec);
 
 /* Its strings: the local broker's URI and libpmi.so for tasks, the programs to be run before and
  * after each job and how many seconds they may take, directories of Lua plugins, where job
- * directories are made.  "": none. */
+ * directories and cgroups are made.  "": none. */
 enum wire_config {
     WIRE_C_URI,
     WIRE_C_LIBPMI,
@@ -161,6 +161,7 @@ enum wire_config {
     WIRE_C_HOOK_TIMEOUT,
     WIRE_C_LUA_PATH,
     WIRE_C_TMPDIR,
+    WIRE_C_CGROUP,
     WIRE_CONFIG_STRINGS
 };
 
@@ -181,9 +182,10 @@ enum {
     WIRE_F_GPU_OFF = 2048,    /* no variables about gpus */
     WIRE_F_GPU_ALL = 4096,    /* each task is shown all of them, not its share */
     WIRE_F_NESTED = 8192,     /* a session runs in it */
+    WIRE_F_MEMORY = 32768,    /* its memory here is a limit, too */
     WIRE_F_JOIN = 16384,      /* without a file of its own standard error goes where output goes */
 };
-#define WIRE_FLAGS_ALL 32767u
+#define WIRE_FLAGS_ALL 65535u
 #define WIRE_LIMITS_MAX 16
 
 struct wire_limit {
