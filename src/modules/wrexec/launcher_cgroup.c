@@ -17,10 +17,12 @@
  * a delegated one move to a leaf inside it, LEAF, once: they are the session's.
  *
  *  1. A job that did not ask for memory, or for no less than the host has, costs nothing here.
- *  2. The cgroup is removed when no process of the job is left; those of launchers that were lost when
+ *  2. What runs inside a job stays in its cgroup; one that is a session (flux batch, flux alloc) may divide
+ *     it: it is marked as delegated.
+ *  3. The cgroup is removed when no process of the job is left; those of launchers that were lost when
  *     the first such job of another one comes: whose they are is in the name, and a launcher that
  *     lives has locked its directory of that name (launcher_dir.c).
- *  3. When a task fails and the kernel has killed a process for the limit since the last one did, that
+ *  4. When a task fails and the kernel has killed a process for the limit since the last one did, that
  *     is the reason, and the job ends.
  *
  * Failure: without BASE, or when something in it fails, the job runs without a limit, and its log says
@@ -211,6 +213,15 @@ static int enable(const char *dir, bool empty, errmsg_t *err)
                    : errmsg_fail(err, errno, "%s: cannot enable memory: %s", dir, strerror(errno));
 }
 
+/* Is it the name of a cgroup that a launcher of this user has made for a job? */
+static bool is_of_job(const char *name)
+{
+    char prefix[24];
+
+    snprintf(prefix, sizeof(prefix), "flux-%u-", (unsigned)getuid());
+    return str_starts(name, prefix);
+}
+
 /* Of version 2: the cgroup that is ours to divide. */
 static char *find_v2(errmsg_t *err)
 {
@@ -225,8 +236,10 @@ static char *find_v2(errmsg_t *err)
     if (is_delegated(own)) {
         empty = true;
     } else {
+        bool inside = slash && is_of_job(slash + 1); /* its limit holds for what is inside it */
+
         *slash = '\0';
-        if (strlen(own) < strlen(mount) || (!leaf && !is_delegated(own))) {
+        if (inside || strlen(own) < strlen(mount) || (!leaf && !is_delegated(own))) {
             errmsg_set(err, "no cgroup is delegated to the session");
             goto none;
         }
@@ -359,6 +372,9 @@ static int make(struct job *j, const struct cgroups *cg, errmsg_t *err)
                            strerror(errno));
     /* What is swapped out would not count; kernels without swap have no such file. */
     (void)put(c->dir, n->swap, cg->v1 ? text : "0");
+    /* A session divides its own, and all its jobs stay below the limit. */
+    if (j->run.flags & WIRE_F_NESTED)
+        (void)setxattr(c->dir, "user.delegate", "1", 1, 0);
     if (asprintf(&procs, "%s/cgroup.procs", c->dir) < 0)
         return errmsg_fail(err, ENOMEM, "out of memory");
     c->procs = open(procs, O_WRONLY | O_CLOEXEC);
