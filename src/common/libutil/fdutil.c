@@ -270,6 +270,47 @@ char *dir_create_runtime(const char *prefix, errmsg_t *err)
     return NULL;
 }
 
+/* A file system that cannot do that for directories has no more to give. */
+static int sync_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int saved, rc;
+
+    if (fd < 0)
+        return errno == EACCES ? 0 : -1; /* it may be entered, not read */
+    rc = fsync(fd) < 0 && errno != EINVAL && errno != EROFS ? -1 : 0;
+    saved = errno;
+    close(fd);
+    errno = saved;
+    return rc;
+}
+
+/* The directory, and its name in its parent, durably. */
+static int sync_made(char *path)
+{
+    char *end = path + strlen(path);
+    int rc;
+
+    if (sync_dir(path) < 0)
+        return -1;
+    while (end > path && end[-1] == '/')
+        end--;
+    while (end > path && end[-1] != '/')
+        end--;
+    if (end == path)
+        return sync_dir(".");
+    char first = *end;
+    *end = '\0';
+    rc = sync_dir(path);
+    *end = first;
+    return rc;
+}
+
+static int make_dir(char *path, mode_t mode)
+{
+    return mkdir(path, mode) < 0 ? -1 : sync_made(path);
+}
+
 int dir_create_parents(const char *path, mode_t mode)
 {
     char *copy = strdup(path);
@@ -282,11 +323,11 @@ int dir_create_parents(const char *path, mode_t mode)
         if (*p != '/')
             continue;
         *p = '\0';
-        if (mkdir(copy, 0755) < 0 && errno != EEXIST)
+        if (make_dir(copy, 0755) < 0 && errno != EEXIST)
             rc = -1;
         *p = '/';
     }
-    if (rc == 0 && mkdir(copy, mode) < 0) {
+    if (rc == 0 && make_dir(copy, mode) < 0) {
         struct stat st;
 
         if (errno != EEXIST) {

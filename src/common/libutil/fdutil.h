@@ -44,7 +44,8 @@ int file_write_atomic(const char *path, const void *data, size_t len, mode_t mod
 char *dir_create_runtime(const char *prefix, errmsg_t *err);
 
 /* Make a directory and its missing parents (mode as given, parents 0755 before umask); no error
- * when it exists.  0, or -1 with an error of mkdir(2). */
+ * when it exists.  What was made is durable, in its parent too.  0, or -1 with an error of mkdir(2) or
+ * fsync(2). */
 int dir_create_parents(const char *path, mode_t mode);
 
 /* Remove a file, or a directory and everything below it.  Symbolic links are removed, not followed;

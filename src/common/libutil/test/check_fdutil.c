@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,35 @@ static const char *in_base(const char *name)
 {
     snprintf(path, sizeof(path), "%s/%s", base, name);
     return path;
+}
+
+/* What was synchronised last. */
+static ino_t synced[32];
+static size_t nsynced;
+static int sync_errno;
+
+int fsync(int fd)
+{
+    struct stat st;
+
+    if (sync_errno) {
+        errno = sync_errno;
+        return -1;
+    }
+    if (fstat(fd, &st) == 0)
+        synced[nsynced++ % 32] = st.st_ino;
+    return (int)syscall(SYS_fsync, fd);
+}
+
+static bool was_synced(const char *dir)
+{
+    struct stat st;
+    bool found = false;
+
+    ck_assert_int_eq(stat(dir, &st), 0);
+    for (size_t i = 0; i < nsynced && i < 32; i++)
+        found = found || synced[i] == st.st_ino;
+    return found;
 }
 
 static void setup(void)
@@ -196,6 +226,34 @@ START_TEST(parents)
 }
 END_TEST
 
+/* A loss of power must not take the names of directories that something was made durable in. */
+START_TEST(parents_durable)
+{
+    nsynced = 0;
+    ck_assert_int_eq(dir_create_parents(in_base("d/e//f/"), 0700), 0);
+    ck_assert(was_synced(base));
+    ck_assert(was_synced(in_base("d")));
+    ck_assert(was_synced(in_base("d/e")));
+    ck_assert(was_synced(in_base("d/e/f")));
+    nsynced = 0;
+    ck_assert_int_eq(dir_create_parents(in_base("d/g"), 0700), 0);
+    ck_assert(was_synced(in_base("d")));
+    ck_assert(!was_synced(base));
+    ck_assert_int_eq(chdir(base), 0);
+    nsynced = 0;
+    ck_assert_int_eq(dir_create_parents("h", 0700), 0);
+    ck_assert(was_synced("h"));
+    ck_assert(was_synced(base));
+    ck_assert_int_eq(chdir("/"), 0);
+    sync_errno = EIO;
+    ck_assert_int_eq(dir_create_parents(in_base("i/j"), 0700), -1);
+    ck_assert_int_eq(errno, EIO);
+    sync_errno = EINVAL; /* no file system for that */
+    ck_assert_int_eq(dir_create_parents(in_base("k/l"), 0700), 0);
+    sync_errno = 0;
+}
+END_TEST
+
 START_TEST(remove_tree)
 {
     int fd;
@@ -264,6 +322,7 @@ int main(void)
     tcase_add_test(tc, standard);
     tcase_add_test(tc, runtime_dir);
     tcase_add_test(tc, parents);
+    tcase_add_test(tc, parents_durable);
     tcase_add_test(tc, remove_tree);
     tcase_add_test(tc, remove_deep);
     return run_case("fdutil", tc);
