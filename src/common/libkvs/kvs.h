@@ -75,6 +75,11 @@ int flux_kvs_txn_guard(flux_kvs_txn_t *txn, const char *key, const char *tag, er
 int flux_kvs_txn_put_chunks(flux_kvs_txn_t *txn, const char *key, uint64_t size,
                             const void *digests, size_t n, size_t dsize, errmsg_t *err);
 
+/* The errno of a commit or fence whose outcome is not known: the disk failed while it was being made
+ * durable.  It is not in effect now, but may be after a crash; a later commit that succeeds says that
+ * it is not. */
+#define FLUX_KVS_UNKNOWN EREMOTEIO
+
 /* Send it to the master.  `txn` (NULL: empty) may be changed or destroyed after this. */
 flux_future_t *flux_kvs_commit(flux_t *h, const char *ns, const flux_kvs_txn_t *txn);
 /* The same, but when the session has a statedir the answer waits until the change is on disk, also

@@ -252,7 +252,12 @@ static void refuse(struct jm_job *j, struct list_node *again, int errnum, const 
     struct jm_submission *sub = j->sub;
 
     sub->errnum = errnum;
-    errmsg_set(&sub->err, "the job is not accepted, since the store refused it: %s", text);
+    if (errnum == FLUX_KVS_UNKNOWN)
+        errmsg_set(&sub->err,
+                   "the job is not accepted, but may be there after a crash: the store failed: %s",
+                   text);
+    else
+        errmsg_set(&sub->err, "the job is not accepted, since the store refused it: %s", text);
     j->sub = NULL;
     if (--sub->left == 0)
         jm_submission_done(jm, sub);
@@ -280,7 +285,8 @@ static void refuse_answers(struct jm *jm, struct list_node *answers, int errnum,
     while ((n = list_first(answers))) {
         struct jm_answer *a = list_entry(n, struct jm_answer, node);
 
-        flux_respond_error(jm->h, a->req, errnum, "the store refused it: %s", text);
+        flux_respond_error(jm->h, a->req, errnum, "the store %s it: %s",
+                           errnum == FLUX_KVS_UNKNOWN ? "may or may not have" : "refused", text);
         answer_free(a);
     }
 }

@@ -268,8 +268,9 @@ static bool is_durable(const struct kvs_storage_req *q)
     return is_write(q) && q->op != KVS_STORAGE_STORE && q->op != KVS_STORAGE_DELETE;
 }
 
-/* All of the transaction fail, and what comes after it. */
-static void tx_fail(kvs_storage_t *s, int errnum, const errmsg_t *err)
+/* All of the transaction fail, and what comes after it.  `unknown`: it may be there after a crash;
+ * what comes after it is not. */
+static void tx_fail(kvs_storage_t *s, int errnum, const errmsg_t *err, bool unknown)
 {
     if (s->in_tx)
         sqlfile_rollback(s->file);
@@ -277,7 +278,8 @@ static void tx_fail(kvs_storage_t *s, int errnum, const errmsg_t *err)
     s->failed = errnum;
     s->failure = *err;
     LIST_FOREACH(n, &s->open)
-    finish(list_entry(n, struct kvs_storage_req, node), errnum, err);
+    finish(list_entry(n, struct kvs_storage_req, node), unknown ? KVS_STORAGE_UNKNOWN : errnum,
+           err);
     pthread_mutex_lock(&s->lock);
     s->st.failures++;
     pthread_mutex_unlock(&s->lock);
@@ -336,9 +338,10 @@ static void tx_end(kvs_storage_t *s, bool durable)
 {
     errmsg_t err;
     uint64_t n = 0;
+    bool unknown = false;
 
-    if (s->in_tx && (look_after_file(s, &err) < 0 || sqlfile_commit(s->file, &err) < 0)) {
-        tx_fail(s, errno, &err);
+    if (s->in_tx && (look_after_file(s, &err) < 0 || sqlfile_commit(s->file, &unknown, &err) < 0)) {
+        tx_fail(s, errno, &err, unknown);
     } else if (s->in_tx) {
         LIST_FOREACH(it, &s->open)
         n++;
@@ -362,7 +365,7 @@ static void write_one(kvs_storage_t *s, struct kvs_storage_req *q, bool durable)
     }
     if (!s->in_tx) {
         if (look_after_file(s, &q->err) < 0 || sqlfile_begin(s->file, durable, &q->err) < 0) {
-            tx_fail(s, errno, &q->err);
+            tx_fail(s, errno, &q->err, false);
             return;
         }
         s->in_tx = true;
@@ -371,7 +374,7 @@ static void write_one(kvs_storage_t *s, struct kvs_storage_req *q, bool durable)
     s->tx_bytes += q->cost;
     if (do_write(s, q) < 0) {
         errmsg_t err = q->err;
-        tx_fail(s, errno, &err);
+        tx_fail(s, errno, &err, false);
     }
 }
 

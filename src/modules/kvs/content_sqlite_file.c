@@ -24,7 +24,10 @@
  *  4. The log is written back when it has WAL_FRAMES pages.
  *
  * Failure: after a failed write the transaction is rolled back as a whole; the file is what it was
- * at the last commit.
+ * at the last commit.  A commit whose fdatasync failed may stand complete in the log, and a process
+ * that reads the log after a crash would take it for good: so a small commit is written in its place,
+ * durably.  When that fails too, the outcome is not known (until the next commit that is durable,
+ * which takes the same place).
  */
 #include "config.h"
 #include <assert.h>
@@ -596,11 +599,6 @@ int sqlfile_begin(sqlfile_t *f, bool durable, errmsg_t *err)
     return run_query(f, Q_BEGIN, err);
 }
 
-int sqlfile_commit(sqlfile_t *f, errmsg_t *err)
-{
-    return run_query(f, Q_COMMIT, err);
-}
-
 void sqlfile_rollback(sqlfile_t *f)
 {
     int saved = errno;
@@ -608,6 +606,40 @@ void sqlfile_rollback(sqlfile_t *f)
     if (!sqlite3_get_autocommit(f->db))
         (void)run_query(f, Q_ROLLBACK, NULL);
     errno = saved;
+}
+
+/* Write over the beginning of the transaction that was rolled back: SQLite puts the next one in its
+ * place in the log, and each frame there counts only with those before it.  The header of the file is
+ * written by this whether or not it changes. */
+static int void_log(sqlfile_t *f)
+{
+    char text[80];
+
+    snprintf(text, sizeof(text), "BEGIN IMMEDIATE; PRAGMA user_version=%d; COMMIT", FORMAT);
+    if (!f->full && exec(f, "PRAGMA synchronous=FULL", NULL) < 0)
+        return -1;
+    f->full = true;
+    if (exec(f, text, NULL) == 0)
+        return 0;
+    sqlfile_rollback(f);
+    return -1;
+}
+
+int sqlfile_commit(sqlfile_t *f, bool *unknown, errmsg_t *err)
+{
+    int rc, code, saved;
+
+    *unknown = false;
+    if ((rc = run_query(f, Q_COMMIT, err)) == 0)
+        return 0;
+    saved = errno;
+    code = sqlite3_extended_errcode(f->db);
+    sqlfile_rollback(f);
+    /* The last frame is not in the log when there was no room for it, or it could not be written. */
+    if ((code & 0xff) != SQLITE_FULL && code != SQLITE_IOERR_WRITE)
+        *unknown = void_log(f) < 0;
+    errno = saved;
+    return rc;
 }
 
 /* --- space --- */

@@ -38,7 +38,8 @@ sqlfile_t *sqlfile_write_anew(sqlfile_t *f, bool *failed, errmsg_t *err);
 /* Writes stand between begin and commit.  `durable`: on disk when commit returns; else at the next
  * durable commit.  After any failure of a write: rollback. */
 int sqlfile_begin(sqlfile_t *f, bool durable, errmsg_t *err);
-int sqlfile_commit(sqlfile_t *f, errmsg_t *err);
+/* -1: it was rolled back.  `unknown`: it may be there after a crash all the same. */
+int sqlfile_commit(sqlfile_t *f, bool *unknown, errmsg_t *err);
 void sqlfile_rollback(sqlfile_t *f);
 
 int sqlfile_create_ns(sqlfile_t *f, const char *name, uint32_t owner, uint64_t version,

@@ -410,6 +410,7 @@ static int tidy_removed(sqlfile_t *f, sqlite3_int64 ns, errmsg_t *err)
 int sqlfile_tidy(sqlfile_t *f, errmsg_t *err)
 {
     sqlite3_int64 a, b;
+    bool unknown;
     int rc;
 
     if (!f->untidy)
@@ -420,7 +421,7 @@ int sqlfile_tidy(sqlfile_t *f, errmsg_t *err)
         rc = tidy_rows(f, a, b, err);
     else if (rc == 0 && (rc = sqlfile_first(f, Q_TIDY_REMOVED, &a, NULL, err)) == 1)
         rc = tidy_removed(f, a, err);
-    if (rc < 0 || sqlfile_commit(f, err) < 0) {
+    if (rc < 0 || sqlfile_commit(f, &unknown, err) < 0) { /* what is useless may come back */
         sqlfile_rollback(f);
         return -1;
     }

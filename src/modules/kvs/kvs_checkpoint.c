@@ -197,7 +197,8 @@ static void written(struct km_disk_req *r)
             ck_failed(kp);
     }
     if (done)
-        done(p->arg, r->req.errnum, r->req.err.text);
+        /* Nothing refers to it: one that comes back is none. */
+        done(p->arg, r->req.errnum == KVS_STORAGE_UNKNOWN ? EIO : r->req.errnum, r->req.err.text);
     if (again)
         list_append(&kp->again, &r->node);
     else

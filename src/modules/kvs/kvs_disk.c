@@ -55,12 +55,21 @@ static void write_failed(struct km_disk *d, int errnum, const errmsg_t *err)
     if (d->failing)
         return;
     d->failing = true;
-    d->errnum = errnum;
+    d->errnum = errnum == KVS_STORAGE_UNKNOWN ? EIO : errnum; /* of what is not tried after it */
     d->err = *err;
     d->st.failures++;
     if (!d->said)
         flux_log(d->k->h, LOG_ERR, "the store cannot be written: %s", err->text);
     d->said = true;
+}
+
+void km_disk_error(const struct km_disk_req *r, errmsg_t *err)
+{
+    if (r->req.errnum == KVS_STORAGE_UNKNOWN)
+        errmsg_set(err, "%.150s; it is undone, but whether it is there after a crash is not known",
+                   r->req.err.text);
+    else
+        *err = r->req.err;
 }
 
 static void req_done(struct kvs_storage_req *q)
@@ -241,8 +250,10 @@ struct creation {
 static void created(struct km_disk_req *r)
 {
     struct creation *c = list_entry(r, struct creation, r);
+    errmsg_t err;
 
-    c->done(c->arg, r->req.ns, r->req.errnum, r->req.err.text);
+    km_disk_error(r, &err);
+    c->done(c->arg, r->req.ns, r->req.errnum, err.text);
     free(c->name);
     free(c);
 }

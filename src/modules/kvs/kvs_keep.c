@@ -22,7 +22,8 @@
  *  3. A row whose transactions refer to chunks is sent after the writes of these chunks.
  *
  * Failure: kvs.sync=commit: all changes that are out fail with the error, and the store goes back
- * to the last durable root.  kvs.sync=interval: rows are kept and sent again; until they are
+ * to the last durable root.  What was sent may be there after a crash all the same: then the driver
+ * says so, and it fails with FLUX_KVS_UNKNOWN.  kvs.sync=interval: rows are kept and sent again; until they are
  * durable no further change is made.
  */
 #include "config.h"
@@ -161,14 +162,13 @@ static void rows_pass(struct km_keep *kp)
         row_durable(kp, list_entry(n, struct row, node));
 }
 
-static void row_failed(struct km_keep *kp, struct row *w)
+static void row_failed(struct km_keep *kp, struct row *w, int errnum, const char *error)
 {
     struct km_change *ch = w->ch;
-    struct km_disk *d = kp->d;
 
     row_free(w);
     if (ch)
-        km_change_done(kp->ns, ch, d->errnum, d->err.text);
+        km_change_done(kp->ns, ch, errnum, error);
 }
 
 static void row_done(struct km_disk_req *r)
@@ -176,6 +176,7 @@ static void row_done(struct km_disk_req *r)
     struct row *w = list_entry(r, struct row, r);
     struct km_keep *kp = w->kp;
     int errnum = r->req.errnum;
+    errmsg_t err;
 
     if (!km_keep_back(kp)) {
         list_remove(&w->node);
@@ -196,11 +197,12 @@ static void row_done(struct km_disk_req *r)
             km_keep_flush(kp);
     } else if (kp->d->interval) {
         kp->unsent_bytes += w->iov.iov_len;
-        kp->stuck = errnum;
+        kp->stuck = kp->d->errnum; /* of those that are not tried at all */
         kp->stuck_err = r->req.err;
     } else {
         kp->bytes -= w->iov.iov_len < kp->bytes ? w->iov.iov_len : kp->bytes;
-        row_failed(kp, w);
+        km_disk_error(r, &err);
+        row_failed(kp, w, errnum, err.text);
         rows_pass(kp);
     }
     km_poke(kp->ns);
@@ -286,7 +288,7 @@ void km_keep_change(struct km_keep *kp, struct km_change *ch, uint64_t version, 
     list_init(&w->node);
     list_append(&kp->rows, &w->node);
     if (d->failing) {
-        row_failed(kp, w);
+        row_failed(kp, w, d->errnum, d->err.text);
         km_poke(kp->ns);
         return;
     }

@@ -31,6 +31,9 @@
  * must not be kept without it.  Reads go on.  errno: ENOSPC (no room), EIO (the disk, or the file
  * is damaged), EBUSY (another session has it), EINVAL (not such a file, another hash), ENOENT (no
  * such object), ENOMEM, ECANCELED (closed before it was done); each with a sentence.
+ * KVS_STORAGE_UNKNOWN: a write failed in a way that leaves open whether it is there after a crash, and
+ * the driver could not settle that; the sentence says what failed.  It is not there once a later
+ * JOURNAL, CREATE, REMOVE or CHECKPOINT succeeded, or the file was closed in good order.
  *
  * Thread rules: all functions are for one thread, the module's.  What a request points at must stay
  * as it is until done() is called, since the driver's thread reads it in place.
@@ -47,7 +50,9 @@
 #include "libutil/errmsg.h"
 #include "libutil/list.h"
 
-#define KVS_STORAGE_ABI 2
+#define KVS_STORAGE_ABI 3
+/* The errno of a write whose outcome is not known: FLUX_KVS_UNKNOWN. */
+#define KVS_STORAGE_UNKNOWN EREMOTEIO
 /* The name of the file in its directory. */
 #define KVS_STORAGE_FILE "content.sqlite"
 /* Most a namespace's id and version can be (they share 63 bits in the file). */

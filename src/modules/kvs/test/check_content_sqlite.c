@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,28 @@ static char dir[64];
 static char path[128];
 static kvs_storage_t *s;
 
+/* So many more calls to fsync() and fdatasync() fail; -1: all. */
+static int bad_syncs;
+
+static int sync_fd(long call, int fd)
+{
+    if (bad_syncs == 0)
+        return (int)syscall(call, fd);
+    bad_syncs -= bad_syncs > 0;
+    errno = EIO;
+    return -1;
+}
+
+int fsync(int fd)
+{
+    return sync_fd(SYS_fsync, fd);
+}
+
+int fdatasync(int fd)
+{
+    return sync_fd(SYS_fdatasync, fd);
+}
+
 static void setup(void)
 {
     snprintf(dir, sizeof(dir), "/tmp/check-sqlite-XXXXXX");
@@ -33,6 +56,7 @@ static void setup(void)
 
 static void teardown(void)
 {
+    bad_syncs = 0;
     D->destroy(s);
     s = NULL;
     ck_assert_int_eq(dir_remove_tree(dir), 0);
@@ -545,6 +569,75 @@ START_TEST(no_room_left)
 }
 END_TEST
 
+static void copy_file(const char *from, const char *to, const char *name)
+{
+    char a[128], b[128], buf[65536];
+    ssize_t n;
+
+    snprintf(a, sizeof(a), "%s/%s", from, name);
+    snprintf(b, sizeof(b), "%s/%s", to, name);
+    int in = open(a, O_RDONLY), out = open(b, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ck_assert(in >= 0 && out >= 0);
+    while ((n = read(in, buf, sizeof(buf))) > 0)
+        ck_assert_int_eq(write(out, buf, (size_t)n), n);
+    close(in);
+    close(out);
+}
+
+/* Rows that would be there if this process were killed now. */
+static unsigned rows_after_kill(uint32_t ns)
+{
+    char here[64], there[64] = "/tmp/check-sqlite-XXXXXX";
+    struct kvs_storage_req q;
+    struct kvs_storage_rec rec;
+    kvs_storage_t *live = s;
+
+    ck_assert_ptr_nonnull(mkdtemp(there));
+    copy_file(dir, there, KVS_STORAGE_FILE);
+    copy_file(dir, there, KVS_STORAGE_FILE "-wal");
+    memcpy(here, dir, sizeof(here));
+    memcpy(dir, there, sizeof(dir));
+    ck_assert_int_eq(open_storage("sha256", &q), 0);
+    unsigned n = (unsigned)count(KVS_STORAGE_ROWS, ns, 0, &rec, NULL);
+    D->destroy(s);
+    s = live;
+    memcpy(dir, here, sizeof(dir));
+    ck_assert_int_eq(dir_remove_tree(there), 0);
+    return n;
+}
+
+/* What was refused because it could not be made durable does not come back; when that cannot be had,
+ * the outcome is not known, but that of what was not tried is. */
+START_TEST(sync_fails)
+{
+    static char big[30000];
+    struct kvs_storage_req q;
+    struct kvs_storage_rec rec;
+
+    ck_assert_int_eq(open_storage("sha256", &q), 0);
+    uint32_t ns = create_ns("primary");
+    ck_assert_int_eq(journal(ns, 1, "a", 1), 0);
+    ck_assert_uint_eq(rows_after_kill(ns), 1);
+    for (size_t len = 1; len <= sizeof(big); len *= sizeof(big)) { /* one frame, and several */
+        bad_syncs = 1;
+        ck_assert_int_eq(journal(ns, 2, big, len), EIO);
+        ck_assert_int_eq(bad_syncs, 0);
+        ck_assert_uint_eq(rows_after_kill(ns), 1);
+        ck_assert_int_eq(resume(), 0);
+        if (len == sizeof(big))
+            break;
+    }
+    bad_syncs = -1;
+    ck_assert_int_eq(journal(ns, 2, "b", 1), KVS_STORAGE_UNKNOWN);
+    ck_assert_int_eq(journal(ns, 3, "c", 1), EIO);
+    bad_syncs = 0;
+    ck_assert_int_eq(resume(), 0);
+    ck_assert_uint_eq(count(KVS_STORAGE_ROWS, ns, 0, &rec, NULL), 1);
+    ck_assert_int_eq(journal(ns, 2, "d", 1), 0);
+    ck_assert_uint_eq(rows_after_kill(ns), 2);
+}
+END_TEST
+
 static void settle(void)
 {
     for (int i = 0; i < 1000 && D->busy(s); i++)
@@ -603,6 +696,7 @@ int main(void)
     tcase_add_test(tc, wrong_file);
     tcase_add_test(tc, damaged);
     tcase_add_test(tc, no_room_left);
+    tcase_add_test(tc, sync_fails);
     tcase_add_test(tc, space);
     return run_case("content_sqlite", tc);
 }

@@ -145,8 +145,9 @@ static char said[512];
 static struct kvs_fsck check(void)
 {
     struct kvs_fsck f = {.report = report, .arg = said};
+    bool unknown;
 
-    ck_assert_int_eq(sqlfile_commit(file, &err), 0);
+    ck_assert_int_eq(sqlfile_commit(file, &unknown, &err), 0);
     sqlfile_close(file);
     file = NULL;
     said[0] = '\0';
