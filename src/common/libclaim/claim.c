@@ -110,26 +110,34 @@ static void sender_settle(struct km_senders *ss, struct km_sender *s)
     free(s);
 }
 
-int km_claim(struct km_senders *ss, struct km_claim *c, const flux_msg_t *req,
-             void (*gone)(struct km_claim *c, bool cancelled))
+int km_claim_sender(struct km_senders *ss, struct km_claim *c, const flux_msg_t *req,
+                    void (*gone)(struct km_claim *c, bool cancelled))
 {
     char name[FLUX_SENDER_MAX];
     struct km_sender *s;
 
     flux_msg_sender(req, name, sizeof(name));
     c->s = NULL;
+    c->matchtag = flux_msg_matchtag(req);
     list_init(&c->node);
     if (!(s = hmap_get(ss->by_name, name)) && !(s = sender_new(ss, name, km_sender_rank(req))))
         return -1;
-    c->matchtag = flux_msg_matchtag(req);
-    if (hmap_put_u64(ss->by_tag, tag_key(s, c->matchtag), c) < 0) {
-        sender_settle(ss, s);
-        errno = ENOMEM;
-        return -1;
-    }
     c->s = s;
     c->gone = gone;
     list_append(&s->claims, &c->node);
+    return 0;
+}
+
+int km_claim(struct km_senders *ss, struct km_claim *c, const flux_msg_t *req,
+             void (*gone)(struct km_claim *c, bool cancelled))
+{
+    if (km_claim_sender(ss, c, req, gone) < 0)
+        return -1;
+    if (hmap_put_u64(ss->by_tag, tag_key(c->s, c->matchtag), c) < 0) {
+        km_claim_drop(ss, c);
+        errno = ENOMEM;
+        return -1;
+    }
     return 0;
 }
 

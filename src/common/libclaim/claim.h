@@ -30,6 +30,9 @@ void km_senders_destroy(struct km_senders *ss); /* NULL-safe; claims are dropped
 /* Claim for the sender of `req`.  -1 with ENOMEM; then there is no claim. */
 int km_claim(struct km_senders *ss, struct km_claim *c, const flux_msg_t *req,
              void (*gone)(struct km_claim *c, bool cancelled));
+/* The same for something that no cancel is for. */
+int km_claim_sender(struct km_senders *ss, struct km_claim *c, const flux_msg_t *req,
+                    void (*gone)(struct km_claim *c, bool cancelled));
 /* The thing ends by itself.  Harmless without a claim (all zeros). */
 void km_claim_drop(struct km_senders *ss, struct km_claim *c);
 

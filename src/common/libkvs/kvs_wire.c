@@ -69,7 +69,7 @@ int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *
 
 size_t kvs_ns_req_size(const struct kvs_ns_req *q)
 {
-    return KVS_NS_HEADER + q->nslen + q->len;
+    return KVS_NS_HEADER + q->nslen + (q->flags & KVS_NS_CLIENT ? 4 : 0) + q->len;
 }
 
 void kvs_ns_req_encode(const struct kvs_ns_req *q, uint8_t *buf)
@@ -77,20 +77,27 @@ void kvs_ns_req_encode(const struct kvs_ns_req *q, uint8_t *buf)
     memset(buf, 0, KVS_NS_HEADER);
     buf[0] = (uint8_t)q->nslen;
     buf[1] = q->flags;
-    put(put(buf + KVS_NS_HEADER, q->ns, q->nslen), q->body, q->len);
+    buf = put(buf + KVS_NS_HEADER, q->ns, q->nslen);
+    if (q->flags & KVS_NS_CLIENT) {
+        le_put32(buf, q->client);
+        buf += 4;
+    }
+    put(buf, q->body, q->len);
 }
 
 int kvs_ns_req_decode(const void *data, size_t len, struct kvs_ns_req *q, errmsg_t *err)
 {
     const uint8_t *p = data;
-    if (len < KVS_NS_HEADER || len < (size_t)KVS_NS_HEADER + p[0] || p[1] & ~KVS_NS_DURABLE ||
-        p[2] || p[3])
+    size_t more = len >= KVS_NS_HEADER && p[1] & KVS_NS_CLIENT ? 4 : 0;
+    if (len < KVS_NS_HEADER || len < KVS_NS_HEADER + p[0] + more ||
+        p[1] & ~(KVS_NS_DURABLE | KVS_NS_CLIENT) || p[2] || p[3])
         return errmsg_fail(err, EPROTO, "request of %zu bytes names no namespace", len);
     q->flags = p[1];
     q->ns = (const char *)p + KVS_NS_HEADER;
     q->nslen = p[0];
-    q->body = p + KVS_NS_HEADER + q->nslen;
-    q->len = len - KVS_NS_HEADER - q->nslen;
+    q->client = more ? le_get32(p + KVS_NS_HEADER + q->nslen) : 0;
+    q->body = p + KVS_NS_HEADER + q->nslen + more;
+    q->len = len - KVS_NS_HEADER - q->nslen - more;
     return kvs_ns_check(q->ns, q->nslen, err);
 }
 

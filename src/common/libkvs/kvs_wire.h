@@ -37,14 +37,16 @@ int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *
 
 /* Something for a namespace: kvs.commit (body: a transaction), kvs.load (body: digests), kvs.store
  * (body: bytes of a value; each 32 KiB of it a chunk, the last may be shorter).
- * u8 length of ns, u8 flags, 2 x u8 0, ns, body */
+ * u8 length of ns, u8 flags, 2 x u8 0, ns, u32 client (with KVS_NS_CLIENT only), body */
 #define KVS_NS_HEADER 4
 enum {
     KVS_NS_DURABLE = 1, /* kvs.commit: the answer waits for the disk, also with kvs.sync=interval */
+    KVS_NS_CLIENT = 2,  /* kvs.store: an instance passes on what a client of its sent */
 };
 struct kvs_ns_req {
     uint8_t flags;
-    const char *ns; /* not NUL-terminated */
+    uint32_t client; /* the instance's number for it; 0 without KVS_NS_CLIENT */
+    const char *ns;  /* not NUL-terminated */
     size_t nslen;
     const uint8_t *body;
     size_t len;

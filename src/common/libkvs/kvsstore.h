@@ -17,6 +17,7 @@
 #include "libcontent/content.h"
 
 typedef struct kvsstore kvsstore_t;
+typedef struct kvsstore_client kvsstore_client_t;
 
 /* A store with an empty root directory, version 0, in `c` (used, not taken over; nobody else may
  * keep objects in it).  NULL with ENOMEM or EIO. */
@@ -64,14 +65,21 @@ int kvsstore_reset(kvsstore_t *s, const uint8_t *root, uint64_t version, errmsg_
 /* --- chunks that come before the transaction that names them --- */
 
 /* Keep 1 to KVS_CHUNK bytes of a value.  They stay until a transaction with KVS_OP_PUTCHUNKS refers
- * to them (each such reference takes back one upload), or until they expire; `stamp` is the
- * caller's clock, which never goes back.  0 with the digest; -1 with EINVAL, ENOMEM, EIO, ENOBUFS
- * (too much is waiting) and a sentence. */
-int kvsstore_upload(kvsstore_t *s, const void *data, size_t len, uint32_t stamp, uint8_t *digest,
-                    errmsg_t *err);
+ * to them (each such reference takes back one upload), or until they expire, or all clients that
+ * brought them are gone; `stamp` is the caller's clock, which never goes back.  `client` NULL: nobody's.
+ * 0 with the digest; -1 with EINVAL, ENOMEM, EIO, ENOBUFS (too much is waiting, or too much of this
+ * client) and a sentence. */
+int kvsstore_upload(kvsstore_t *s, kvsstore_client_t *client, const void *data, size_t len,
+                    uint32_t stamp, uint8_t *digest, errmsg_t *err);
+/* Somebody who uploads.  NULL with ENOMEM. */
+kvsstore_client_t *kvsstore_client_create(kvsstore_t *s);
+/* It is gone, and so is what nobody else has uploaded.  NULL-safe; before the store. */
+void kvsstore_client_destroy(kvsstore_client_t *c);
 /* Let go of those that came before `before`.  Returns their number. */
 size_t kvsstore_upload_expire(kvsstore_t *s, uint32_t before);
-/* Bytes that may wait; 2 GiB unless set. */
+/* Bytes that may wait, KVSSTORE_UPLOAD_COST more for each chunk; 2 GiB unless set.  Of one client at
+ * most as much as is left for others. */
+#define KVSSTORE_UPLOAD_COST 256
 void kvsstore_upload_limit(kvsstore_t *s, uint64_t bytes);
 
 /* --- persistence ---

@@ -4,11 +4,18 @@
  * clients may upload the same bytes: the record counts how often they came, and each reference by a
  * transaction takes one back, so that neither loses its chunk by what the other does.
  *
+ * All that waits is bounded, and so is the share of each client: no more than it leaves for others.
+ * One alone gets half, of two that take what they can each gets a third, and so on: there is always room
+ * for one more.  A chunk counts as its bytes and KVSSTORE_UPLOAD_COST, once in all, and once for each
+ * client that has brought it.
+ *
  * Invariants:
  *  1. A record has one reference to its chunk, so the chunk is kept.
  *  2. upload_order is in the order of the stamps.
+ *  3. A record has a share for each client that is still there and has brought it; with the last of
+ *     these goes the record, unless nobody's upload is in it.
  *
- * Failure: what exceeds the bound is refused with ENOBUFS; nothing that waits is dropped for it.
+ * Failure: what exceeds a bound is refused with ENOBUFS; nothing that waits is dropped for it.
  */
 #include "config.h"
 #include <errno.h>
@@ -19,9 +26,23 @@
 
 struct upload {
     struct list_node node;
+    struct list_node shares;
     struct content_obj *obj;
     uint32_t count;
     uint32_t stamp;
+    bool nobodys;
+};
+
+struct kvsstore_client {
+    kvsstore_t *s;
+    struct list_node shares;
+    uint64_t bytes;
+};
+
+struct share {
+    struct list_node of_upload, of_client;
+    struct upload *u;
+    kvsstore_client_t *c;
 };
 
 int kvsstore_upload_init(kvsstore_t *s)
@@ -42,24 +63,122 @@ void kvsstore_upload_limit(kvsstore_t *s, uint64_t bytes)
     s->upload_limit = bytes;
 }
 
+static uint64_t cost(const struct content_obj *o)
+{
+    return o->len + KVSSTORE_UPLOAD_COST;
+}
+
+static void share_free(struct share *h)
+{
+    h->c->bytes -= cost(h->u->obj);
+    list_remove(&h->of_upload);
+    list_remove(&h->of_client);
+    free(h);
+}
+
 static void done(kvsstore_t *s, struct upload *u)
 {
     struct content_obj *o = u->obj;
+    LIST_FOREACH_SAFE(n, tmp, &u->shares)
+    share_free(list_entry(n, struct share, of_upload));
     list_remove(&u->node);
-    s->st.upload_bytes -= o->len;
+    s->st.upload_bytes -= cost(o);
     hmap_del(s->upload, o->digest);
     kvsstore_let_go(s, o);
 }
 
-int kvsstore_upload(kvsstore_t *s, const void *data, size_t len, uint32_t stamp, uint8_t *digest,
-                    errmsg_t *err)
+kvsstore_client_t *kvsstore_client_create(kvsstore_t *s)
 {
-    if (len < 1 || len > TREEOBJ_CHUNK)
-        return errmsg_fail(err, EINVAL, "a chunk has 1 to %u bytes, not %zu", TREEOBJ_CHUNK, len);
-    if (s->st.upload_bytes + TREEOBJ_HEADER + len > s->upload_limit)
+    kvsstore_client_t *c = calloc(1, sizeof(*c));
+    if (!c)
+        return NULL;
+    c->s = s;
+    list_init(&c->shares);
+    return c;
+}
+
+void kvsstore_client_destroy(kvsstore_client_t *c)
+{
+    struct list_node *n;
+    if (!c)
+        return;
+    while ((n = list_first(&c->shares))) {
+        struct share *h = list_entry(n, struct share, of_client);
+        struct upload *u = h->u;
+        share_free(h);
+        if (list_empty(&u->shares) && !u->nobodys)
+            done(c->s, u);
+    }
+    free(c);
+}
+
+/* Is there room for `len` bytes of this client?  Also when they may be there already: whoever is told
+ * to wait need not know. */
+static int has_room(const kvsstore_t *s, const kvsstore_client_t *c, size_t len, errmsg_t *err)
+{
+    uint64_t more = TREEOBJ_HEADER + len + KVSSTORE_UPLOAD_COST, all = s->st.upload_bytes + more;
+    if (all > s->upload_limit)
         return errmsg_fail(err, ENOBUFS,
                            "%llu bytes of values wait to be used, which is the limit: try later",
                            (unsigned long long)s->st.upload_bytes);
+    if (c && c->bytes + more > s->upload_limit - all)
+        return errmsg_fail(
+            err, ENOBUFS,
+            "%llu bytes of values that this client has sent wait to be used: the rest "
+            "is for others, commit some first, or try later",
+            (unsigned long long)c->bytes);
+    return 0;
+}
+
+/* The client brings this.  -1 with ENOMEM. */
+static int charge(struct upload *u, kvsstore_client_t *c)
+{
+    if (!c) {
+        u->nobodys = true;
+        return 0;
+    }
+    LIST_FOREACH(n, &u->shares)
+    {
+        if (list_entry(n, struct share, of_upload)->c == c)
+            return 0;
+    }
+    struct share *h = malloc(sizeof(*h));
+    if (!h)
+        return -1;
+    h->u = u;
+    h->c = c;
+    list_init(&h->of_upload);
+    list_init(&h->of_client);
+    list_push(&u->shares, &h->of_upload);
+    list_append(&c->shares, &h->of_client);
+    c->bytes += cost(u->obj);
+    return 0;
+}
+
+static struct upload *upload_new(kvsstore_t *s, struct content_obj *o)
+{
+    struct upload *u = calloc(1, sizeof(*u));
+    if (!u)
+        return NULL;
+    if (hmap_put(s->upload, o->digest, u) < 0) {
+        free(u);
+        return NULL;
+    }
+    list_init(&u->node);
+    list_init(&u->shares);
+    u->obj = o;
+    o->refs++;
+    s->st.upload_bytes += cost(o);
+    return u;
+}
+
+int kvsstore_upload(kvsstore_t *s, kvsstore_client_t *client, const void *data, size_t len,
+                    uint32_t stamp, uint8_t *digest, errmsg_t *err)
+{
+    if (len < 1 || len > TREEOBJ_CHUNK)
+        return errmsg_fail(err, EINVAL, "a chunk has 1 to %u bytes, not %zu", TREEOBJ_CHUNK, len);
+    if (has_room(s, client, len, err) < 0)
+        return -1;
     if (kvsmaker_fit(&s->make, TREEOBJ_HEADER + TREEOBJ_CHUNK) < 0)
         return kvsstore_no_memory(err);
     treeobj_blob_header(s->make.scratch);
@@ -68,17 +187,13 @@ int kvsstore_upload(kvsstore_t *s, const void *data, size_t len, uint32_t stamp,
     if (!o)
         return kvsstore_no_memory(err);
     struct upload *u = hmap_get(s->upload, o->digest);
-    if (!u) {
-        if (!(u = calloc(1, sizeof(*u))))
-            return kvsstore_no_memory(err);
-        if (hmap_put(s->upload, o->digest, u) < 0) {
-            free(u);
-            return kvsstore_no_memory(err);
-        }
-        list_init(&u->node);
-        u->obj = o;
-        o->refs++;
-        s->st.upload_bytes += o->len;
+    bool fresh = !u;
+    if (fresh && !(u = upload_new(s, o)))
+        return kvsstore_no_memory(err);
+    if (charge(u, client) < 0) {
+        if (fresh)
+            done(s, u);
+        return kvsstore_no_memory(err);
     }
     u->count++;
     u->stamp = stamp;

@@ -167,6 +167,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "kvs.watch", km_watch_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "kvs.snapshot", km_snapshot_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "kvs.store", km_store_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.store-gone", km_store_gone_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.load", km_load_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.follow", km_follow_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.getroot", km_getroot_cb, OWNER},

@@ -376,8 +376,8 @@ struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
     list_init(&ns->gcs_sent);
     if (!(ns->name = strdup(name)) ||
         !(ns->fences = km_fences_create((uint32_t)flux_random(k->h))) ||
-        !(ns->late = km_late_create()) || !(ns->watches = km_watches_create()) ||
-        hmap_put(k->spaces, name, ns) < 0) {
+        !(ns->uploaders = hmap_create_str(NULL)) || !(ns->late = km_late_create()) ||
+        !(ns->watches = km_watches_create()) || hmap_put(k->spaces, name, ns) < 0) {
         km_ns_destroy(ns);
         errno = ENOMEM;
         return NULL;
@@ -418,7 +418,7 @@ bool km_ns_busy(const struct km_ns *ns)
     return !list_empty(&ns->early) || !list_empty(&ns->vwaits) || !list_empty(&ns->forwards) ||
            !list_empty(&ns->reads) || !list_empty(&ns->serves) || !list_empty(&ns->followers) ||
            !list_empty(&ns->snapshots) || !list_empty(&ns->uploads) || !list_empty(&ns->gcs_sent) ||
-           km_fence_count(ns) > 0 || km_watch_count(ns) > 0;
+           hmap_count(ns->uploaders) > 0 || km_fence_count(ns) > 0 || km_watch_count(ns) > 0;
 }
 
 void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
@@ -457,6 +457,7 @@ void km_ns_destroy(struct km_ns *ns)
         (void)hmap_take(ns->k->spaces, ns->name);
     if (ns->watches && ns->fences)
         km_ns_shut(ns, 0, "");
+    hmap_destroy(ns->uploaders);
     courier_destroy(ns->couriers[0]);
     courier_destroy(ns->couriers[1]);
     list_remove(&ns->work_node);

@@ -90,6 +90,7 @@ struct km_ns {
     size_t cached;             /* bytes that nobody needs, as in km.cached */
     struct list_node uploads;  /* pieces of values on their way to the master, */
     size_t upload_bytes;       /* with so many bytes */
+    hmap_t *uploaders;         /* clients that have sent some */
     struct km_fences *fences;
     struct km_late *late; /* fences that were aborted */
     struct km_watches *watches;

@@ -22,6 +22,7 @@ struct km {
     struct list_node busy; /* namespaces that have work for the deferral */
     struct km_ns *primary; /* always there */
     struct km_senders *senders;
+    uint32_t last_uploader;
     flux_future_t *starting; /* attributes; then the event that says so */
     struct list_node dead;   /* namespaces that ended */
     struct kvsmiss miss;     /* scratch */
@@ -209,5 +210,6 @@ void km_readdir_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_snapshot_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_store_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_store_gone_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 
 #endif

@@ -420,7 +420,7 @@ START_TEST(leaving_memory)
     /* One chunk now; it dies while it is written. */
     uint8_t digest[32];
     struct content_obj *o;
-    ck_assert_int_eq(kvsstore_upload(f.store, "chunk", 5, 1, digest, NULL), 0);
+    ck_assert_int_eq(kvsstore_upload(f.store, NULL, "chunk", 5, 1, digest, NULL), 0);
     o = kvsstore_write_now(f.store, digest);
     ck_assert_ptr_nonnull(o);
     ck_assert_ptr_null(kvsstore_write_now(f.store, digest));

@@ -680,13 +680,13 @@ START_TEST(chunks)
     uint8_t digests[3 * 32];
     struct kvsstore_stats st;
     errmsg_t err = {""};
-    ck_assert_int_eq(kvsstore_upload(f.store, data, 0, 1, digests, &err), -1);
+    ck_assert_int_eq(kvsstore_upload(f.store, NULL, data, 0, 1, digests, &err), -1);
     ck_assert_int_eq(errno, EINVAL);
-    ck_assert_int_eq(kvsstore_upload(f.store, data, TREEOBJ_CHUNK, 1, digests, &err), 0);
+    ck_assert_int_eq(kvsstore_upload(f.store, NULL, data, TREEOBJ_CHUNK, 1, digests, &err), 0);
     data[0] = 1;
-    ck_assert_int_eq(kvsstore_upload(f.store, data, TREEOBJ_CHUNK, 2, digests + 32, &err), 0);
+    ck_assert_int_eq(kvsstore_upload(f.store, NULL, data, TREEOBJ_CHUNK, 2, digests + 32, &err), 0);
     data[0] = 2;
-    ck_assert_int_eq(kvsstore_upload(f.store, data, 10, 3, digests + 64, &err), 0);
+    ck_assert_int_eq(kvsstore_upload(f.store, NULL, data, 10, 3, digests + 64, &err), 0);
     while (kvsstore_collect(f.store, 1000))
         ;
     /* One that is missing, one of the wrong size. */
@@ -730,7 +730,7 @@ START_TEST(chunks)
     ck_assert_uint_eq(entry(&f, "j").len, 10);
     /* Uploaded twice, named once: one is left.  Expiry. */
     for (uint32_t stamp = 10; stamp < 12; stamp++)
-        ck_assert_int_eq(kvsstore_upload(f.store, data, 300, stamp, digests, &err), 0);
+        ck_assert_int_eq(kvsstore_upload(f.store, NULL, data, 300, stamp, digests, &err), 0);
     ck_assert_int_eq(kvs_txn_buf_add_chunks(&b, "i", 1, 300, digests, 1, 32, NULL), 0);
     ck_assert_int_eq(commit(&f, &b, NULL), 0);
     ck_assert_int_eq(op(&f, KVS_OP_UNLINK, 0, "i", NULL), 0);
@@ -738,10 +738,10 @@ START_TEST(chunks)
     ck_assert_int_eq(commit(&f, &b, NULL), 0);
     kvsstore_get_stats(f.store, &st);
     ck_assert_uint_eq(st.uploads, 0);
-    kvsstore_upload_limit(f.store, 1000);
-    ck_assert_int_eq(kvsstore_upload(f.store, data, 400, 20, digests, &err), 0);
-    ck_assert_int_eq(kvsstore_upload(f.store, data, 500, 21, digests + 32, &err), 0);
-    ck_assert_int_eq(kvsstore_upload(f.store, data, 501, 22, digests + 64, &err), -1);
+    kvsstore_upload_limit(f.store, 1000 + 2 * KVSSTORE_UPLOAD_COST);
+    ck_assert_int_eq(kvsstore_upload(f.store, NULL, data, 400, 20, digests, &err), 0);
+    ck_assert_int_eq(kvsstore_upload(f.store, NULL, data, 500, 21, digests + 32, &err), 0);
+    ck_assert_int_eq(kvsstore_upload(f.store, NULL, data, 501, 22, digests + 64, &err), -1);
     ck_assert_int_eq(errno, ENOBUFS);
     ck_assert_uint_eq(kvsstore_upload_expire(f.store, 20), 0);
     ck_assert_uint_eq(kvsstore_upload_expire(f.store, 21), 1);
@@ -752,6 +752,78 @@ START_TEST(chunks)
     ck_assert_uint_eq(kvsstore_upload_expire(f.store, 100), 1);
     kvsstore_get_stats(f.store, &st);
     ck_assert_uint_eq(st.upload_bytes, 0);
+    drop(&f);
+}
+END_TEST
+
+static uint64_t waiting(struct fixture *f)
+{
+    struct kvsstore_stats st;
+    kvsstore_get_stats(f->store, &st);
+    return st.upload_bytes;
+}
+
+/* Upload chunks of `len` bytes, each of its own contents, until one is refused.  Returns their
+ * number. */
+static unsigned upload_all(struct fixture *f, kvsstore_client_t *c, uint32_t first, size_t len)
+{
+    uint8_t data[1000] = {0}, digest[32];
+    errmsg_t err = {""};
+    for (unsigned n = 0;; n++) {
+        uint32_t mark = first + n;
+        memcpy(data, &mark, sizeof(mark));
+        if (kvsstore_upload(f->store, c, data, len, 1, digest, &err) < 0) {
+            ck_assert_int_eq(errno, ENOBUFS);
+            ck_assert_str_ne(err.text, "");
+            return n;
+        }
+    }
+}
+
+/* Who takes all there is for one client leaves room for others, and gives it back with his end. */
+START_TEST(shares)
+{
+    struct fixture f = fresh();
+    struct kvs_txn_buf b = {0};
+    uint8_t data[1000] = {0}, digest[32], blob[TREEOBJ_HEADER + 1000];
+    errmsg_t err;
+    kvsstore_upload_limit(f.store, 120 * (TREEOBJ_HEADER + 1000 + KVSSTORE_UPLOAD_COST));
+    kvsstore_client_t *hog = kvsstore_client_create(f.store);
+    kvsstore_client_t *other = kvsstore_client_create(f.store);
+    ck_assert_uint_eq(upload_all(&f, hog, 1, 1000), 60);
+    ck_assert_uint_eq(upload_all(&f, other, 1000, 1000), 30);
+    /* What another has brought too counts for both, and stays when one goes. */
+    kvsstore_client_t *third = kvsstore_client_create(f.store);
+    uint64_t before = waiting(&f);
+    memcpy(data, &(uint32_t){1}, 4);
+    ck_assert_int_eq(kvsstore_upload(f.store, third, data, 1000, 1, digest, &err), 0);
+    ck_assert_int_eq(kvsstore_upload(f.store, third, data, 1000, 1, digest, &err), 0);
+    ck_assert_uint_eq(waiting(&f), before);
+    kvsstore_client_destroy(hog);
+    ck_assert_uint_lt(waiting(&f), before * 31 / 90 + 100);
+    while (kvsstore_collect(f.store, 1000))
+        ;
+    ck_assert_int_eq(kvs_txn_buf_add_chunks(&b, "k", 1, 1000, digest, 1, 32, NULL), 0);
+    ck_assert_int_eq(commit(&f, &b, NULL), 0);
+    ck_assert_uint_eq(entry(&f, "k").len, 1000);
+    /* What was used is no longer in a share. */
+    for (uint32_t i = 0; i < 30; i++) {
+        uint32_t mark = 1000 + i;
+        memcpy(data, &mark, 4);
+        treeobj_blob_header(blob);
+        memcpy(blob + TREEOBJ_HEADER, data, 1000);
+        blobref_hash(blobref, blob, sizeof(blob), digest);
+        ck_assert_int_eq(kvs_txn_buf_add_chunks(&b, "m", 1, 1000, digest, 1, 32, NULL), 0);
+        ck_assert_int_eq(commit(&f, &b, NULL), 0);
+    }
+    ck_assert_uint_gt(upload_all(&f, other, 2000, 1000), 50);
+    kvsstore_client_destroy(other);
+    kvsstore_client_destroy(third);
+    ck_assert_uint_eq(waiting(&f), 0);
+    /* Small ones are not for nothing. */
+    other = kvsstore_client_create(f.store);
+    ck_assert_uint_lt(upload_all(&f, other, 5000, 4), 320);
+    kvsstore_client_destroy(other);
     drop(&f);
 }
 END_TEST
@@ -845,6 +917,7 @@ int main(void)
     tcase_add_test(tc, chain);
     tcase_add_test(tc, guards);
     tcase_add_test(tc, chunks);
+    tcase_add_test(tc, shares);
     tcase_add_test(tc, snapshots);
     tcase_add_test(tc, readers);
     return run_case("kvsstore_ops", tc);

@@ -127,8 +127,8 @@ static void put_chunks(const char *key, size_t size)
     uint8_t *digests = malloc(n * 32);
     for (size_t i = 0; i < n; i++) {
         size_t left = size - i * CHUNK;
-        ck_assert_int_eq(kvsstore_upload(store, bytes + i * CHUNK, left < CHUNK ? left : CHUNK, 1,
-                                         digests + i * 32, NULL),
+        ck_assert_int_eq(kvsstore_upload(store, NULL, bytes + i * CHUNK,
+                                         left < CHUNK ? left : CHUNK, 1, digests + i * 32, NULL),
                          0);
     }
     ck_assert_int_eq(kvs_txn_buf_add_chunks(&b, key, strlen(key), size, digests, n, 32, NULL), 0);

@@ -43,7 +43,8 @@ struct bed {
     size_t logged;      /* messages that went to the log, */
     size_t complaints;  /* and those that the test expects */
     size_t roots_asked; /* how often kvs.getroot was asked for, */
-    size_t lost_told;   /* and kvs.namespace-lost */
+    size_t lost_told;   /* and kvs.namespace-lost, */
+    size_t stores_gone; /* and kvs.store-gone */
 };
 
 /* What the module sends: requests are kept, responses looked at. */
@@ -111,6 +112,7 @@ static inline void settle(struct bed *b)
             b->abort_taken |= aborts && errnum == 0;
             b->registered += registers && errnum == 0;
             b->lost_told += strcmp(flux_msg_topic(b->asked[i]), "kvs.namespace-lost") == 0;
+            b->stores_gone += strcmp(flux_msg_topic(b->asked[i]), "kvs.store-gone") == 0;
             if (strcmp(flux_msg_topic(b->asked[i]), "kvs.namespace-find") == 0) {
                 errnum = b->place ? 0 : ENOENT;
                 text = b->place ? b->place : "no such thing";
