@@ -4,7 +4,7 @@
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/kvs/lib.sh
-. "$(dirname "$0")/kvs/lib.sh"
+. "$SRCDIR/t/kvs/lib.sh"
 need_flux start kvs
 need_programs kvs_client
 
