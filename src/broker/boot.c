@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
 
@@ -150,6 +151,26 @@ static void remove_dirs(boot_t *b)
     dir_remove_tree(b->rankdir);
     close(b->dirlock);
     rmdir(b->rundir); /* fails while others are in it, and then they do it */
+}
+
+int boot_restore_dirs(boot_t *b, errmsg_t *err)
+{
+    char rundir[BOOT_PATH_MAX];
+    struct stat locked, there;
+    bool made;
+    int lock;
+
+    if (fstat(b->dirlock, &locked) == 0 && lstat(b->rankdir, &there) == 0 &&
+        locked.st_dev == there.st_dev && locked.st_ino == there.st_ino)
+        return 0;
+    if (boot_dir_session(b->rundir, rundir, &made, err) < 0 ||
+        (lock = boot_dir_rank(rundir, b->rank, b->rankdir, err)) < 0)
+        return -1;
+    close(b->dirlock);
+    b->dirlock = lock;
+    if (b->ops == &boot_config_ops && boot_attr(b, "rundir"))
+        link_socket(b);
+    return 1;
 }
 
 /* --- phase 1 --- */

@@ -66,6 +66,9 @@ uint32_t boot_size(const boot_t *b);
 const char *boot_topology(const boot_t *b); /* libtopology's spec */
 const char *boot_rundir(const boot_t *b);   /* directory of the session (on this host), 0700 */
 const char *boot_rankdir(const boot_t *b);  /* RUNDIR/RANK: sockets of this broker, 0700 */
+/* Make these directories again if somebody has removed them.  1: made; 0: they are there; -1 with a
+ * sentence. */
+int boot_restore_dirs(boot_t *b, errmsg_t *err);
 
 /* Attributes that the configuration file sets, without those given on the command line: number i
  * with its name, or NULL beyond the end. */

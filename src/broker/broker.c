@@ -45,6 +45,7 @@
 #include "modhost.h"
 #include "nested.h"
 #include "program.h"
+#include "sockwatch.h"
 
 #define SIGNAL_AGAIN 1.
 /* Seconds, at level 0: between asking the initial program to end and making it; for the jobs. */
@@ -71,6 +72,7 @@ struct broker {
     boot_t *boot;
     core_t *core;
     connector_t *connector;
+    sockwatch_t *sockwatch;
     modhost_t *modhost;
     link_t *link;
     program_t *program;
@@ -456,6 +458,29 @@ static int watch_signals(struct broker *b)
     return 0;
 }
 
+/* Something was removed from the directory of the sockets. */
+static int sockets_cb(void *arg)
+{
+    struct broker *b = arg;
+    errmsg_t err;
+    int dirs = boot_restore_dirs(b->boot, &err);
+    int client = dirs < 0 ? -1 : connector_relisten(b->connector, &err);
+    int peers = client < 0 ? -1 : b->link ? link_rebind(b->link, &err) : 0;
+
+    if (peers < 0) {
+        flux_log(core_handle(b->core), LOG_ERR,
+                 "the sockets in %s were removed and cannot be made again, so that no program can "
+                 "connect: %s",
+                 boot_rankdir(b->boot), err.text);
+        return -1;
+    }
+    if (dirs > 0 || client > 0 || peers > 0)
+        flux_log(core_handle(b->core), LOG_WARNING,
+                 "sockets in %s were removed by somebody; they were made again",
+                 boot_rankdir(b->boot));
+    return 0;
+}
+
 static int bring_up(struct broker *b, errmsg_t *err)
 {
     static const struct core_callbacks cbs = {.state = state_cb, .hold = hold_cb, .log = log_cb};
@@ -489,6 +514,8 @@ static int bring_up(struct broker *b, errmsg_t *err)
         return -1;
     if (boot_link(b->boot, b->core, &b->link, err) < 0)
         return -1;
+    if (!(b->sockwatch = sockwatch_create(b->r, boot_rankdir(b->boot), sockets_cb, b)))
+        return errmsg_fail(err, ENOMEM, "out of memory for rank %u", cc.rank);
     if (core_start(b->core) < 0 || start_modules(b) < 0)
         return errmsg_fail(err, errno, "rank %u cannot start: %s", cc.rank, strerror(errno));
     return 0;
@@ -498,6 +525,7 @@ static void take_down(struct broker *b)
 {
     program_destroy(b->program);
     ending_destroy(b->ending);
+    sockwatch_destroy(b->sockwatch);
     connector_destroy(b->connector);
     link_destroy(b->link);
     attrs_unserve(b->attrs);
@@ -542,6 +570,7 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose)
         /* What the threads of modules do not use; the rest goes with the process. */
         program_destroy(b.program);
         ending_destroy(b.ending);
+        sockwatch_destroy(b.sockwatch);
         connector_destroy(b.connector);
         link_destroy(b.link);
         boot_destroy(b.boot);

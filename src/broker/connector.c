@@ -665,7 +665,8 @@ static bool is_alive(const struct sockaddr_un *sun)
     return rc == 0;
 }
 
-static int bind_path(connector_t *cn, const char *path, errmsg_t *err)
+/* Bind `fd` to the path, in place of what a dead broker left there. */
+static int bind_name(connector_t *cn, int fd, const char *path, errmsg_t *err)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
     struct stat st;
@@ -675,33 +676,67 @@ static int bind_path(connector_t *cn, const char *path, errmsg_t *err)
                            "socket path %s has %zu bytes, %zu at most: choose a shorter rundir",
                            path, strlen(path), sizeof(sun.sun_path) - 1);
     strcpy(sun.sun_path, path);
-    if ((cn->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
+    if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0)
+        return 0;
+    if (errno != EADDRINUSE)
+        return errmsg_fail(err, errno, "cannot create socket %s: %s", path, strerror(errno));
+    if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
+        return errmsg_fail(err, EADDRINUSE, "%s exists and is not a socket: remove it", path);
+    if (is_alive(&sun))
+        return errmsg_fail(err, EADDRINUSE, "another broker listens at %s: choose another rundir",
+                           path);
+    if (unlink(path) < 0 && errno != ENOENT)
+        return errmsg_fail(err, errno, "cannot remove the stale socket %s: %s", path,
+                           strerror(errno));
+    if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) < 0)
+        return errmsg_fail(err, errno, "cannot create socket %s: %s", path, strerror(errno));
+    core_log(cn->core, LOG_INFO, "the socket of a dead broker was replaced: %s", path);
+    return 0;
+}
+
+/* Listen at cn->path.  What listened before goes on until this one does. */
+static int listen_at_path(connector_t *cn, errmsg_t *err)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    flux_watcher_t *accept = NULL;
+    struct stat st;
+
+    if (fd < 0)
         return errmsg_fail(err, errno, "cannot create a socket: %s", strerror(errno));
-    if (bind(cn->fd, (struct sockaddr *)&sun, sizeof(sun)) < 0) {
-        if (errno != EADDRINUSE)
-            return errmsg_fail(err, errno, "cannot create socket %s: %s", path, strerror(errno));
-        if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
-            return errmsg_fail(err, EADDRINUSE, "%s exists and is no socket: remove it", path);
-        if (is_alive(&sun))
-            return errmsg_fail(err, EADDRINUSE,
-                               "another broker listens at %s: choose another rundir", path);
-        if (unlink(path) < 0 && errno != ENOENT)
-            return errmsg_fail(err, errno, "cannot remove the stale socket %s: %s", path,
-                               strerror(errno));
-        if (bind(cn->fd, (struct sockaddr *)&sun, sizeof(sun)) < 0)
-            return errmsg_fail(err, errno, "cannot create socket %s: %s", path, strerror(errno));
-        core_log(cn->core, LOG_INFO, "the socket of a dead broker was replaced: %s", path);
+    if (bind_name(cn, fd, cn->path, err) < 0)
+        goto error;
+    if (listen(fd, BACKLOG) < 0 || lstat(cn->path, &st) < 0) {
+        errmsg_fail(err, errno, "cannot listen at %s: %s", cn->path, strerror(errno));
+        goto error;
     }
-    if (lstat(path, &st) == 0 && (cn->path = strdup(path))) {
-        cn->dev = st.st_dev;
-        cn->ino = st.st_ino;
+    if (!(accept = flux_fd_watcher_create(cn->r, fd, FLUX_POLLIN, accept_cb, cn))) {
+        errmsg_fail(err, ENOMEM, "out of memory for socket %s", cn->path);
+        goto error;
     }
-    if (listen(cn->fd, BACKLOG) < 0)
-        return errmsg_fail(err, errno, "cannot listen at %s: %s", path, strerror(errno));
-    if (!(cn->accept = flux_fd_watcher_create(cn->r, cn->fd, FLUX_POLLIN, accept_cb, cn)))
-        return errmsg_fail(err, ENOMEM, "out of memory for socket %s", path);
+    flux_watcher_destroy(cn->accept);
+    if (cn->fd >= 0)
+        close(cn->fd);
+    cn->fd = fd;
+    cn->dev = st.st_dev;
+    cn->ino = st.st_ino;
+    cn->accept = accept;
     flux_watcher_start(cn->accept);
     return 0;
+error:;
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return -1;
+}
+
+int connector_relisten(connector_t *cn, errmsg_t *err)
+{
+    struct stat st;
+
+    if (!cn->path || (lstat(cn->path, &st) == 0 && st.st_dev == cn->dev && st.st_ino == cn->ino))
+        return 0;
+    accept_cb(cn->r, cn->accept, FLUX_POLLIN, cn); /* those who came before the name went */
+    return listen_at_path(cn, err) < 0 ? -1 : 1;
 }
 
 void connector_limits_init(struct connector_limits *limits)
@@ -738,7 +773,11 @@ connector_t *connector_create(core_t *core, const char *path, errmsg_t *err)
         errmsg_set(err, "cannot create the local connector: %s", strerror(errno));
         goto error;
     }
-    if (path && bind_path(cn, path, err) < 0)
+    if (path && !(cn->path = strdup(path))) {
+        errmsg_set(err, "out of memory for the local connector");
+        goto error;
+    }
+    if (path && listen_at_path(cn, err) < 0)
         goto error;
     core_on_relief(core, relief_cb, cn);
     return cn;
@@ -775,10 +814,11 @@ void connector_destroy(connector_t *cn)
         while ((n = list_first(&cn->clients)))
             client_free(list_entry(n, struct client, node));
         flux_watcher_destroy(cn->sweep);
-        if (cn->fd >= 0)
+        if (cn->fd >= 0) {
             close(cn->fd);
-        if (cn->path && lstat(cn->path, &st) == 0 && st.st_dev == cn->dev && st.st_ino == cn->ino)
-            (void)unlink(cn->path);
+            if (lstat(cn->path, &st) == 0 && st.st_dev == cn->dev && st.st_ino == cn->ino)
+                (void)unlink(cn->path);
+        }
         free(cn->path);
         hmap_destroy(cn->processes);
         free(cn->scratch);

@@ -16,6 +16,9 @@ typedef struct connector connector_t;
  * ENAMETOOLONG,
  * ... and a sentence. */
 connector_t *connector_create(core_t *core, const char *path, errmsg_t *err);
+/* Make the socket's name again if somebody has removed it; connections stay.  1: made; 0: it is there;
+ * -1 with errno and a sentence: it could not be made, and nobody new can connect until it is. */
+int connector_relisten(connector_t *cn, errmsg_t *err);
 /* Closes all connections and removes the socket's name.  NULL-safe, keeps errno. */
 void connector_destroy(connector_t *cn);
 

@@ -38,6 +38,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "link_private.h"
@@ -401,6 +402,23 @@ const char *link_event_uri(const link_t *l)
     if (l->src[SRC_PUB].uri)
         return l->src[SRC_PUB].uri;
     return l->src[SRC_IN].uri ? "" : NULL;
+}
+
+int link_rebind(link_t *l, errmsg_t *err)
+{
+    int made = 0;
+
+    for (int i = 0; i < SRC_COUNT; i++) {
+        const char *uri = l->src[i].uri;
+
+        if (!uri || !str_starts(uri, "ipc://") || access(uri + strlen("ipc://"), F_OK) == 0)
+            continue;
+        /* A second listener: the end of the first would be that of its connections. */
+        if (zmq_bind(l->src[i].sock, uri) < 0)
+            return errmsg_fail(err, errno, "cannot listen at %s: %s", uri, zmq_strerror(errno));
+        made = 1;
+    }
+    return made;
 }
 
 static int allow_one(link_t *l, enum core_plane plane, uint32_t rank, const char *key)

@@ -35,6 +35,10 @@ int link_bind(link_t *l, const char *tree_uri, const char *event_uri, errmsg_t *
 const char *link_tree_uri(const link_t *l);
 const char *link_event_uri(const link_t *l);
 
+/* Make sockets with names (ipc://) again where somebody has removed these; connections stay.  1: made
+ * some; 0: all are there; -1 with a sentence. */
+int link_rebind(link_t *l, errmsg_t *err);
+
 /* Connect to parent and ring successor; key NULL without CURVE. */
 int link_connect_parent(link_t *l, uint32_t rank, const char *tree_uri, const char *event_uri,
                         const char *public_key, errmsg_t *err);

@@ -1,0 +1,123 @@
+/* sockwatch.c - notice when files of a broker's own directory are removed by somebody else.
+ *
+ * Purpose.  Programs that tidy up temporary directories remove sockets of sessions that have run
+ * for days.  Connections stay as they are, but nobody new can get in.  The kernel tells (inotify)
+ * when a name in the directory, the directory itself, or the one above it goes; the owner then looks
+ * what is missing and makes it again.
+ *
+ *    state      what happens                              left when
+ *    WATCHING   the kernel is asked to tell               something went: SETTLING
+ *    SETTLING   SETTLE seconds pass, so that one who      they are over: the callback; WATCHING,
+ *               removes a whole tree is through with it   or POLLING when it fails
+ *    POLLING    the callback is called every POLL         it succeeds and the kernel tells again:
+ *               seconds                                   WATCHING
+ *
+ * Invariants:
+ *  1. The directory is watched anew before the callback looks: what goes after that is told.
+ *  2. The callback runs at most once in SETTLE seconds, whatever others do to the directory.
+ *
+ * Failure: where the kernel has no watch left (a limit for each user), the callback is called every
+ * POLL seconds.
+ */
+#include "config.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "sockwatch.h"
+
+#define SETTLE 0.1 /* seconds */
+#define POLL 15.   /* seconds */
+#define ITSELF (IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_DONT_FOLLOW)
+#define EVENTS (IN_DELETE | IN_MOVED_FROM | ITSELF)
+
+struct sockwatch {
+    char *dir, *above;
+    sockwatch_f cb;
+    void *arg;
+    int fd; /* -1: the kernel does not tell */
+    flux_watcher_t *readable, *timer;
+};
+
+/* The directory that holds it, malloc'd; NULL with ENOMEM. */
+static char *parent_of(const char *dir)
+{
+    const char *slash = strrchr(dir, '/');
+
+    return strndup(dir, slash && slash > dir ? (size_t)(slash - dir) : 1);
+}
+
+/* Ask the kernel to tell about the directories as they are now. */
+static bool watch(const sockwatch_t *sw)
+{
+    return sw->fd >= 0 && inotify_add_watch(sw->fd, sw->above, ITSELF) >= 0 &&
+           inotify_add_watch(sw->fd, sw->dir, EVENTS) >= 0;
+}
+
+static void readable_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    sockwatch_t *sw = arg;
+    char buf[sizeof(struct inotify_event) + NAME_MAX + 1];
+
+    while (read(sw->fd, buf, sizeof(buf)) > 0)
+        ; /* which of them it was does not matter: all are looked at */
+    flux_watcher_stop(sw->readable);
+    flux_timer_start(sw->timer, SETTLE, 0.);
+}
+
+static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    sockwatch_t *sw = arg;
+    bool told = watch(sw);
+    bool whole = sw->cb(sw->arg) == 0;
+
+    if (!told)
+        told = watch(sw) && sw->cb(sw->arg) == 0;
+    if (sw->fd >= 0)
+        flux_watcher_start(sw->readable);
+    if (!told || !whole)
+        flux_timer_start(sw->timer, POLL, 0.);
+}
+
+sockwatch_t *sockwatch_create(flux_reactor_t *r, const char *dir, sockwatch_f cb, void *arg)
+{
+    sockwatch_t *sw = calloc(1, sizeof(*sw));
+
+    if (!sw)
+        return NULL;
+    sw->cb = cb;
+    sw->arg = arg;
+    sw->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (!(sw->dir = strdup(dir)) || !(sw->above = parent_of(dir)) ||
+        !(sw->timer = flux_timer_create(r, timer_cb, sw)) ||
+        (sw->fd >= 0 &&
+         !(sw->readable = flux_fd_watcher_create(r, sw->fd, FLUX_POLLIN, readable_cb, sw)))) {
+        sockwatch_destroy(sw);
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (sw->fd >= 0)
+        flux_watcher_start(sw->readable);
+    if (!watch(sw))
+        flux_timer_start(sw->timer, POLL, 0.);
+    return sw;
+}
+
+void sockwatch_destroy(sockwatch_t *sw)
+{
+    if (sw) {
+        int saved = errno;
+
+        flux_watcher_destroy(sw->readable);
+        flux_watcher_destroy(sw->timer);
+        if (sw->fd >= 0)
+            close(sw->fd);
+        free(sw->above);
+        free(sw->dir);
+        free(sw);
+        errno = saved;
+    }
+}

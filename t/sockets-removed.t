@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Somebody removes the sockets of a session, or their directories: the broker makes them again, and those
+# who were connected notice nothing.
+# shellcheck disable=SC2154 # set by run
+. "$(dirname "$0")/lib.sh"
+need_flux start ping getattr dmesg event up
+
+hold 3 --topology=kary:2
+rundir=$("$FLUX" getattr rundir)
+works() { # RANK
+    FLUX_URI=local://$rundir/$1/local "$FLUX" ping -c1 "$1" >/dev/null 2>&1
+}
+
+"$FLUX" event sub news >sub.out 2>sub.err &
+sub=$!
+subscribed() { "$FLUX" event pub news '{"is":"before"}' && grep -q before sub.out; }
+ok "a subscriber is connected" wait_until 10 subscribed
+for rank in 0 2; do
+    rm "$rundir/$rank/local"
+    ok "rank $rank makes its socket again" wait_until 20 works "$rank"
+done
+rm -r "${rundir:?}/1"
+ok "rank 1 makes its directory again" wait_until 20 works 1
+mv "$rundir" "$rundir.moved"
+ok "after the whole directory was moved away all ranks are reached again (0)" wait_until 20 works 0
+ok "... 1" wait_until 20 works 1
+ok "... 2" wait_until 20 works 2
+is "$(stat -c '%a %u' "$rundir" "$rundir/0" | sort -u)" "700 $(id -u)" "the new directories are private"
+rm -r "$rundir.moved"
+logged() { "$FLUX" dmesg | grep -q "sockets in $rundir/1 were removed by somebody; they were made again"; }
+ok "the log tells it" wait_until 10 logged
+
+"$FLUX" event pub news '{"is":"after"}'
+heard() { grep -q after sub.out; }
+ok "the subscriber from before still hears" wait_until 10 heard
+kill "$sub"
+wait "$sub"
+like "$("$FLUX" up --json)" '"up": "0-2"' "no rank was lost"
+
+# One that may not be made again: somebody else's file is in the way.
+rm "$rundir/2/local" && mkdir "$rundir/2/local"
+cannot() { "$FLUX" dmesg | grep -q "sockets in $rundir/2 were removed and cannot be made again.*is not a socket"; }
+ok "what is in the way is told" wait_until 20 cannot
+release
+ok "nothing is left" test ! -e "$rundir" -o -d "$rundir/2/local"
+rm -rf "$rundir"
+finish
