@@ -126,6 +126,21 @@ for i in 1 2 3 4 5 6 7 8; do
 done
 is $bad 0 "eight jobs at a time, each with its own exit code"
 
+# A signal that cannot be delivered is told: there is nobody to take it.
+sleepers untold 2 sh -c 'trap "touch untold; exit 3" USR1; sleep 100 & wait'
+"$FLUX" module unload --force job
+kill -USR1 $pid
+ok "a signal that cannot be delivered" wait_until 10 grep -q 'a signal may not have reached the tasks: .*job' err.txt
+ok "... does not end the client" kill -0 $pid
+"$FLUX" module load job
+again() { # the module knows the job when it has read what is on record
+    kill -USR1 $pid
+    [ -e untold ]
+}
+ok "... and is delivered when that is possible again" wait_until 20 again
+wait $pid
+ok "... and nothing is left" wait_until 5 gone untold
+
 sleepers end 4 sleep 100
 release
 is "$status" 0 "the session ends while a job runs"

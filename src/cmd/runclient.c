@@ -10,7 +10,8 @@
  *    SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2   forwarded
  *
  * A job that waits for resources has no tasks yet: SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel it,
- * the others wait with it.
+ * the others wait with it.  Signals and cancels go with a courier, in order, and again when their
+ * receiver had no room; of one that was not delivered there is a sentence.
  *
  *    of a job we have            it ends here when
  *    the stream's result         the job service has told its end, too (the record is complete)
@@ -38,6 +39,7 @@
 
 #include "cmd_res.h"
 #include "libjob/job.h"
+#include "libjob/job_wire.h"
 #include "libsubprocess/spawn.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
@@ -71,6 +73,7 @@ struct runclient {
     double interrupted;
     int pending_signal;        /* came before there were tasks */
     int cancelled_by;          /* signal, or 0 */
+    courier_t *acts;           /* of signals and cancels */
     flux_future_t *wait;       /* the end of the job */
     jobtell_t *tell;           /* that it waits */
     struct wrexec_result *res; /* NULL: none */
@@ -197,26 +200,44 @@ static char *id_text(const struct runclient *rc, char buf[24])
     return buf;
 }
 
-/* Nobody waits for the answer: whether it had an effect is seen. */
-static void send_and_forget(flux_future_t *f)
+/* What was too late for tasks that are gone is not missed. */
+static void act_failed(void *arg, const char *topic, int errnum, const char *why)
 {
-    flux_future_destroy(f);
+    struct runclient *rc = arg;
+
+    if (rc->finished || rc->result || errnum == ENOENT)
+        return;
+    cmd_error(rc->c, "%s: %s",
+              strcmp(topic, "job.cancel") == 0 ? "the job may not have been cancelled"
+                                               : "a signal may not have reached the tasks",
+              why);
+}
+
+static void act(struct runclient *rc, const char *topic, uint32_t nodeid,
+                const struct flux_schema *desc, const void *in)
+{
+    char *json = flux_schema_encode(desc, in);
+
+    if (!json || courier_post_json(rc->acts, topic, nodeid, json) < 0)
+        act_failed(rc, topic, ENOMEM, "out of memory");
 }
 
 static void forward(struct runclient *rc, int signum)
 {
+    char id[24];
+    struct job_cancel cancel = {id_text(rc, id), NULL};
+    struct job_kill sig = {id, signum};
     struct wrexec_signal s = {rc->s.id, signum};
-    char id[24], *json;
 
     if (is_waiting(rc) && signum != SIGUSR1 && signum != SIGUSR2) {
         rc->cancelled_by = signum == SIGKILL ? SIGINT : signum;
-        send_and_forget(flux_job_cancel(rc->h, id_text(rc, id), NULL));
+        act(rc, "job.cancel", FLUX_NODEID_ANY, &job_cancel_schema, &cancel);
     } else if (!rc->started) {
         rc->pending_signal = signum;
     } else if (rc->job) {
-        send_and_forget(flux_job_kill(rc->h, id_text(rc, id), signum));
-    } else if ((json = flux_schema_encode(&wrexec_signal_schema, &s))) {
-        (void)courier_post_json(rc->s.courier, "wrexec.signal", 0, json);
+        act(rc, "job.kill", FLUX_NODEID_ANY, &job_kill_schema, &sig);
+    } else {
+        act(rc, "wrexec.signal", 0, &wrexec_signal_schema, &s);
     }
 }
 
@@ -431,12 +452,14 @@ static flux_future_t *send_request(struct runclient *rc, const struct runclient_
 
 static int run_attached(struct runclient *rc, flux_future_t *f)
 {
+    const struct courier_callbacks cbs = {.failed = act_failed};
     sigwatch_t *w = sigwatch_create(flux_get_reactor(rc->h), signals,
                                     sizeof(signals) / sizeof(signals[0]), on_signal, rc);
 
     signal(SIGPIPE, SIG_IGN);
     rc->code = CMD_FAIL;
-    if (!w || flux_future_then(f, -1., response_cb, rc) < 0 ||
+    rc->acts = courier_create(rc->h, 0, &cbs, rc);
+    if (!w || !rc->acts || flux_future_then(f, -1., response_cb, rc) < 0 ||
         (rc->wait && flux_future_then(rc->wait, -1., wait_cb, rc) < 0))
         cmd_error(rc->c, "out of memory");
     else if (flux_run(rc->h) < 0 && !rc->finished)
@@ -455,6 +478,7 @@ static void clear(struct runclient *rc)
     flux_watcher_destroy(rc->in);
     jobtell_stop(rc->tell);
     taskout_destroy(rc->out);
+    courier_destroy(rc->acts);
     jobstream_close(&rc->s);
     idset_destroy(rc->ranks);
     json_decref(rc->res_owner);
