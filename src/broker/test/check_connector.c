@@ -368,7 +368,7 @@ START_TEST(test_socket_file)
     fclose(fopen(plain, "w"));
     ck_assert(connector_create(core, plain, &err) == NULL);
     ck_assert_int_eq(errno, EADDRINUSE);
-    ck_assert(strstr(err.text, "no socket") != NULL);
+    ck_assert(strstr(err.text, "is not a socket") != NULL);
     ck_assert_int_eq(unlink(plain), 0);
     memset(toolong, 'x', sizeof(toolong) - 1);
     toolong[sizeof(toolong) - 1] = '\0';
