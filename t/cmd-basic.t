@@ -62,6 +62,11 @@ unset FLUX_URI
 exits 3 "env COMMAND has its exit code" "$FLUX" env sh -c 'exit 3'
 ok "env COMMAND has PATH" "$FLUX" env sh -c 'command -v flux'
 exits 127 "env with a command that does not exist" "$FLUX" env /nonexistent
+exits 126 "env with one that cannot be run" "$FLUX" env /etc/passwd
+exits 1 "help of a command that does not exist" "$FLUX" help submti
+like "$err" "no command 'submti'; did you mean submit" "names the nearest"
+exits 2 "kap with an argument" "$FLUX" kap one
+like "$err" "it takes no argument" "says so"
 
 if [ -e /dev/full ]; then
     exits 1 "standard output that is full" sh -c "'$FLUX' help >/dev/full"

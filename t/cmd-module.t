@@ -34,6 +34,16 @@ exits 1 "load a file that does not exist" "$FLUX" module load ./nonsense.so
 like "$err" 'No such file' "says so"
 cp /dev/null empty.so
 exits 1 "load a file that is no module" "$FLUX" module load ./empty.so
+for arg in "kvs foo=bar:has no setting 'foo'" "sched queue-polcy=fcfs:has no setting 'queue-polcy'; did you mean queue-policy" \
+    "kvs sync=never:kvs.sync=never" "kvs sync=commit:takes no argument" "resrc config=x:takes no argument" \
+    "wrexec tmpdir=/tmp:takes no argument" "wrexec tmpdr=/tmp:did you mean tmpdir" "job graze=5:did you mean grace" \
+    "job grace=soon:job.grace=soon" "sched fcfs:an argument is NAME=VALUE, not 'fcfs'"; do
+    # shellcheck disable=SC2086 # words
+    exits 1 "load ${arg%%:*}" "$FLUX" module load -r 1 ${arg%%:*}
+    like "$err" "${arg#*:}" "says what is wrong"
+done
+exits 2 "reload with an argument" "$FLUX" module reload hb period=1s
+like "$err" "one NAME and no argument, not 'period=1s'" "says so"
 exits 2 "load nothing" "$FLUX" module load
 exits 2 "load at a rank that does not exist" "$FLUX" module load -r 7 barrier
 like "$err" 'rank 7 is not in the session' "says so"

@@ -36,6 +36,15 @@ ok "each has its own store" wait_until 10 has "$id" outer
 ok "each has its own store" wait_until 10 has "$id/1" inner
 is "$(proxy --relay "$id" "$FLUX" kvs get where)" outer "by a relay"
 is "$(proxy --relay "$id/1" "$FLUX" kvs get where)" inner "by two"
+# The address of such a session, and of one two levels down, leads there without a proxy, too.
+uri=$("$FLUX" uri "$id")
+is "$uri" "$("$FLUX" jobs -n -o '{uri}' "$id" | sed 's#^flux://[^/]*#local://#; s/?.*//')" "flux uri ID is the address of the session that job ID is"
+FLUX_URI=$uri run "$FLUX" kvs get where
+is "$out" outer "... and leads into it"
+FLUX_URI=$("$FLUX" uri "$id/1") run "$FLUX" kvs get where
+is "$out" inner "flux uri ID/ID leads two levels down"
+run "$FLUX" uri --json "$id"
+like "$out" "\"uri\": \"$uri\"" "flux uri --json ID has it"
 exits 6 "the exit code" proxy "$id" sh -c 'exit 6'
 exits 6 "the exit code beside a relay" proxy --relay "$id" sh -c 'exit 6'
 exits 127 "no such command" proxy "$id" /no/such/command

@@ -39,6 +39,9 @@ like "$err" "no attribute 'no.such.attribute'" "says so"
 ok "setattr" "$FLUX" setattr test.mine "a value"
 ok "getattr" "$FLUX" getattr test.mine
 is "$out" "a value" "gets it"
+exits 1 "setattr of a misspelt setting" "$FLUX" setattr hb.perid 1s
+like "$err" "no setting 'hb.perid'; did you mean hb.period" "names the nearest"
+exits 1 "... which was not kept" "$FLUX" getattr hb.perid
 exits 1 "setattr of a fixed one" "$FLUX" setattr size 6
 like "$err" 'fixed' "is refused"
 exits 1 "getattr of a rank that does not exist" "$FLUX" getattr -r 99 rank

@@ -161,6 +161,18 @@ static void get_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
+/* A misspelt setting would be kept and never read.  Names of other rooms than the table has are free. */
+static bool is_misspelt(const char *name)
+{
+    size_t n = strcspn(name, ".");
+    const struct setting *s;
+
+    for (size_t i = 0; name[n] && (s = settings_at(i)); i++)
+        if (strncmp(s->name, name, n + 1) == 0)
+            return true;
+    return false;
+}
+
 static void set_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     attrs_t *attrs = arg;
@@ -172,7 +184,8 @@ static void set_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (flux_request_decode(h, req, &attr_pair_schema, &in, &owner) < 0)
         return;
     a = hmap_get(attrs->map, in.name);
-    if (settings_find(in.name) && settings_check(in.name, in.value, &why) < 0 && errno == EINVAL)
+    if (settings_check(in.name, in.value, &why) < 0 &&
+        (errno == EINVAL || (errno == ENOENT && !a && is_misspelt(in.name))))
         flux_respond_error(h, req, EINVAL, "%s", why.text);
     else if (a && a->fixed)
         flux_respond_error(h, req, EPERM, "attribute %s is fixed once the broker has started",

@@ -49,6 +49,7 @@
 #include <string.h>
 
 #include "libflux/paths.h"
+#include "libsettings/settings.h"
 #include "libutil/filetrust.h"
 #include "libutil/strbuf.h"
 #include "modhost_private.h"
@@ -278,6 +279,12 @@ struct module *modhost_load(modhost_t *mh, const char *path, int argc, char *con
         errmsg_fail(err, EEXIST, "module %s is loaded already: use reload", name);
         free(name);
         return NULL;
+    }
+    for (int i = 0; name && i < argc; i++) {
+        if (settings_check_argument(name, argv[i], err) < 0) {
+            free(name);
+            return NULL;
+        }
     }
     free(name);
     if (!(m = module_create(mh, path, argc, argv, err)))

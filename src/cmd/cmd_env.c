@@ -15,13 +15,14 @@
 
 #include "cmd_all.h"
 #include "libflux/paths.h"
+#include "libsubprocess/spawn.h"
 
 static const struct cmd_usage usage = {
     "[COMMAND [ARGUMENT...]]",
     "Print the variables by which programs find flux and the session, in a form that a shell\n"
     "can read: eval \"$(flux env)\". With COMMAND, run it with them set.",
     NULL,
-    "With COMMAND the exit code is its own; 127 when it cannot be run.",
+    "With COMMAND the exit code is its own; 127 when it is not found, 126 when it cannot be run.",
     CMD_STOP,
 };
 
@@ -82,8 +83,8 @@ int cmd_env(struct cmd *c, int argc, char **argv)
         rc = cmd_error(c, "out of memory");
     else {
         execvp(argv[c->optind], argv + c->optind);
+        rc = spawn_errno_to_code(errno);
         cmd_error(c, "cannot run %s: %s", argv[c->optind], strerror(errno));
-        rc = CMD_NOT_FOUND;
     }
     free(path);
     free(lua);

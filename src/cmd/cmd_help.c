@@ -56,7 +56,7 @@ int cmd_help(struct cmd *c, int argc, char **argv)
     int key = cmd_option(c, &usage, argc, argv, NULL);
     const char *name;
     char *self;
-    char page[64] = "flux";
+    char page[64] = "flux", words[160];
 
     if (key < 0)
         return cmd_option_exit(key);
@@ -69,7 +69,8 @@ int cmd_help(struct cmd *c, int argc, char **argv)
     name = argv[c->optind];
     if (strcmp(name, "flux") != 0) {
         if (!cmd_summary(name))
-            return cmd_error(c, "there is no command '%s'; 'flux help' lists them", name);
+            return cmd_error(c, "there is no command '%s'%s", name,
+                             cmd_nearest(name, words, sizeof(words)));
         snprintf(page, sizeof(page), "flux-%s", page_of(name));
     }
     if (show_page(page))

@@ -346,7 +346,7 @@ int cmd_kap(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc > c->optind)
-        return cmd_usage_error(c, "there is no operand");
+        return cmd_usage_error(c, "it takes no argument");
     if (a.cfg.nprocs > 0 && (code = complete(c, &a)) != CMD_OK)
         return code;
     if (!(h = cmd_handle_signals(c)) || !(ranks = choose_ranks(c, h, &a)))

@@ -100,7 +100,10 @@ int cmd_logger(struct cmd *c, int argc, char **argv)
         if (key == 's')
             line.source = val;
         else if ((line.level = flux_log_level_parse(val)) < 0)
-            return cmd_usage_error(c, "'%s' is no level", val);
+            return cmd_usage_error(c,
+                                   "--level: '%s' is none of emerg, alert, crit, err, warning, "
+                                   "notice, info, debug",
+                                   val);
     }
     if (key < 0)
         return cmd_option_exit(key);

@@ -120,7 +120,11 @@ static int parse(struct cmd *c, const struct cmd_usage *u, int argc, char **argv
     if (key < 0)
         return 1 + cmd_option_exit(key);
     if (argc - c->optind < min || (max >= 0 && argc - c->optind > max))
-        return 1 + cmd_usage_error(c, min == 0 ? "it takes no argument" : "one NAME is needed");
+        return 1 + (min == 0 ? cmd_usage_error(c, "it takes no argument")
+                    : argc == c->optind
+                        ? cmd_usage_error(c, "one NAME is needed")
+                        : cmd_usage_error(c, "it takes one NAME and no argument, not '%s'",
+                                          argv[c->optind + 1]));
     if ((rc = choose(c, ch, set, depth)) != CMD_OK) {
         free(ch->ranks);
         return 1 + rc;

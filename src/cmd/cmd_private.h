@@ -18,5 +18,7 @@ void cmd_print_list(void);
 /* Is there such a command, built in or as a program?  What it does, "" when that is unknown, or
  * NULL. */
 const char *cmd_summary(const char *name);
+/* "; did you mean A or B?", or where all are listed.  Returns `buf`. */
+const char *cmd_nearest(const char *name, char *buf, size_t size);
 
 #endif

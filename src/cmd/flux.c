@@ -82,18 +82,24 @@ void cmd_print_list(void)
 
 #define NAME_MAX_LEN 32
 
-static int not_found(const char *name)
+const char *cmd_nearest(const char *name, char *buf, size_t size)
 {
     struct nearest near;
-    char words[160];
 
     nearest_init(&near, name);
     for (size_t i = 0; i < COMMANDS; i++) {
         if (is_there(&commands[i]))
             nearest_feed(&near, commands[i].name);
     }
+    return near.n > 0 ? nearest_words(&near, buf, size) : "; 'flux help' lists them";
+}
+
+static int not_found(const char *name)
+{
+    char words[160];
+
     fprintf(stderr, "flux: there is no command '%s'%s\n", name,
-            near.n > 0 ? nearest_words(&near, words, sizeof(words)) : "; 'flux help' lists them");
+            cmd_nearest(name, words, sizeof(words)));
     return CMD_NOT_FOUND;
 }
 

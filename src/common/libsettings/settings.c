@@ -180,3 +180,32 @@ int settings_check(const char *name, const char *value, errmsg_t *err)
                        near.n > 0 ? nearest_words(&near, words, sizeof(words))
                                   : "; 'flux config list' prints all");
 }
+
+int settings_check_argument(const char *module, const char *arg, errmsg_t *err)
+{
+    const char *eq = strchr(arg, '=');
+    size_t n = strlen(module), nrows = 0;
+    char name[80], words[160];
+    struct nearest near;
+
+    snprintf(name, sizeof(name), "%.*s", (int)(eq ? eq - arg : (ptrdiff_t)strlen(arg)), arg);
+    nearest_init(&near, name);
+    for (size_t i = 0; i < COUNT; i++) {
+        const char *rest = table[i].name + n + 1;
+
+        if (strncmp(table[i].name, module, n) != 0 || table[i].name[n] != '.')
+            continue;
+        nrows++;
+        if (eq && strcmp(rest, name) == 0)
+            return check_value(&table[i], eq + 1, err);
+        nearest_feed(&near, rest);
+    }
+    if (nrows == 0)
+        return 0;
+    if (!eq)
+        return errmsg_fail(err, EINVAL, "module %s: an argument is NAME=VALUE, not '%.60s'", module,
+                           arg);
+    return errmsg_fail(err, ENOENT, "module %s has no setting '%s'%s", module, name,
+                       near.n > 0 ? nearest_words(&near, words, sizeof(words))
+                                  : "; 'flux config list' prints all");
+}

@@ -44,6 +44,10 @@ const struct setting *settings_find(const char *name);
  * have) and a sentence. */
 int settings_check(const char *name, const char *value, errmsg_t *err);
 
+/* May a module be loaded with this argument, NAME=VALUE, which stands for the setting MODULE.NAME?  One
+ * without settings in the table takes what it likes.  As settings_check(). */
+int settings_check_argument(const char *module, const char *arg, errmsg_t *err);
+
 /* "a duration", "4K to 1G"... : returns `buf`. */
 const char *settings_type_name(const struct setting *s);
 const char *settings_range(const struct setting *s, char *buf, size_t size);

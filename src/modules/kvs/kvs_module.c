@@ -403,7 +403,11 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     struct km *k;
 
     if (argc > 0)
-        return errmsg_fail(err, EINVAL, "the kvs module takes no argument, got '%s'", argv[0]);
+        return errmsg_fail(
+            err, EINVAL,
+            "the kvs module takes no argument, not '%s': it reads the attributes kvs.* "
+            "and content.* (flux setattr)",
+            argv[0]);
     if (!(k = calloc(1, sizeof(*k))))
         return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
     k->h = h;

@@ -349,9 +349,14 @@ static void resrc_fini(flux_t *h, void *arg)
 
 static int resrc_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
 {
-    struct ctx *ctx = calloc(1, sizeof(*ctx));
+    struct ctx *ctx;
 
-    if (!ctx)
+    if (argc > 0)
+        return errmsg_fail(err, EINVAL,
+                           "the resrc module takes no argument, not '%s': it reads the attribute "
+                           "resrc.config",
+                           argv[0]);
+    if (!(ctx = calloc(1, sizeof(*ctx))))
         return errmsg_fail(err, ENOMEM, "the resrc module is out of memory");
     errmsg_set(err, "the resrc module is out of memory");
     ctx->h = h;

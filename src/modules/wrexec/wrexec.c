@@ -326,9 +326,14 @@ static int wrexec_may_stop(flux_t *h, void *arg, errmsg_t *err)
 
 static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
 {
-    struct ctx *ctx = calloc(1, sizeof(*ctx));
+    struct ctx *ctx;
 
-    if (!ctx)
+    if (argc > 0)
+        return errmsg_fail(err, EINVAL,
+                           "the wrexec module takes no argument, not '%s': it reads the attributes "
+                           "wrexec.* (flux setattr)",
+                           argv[0]);
+    if (!(ctx = calloc(1, sizeof(*ctx))))
         return errmsg_fail(err, ENOMEM, "the wrexec module is out of memory");
     ctx->h = h;
     ctx->rank = flux_rank(h);
