@@ -88,5 +88,23 @@ rm small/filler
 hold 1 --set=modules=kvs --statedir="$TEST_DIR/small/state"
 ok "all that was acknowledged is there" all_there x.more "$(cat n)"
 release
+
+# A file system that can only be read.
+hold 1 --statedir="$TEST_DIR/small/state"
+full 0
+fails "on a full disk a job is not accepted" "$FLUX" submit touch "$TEST_DIR/ran"
+like "$err" 'not accepted, since the store refused it: no room on the disk' "... which is said"
+ok "... nothing runs" test ! -e ran
+unlike "$("$FLUX" dmesg)" 'job [0-9]+ [^ ]* was started' "... and the log does not tell of a start"
+release
+rm small/filler
+mount -o remount,ro small
+for where in state none; do
+    fails "no session on a disk that can only be read ($where)" \
+        "$FLUX" start --statedir="$TEST_DIR/small/$where" true
+done
+like "$err" 'Read-only file system' "... which is said of what is to be made"
+run "$FLUX" start --statedir="$TEST_DIR/small/state" true
+like "$err" "small/state/content.sqlite' can only be read" "... and of what is there"
 umount -l small
 finish

@@ -132,6 +132,7 @@ static void launched(struct jm_job *j)
 {
     j->launching = false;
     j->launched = true;
+    jm_journal(j->jm, JM_JOURNAL_STARTED, j->id);
     jm_spec_idle(j->jm, j->spec, true);
     if (j->spec->req.duration > 0)
         jm_timer_set(j, JM_TIMER_LIMIT, flux_reactor_now(j->jm->r) + j->spec->req.duration);

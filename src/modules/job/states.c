@@ -118,7 +118,6 @@ void jm_allocated(struct jm_job *j, rset_t *r, char *r_json)
     j->deadline = 0;
     if (j->expiration > 0 && isfinite(j->expiration))
         j->deadline = flux_reactor_now(j->jm->r) + j->expiration - j->st.t_run;
-    jm_journal(j->jm, JM_JOURNAL_STARTED, j->id);
     jm_exec_launch(j);
 }
 

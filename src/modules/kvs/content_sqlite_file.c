@@ -426,7 +426,12 @@ sqlfile_t *sqlfile_open(const char *path, const char *hash, unsigned flags, errm
     }
     int rc = sqlite3_open_v2(
         path, &f->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
-    if (rc == SQLITE_OK) {
+    if (rc == SQLITE_OK && sqlite3_db_readonly(f->db, "main") == 1) {
+        errmsg_fail(err, EROFS,
+                    "'%.120s' can only be read: mount its file system for writing, or choose "
+                    "another directory",
+                    path);
+    } else if (rc == SQLITE_OK) {
         if (set_up(f, hash, flags, err) == 0 && stat(path, &st) == 0) {
             f->dev = st.st_dev;
             f->ino = st.st_ino;
