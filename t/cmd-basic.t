@@ -65,6 +65,10 @@ exits 127 "env with a command that does not exist" "$FLUX" env /nonexistent
 exits 126 "env with one that cannot be run" "$FLUX" env /etc/passwd
 exits 1 "help of a command that does not exist" "$FLUX" help submti
 like "$err" "no command 'submti'; did you mean submit" "names the nearest"
+exits 2 "a misspelt option" "$FLUX" version --hlep
+like "$err" "option '--hlep' is unknown or ambiguous; did you mean --help\?" "names the nearest"
+exits 2 "a misspelt command of a command" "$FLUX" kvs gte a
+like "$err" "'gte' is not one of its commands; did you mean get\?" "names the nearest"
 exits 2 "kap with an argument" "$FLUX" kap one
 like "$err" "it takes no argument" "says so"
 

@@ -168,6 +168,8 @@ ok "a reason for both" flux queue disable "closed for ü days, which is a senten
 ok "start" flux queue start
 like "$(flux queue list)" "closed for ü days, which is a sentence of some length" "the reason stays"
 ok "stop again" flux queue stop "the reason for both is a new one, which is a sentence of some length, too"
+fails "nothing is accepted" flux submit true
+like "$err" "closed for ü days" "... and the reason is not that of the stop"
 ok "enable" flux queue enable
 like "$(flux queue list)" "some length, too" "... here, too"
 ok "start again" flux queue start

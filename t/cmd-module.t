@@ -29,7 +29,7 @@ ok "list" "$FLUX" module list -a
 like "$out" 'barrier +running.* 0-6' "shows it everywhere"
 exits 1 "load what is loaded" "$FLUX" module load barrier
 exits 1 "load what does not exist" "$FLUX" module load --all nonsense
-like "$err" 'ranks 0-6: .*nonsense' "says it once for all ranks"
+like "$err" 'ranks 0-6: there is no module nonsense: nonsense.so is not in ' "says it once for all ranks"
 exits 1 "load a file that does not exist" "$FLUX" module load ./nonsense.so
 like "$err" 'No such file' "says so"
 cp /dev/null empty.so

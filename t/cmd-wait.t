@@ -67,6 +67,10 @@ for what in "submit --wait" "batch --wait --output=none" alloc; do
     run "$FLUX" $what -N2 -x $([[ $what = batch* ]] && echo --wrap) sh -c 'exit 8' </dev/null
     like "$err" "^flux ${what%% *}: job [0-9]+: task 0 on [^ ]+ \(rank [01]\): exit code 8" "flux $what names the task"
 done
+id=$("$FLUX" submit --output-limit=0 echo much)
+run "$FLUX" wreck attach "$id"
+is "$(grep -c "lost" <<<"$err")" 1 "flux wreck attach tells lost output once"
+like "$err" "output is lost from here on: its limit of 0 bytes is reached; 5 bytes of output were lost" "... why, and how much"
 id=$("$FLUX" submit -N2 -n4 sh -c 'test $FLUX_TASK_RANK != 2')
 run "$FLUX" wreck attach "$id"
 like "$err" "^flux wreck attach: job $id: task 2 on [^ ]+ \(rank 1\): exit code 1" "flux wreck attach names it"

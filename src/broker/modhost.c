@@ -192,6 +192,11 @@ static int open_dso(struct module *m, errmsg_t *err)
     char *file = flux_path_module(m->path, err);
     errmsg_t why;
 
+    if (!file && errno == ENOENT && !strchr(m->path, '/')) {
+        why = *err;
+        return errmsg_fail(err, ENOENT, "there is no module %s: %.*s", m->name,
+                           (int)sizeof(why.text) / 2, why.text);
+    }
     if (!file)
         return -1;
     if (!file_is_trusted(file, &why)) {

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "cmd_private.h"
+#include "libutil/nearest.h"
 #include "libutil/duration.h"
 #include "libutil/strutil.h"
 
@@ -222,8 +223,26 @@ static void make_tables(const struct cmd_usage *u, char *shorts, struct option *
     longs[nl].val = 'h';
 }
 
-static int bad_option(struct cmd *c, int key, char **argv)
+#define OPTION_NAME_MAX 40
+
+/* "; did you mean --name?", or "": returns `buf`. */
+static const char *near_option(const struct option *longs, const char *word, char *buf, size_t size)
 {
+    char names[OPTS_MAX + 1][OPTION_NAME_MAX], typed[OPTION_NAME_MAX];
+    struct nearest near;
+
+    snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(word, "="), word);
+    nearest_init(&near, typed);
+    for (size_t i = 0; longs[i].name && i <= OPTS_MAX; i++) {
+        snprintf(names[i], sizeof(names[i]), "--%s", longs[i].name);
+        nearest_feed(&near, names[i]);
+    }
+    return nearest_words(&near, buf, size);
+}
+
+static int bad_option(struct cmd *c, int key, char **argv, const struct option *longs)
+{
+    char words[4 * OPTION_NAME_MAX + 40];
     const char *word = argv[optind > 0 ? optind - 1 : 0];
 
     if (key == ':')
@@ -233,7 +252,8 @@ static int bad_option(struct cmd *c, int key, char **argv)
     else if (optopt)
         cmd_usage_error(c, "option '%s' takes no value", word);
     else
-        cmd_usage_error(c, "option '%s' is unknown or ambiguous", word);
+        cmd_usage_error(c, "option '%s' is unknown or ambiguous%s", word,
+                        near_option(longs, word, words, sizeof(words)));
     return KEY_BAD;
 }
 
@@ -259,7 +279,7 @@ int cmd_option(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, 
         return 0;
     }
     if (key == '?' || key == ':')
-        return bad_option(c, key, argv);
+        return bad_option(c, key, argv, longs);
     if (key == 'h' && optarg == NULL) {
         for (const struct cmd_opt *o = u->opts; o && o->key; o++) {
             if (o->key == 'h')
@@ -351,8 +371,16 @@ int cmd_subcommand(struct cmd *c, const char *text, const struct cmd_sub subs[],
     }
     while (s->name && strcmp(s->name, argv[1]) != 0)
         s++;
-    if (!s->name)
-        return cmd_usage_error(c, "'%s' is not one of its commands", argv[1]);
+    if (!s->name) {
+        char words[160];
+        struct nearest near;
+
+        nearest_init(&near, argv[1]);
+        for (s = subs; s->name; s++)
+            nearest_feed(&near, s->name);
+        return cmd_usage_error(c, "'%s' is not one of its commands%s", argv[1],
+                               nearest_words(&near, words, sizeof(words)));
+    }
     char full[sizeof(c->priv->full_name)]; /* c->name may be that already */
     snprintf(full, sizeof(full), "%s %s", c->name, s->name);
     memcpy(c->priv->full_name, full, sizeof(full));

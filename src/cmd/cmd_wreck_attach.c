@@ -20,6 +20,7 @@
 #include "jobact.h"
 #include "jobfollow.h"
 #include "jobtell.h"
+#include "libutil/strbuf.h"
 
 #define SECOND_INTERRUPT 2.0
 
@@ -162,16 +163,21 @@ static void tell_lost(struct attach *a)
     struct job_event ev;
     errmsg_t err;
     size_t len;
-    char *log;
+    char *log, *text;
+    strbuf_t *sb;
 
     if (wreck_sync(a->c, a->h) < 0 || !(log = wreck_value(a->c, wreck_ask(a->h, a->id, "eventlog"),
                                                           a->id, "eventlog", &len, NULL)))
         return;
     job_log_init(&jl, log, len);
+    sb = strbuf_create(0);
     while (job_log_next(&jl, &ev, &err) == 1)
         if (ev.event == JOB_EV_EXCEPTION && !strcmp(ev.type, "output") && ev.note)
-            cmd_error(a->c, "job %" PRIu64 ": %s", a->id, ev.note);
+            strbuf_addf(sb, "%s%s", strbuf_len(sb) ? "; " : "", ev.note);
     job_log_done(&jl);
+    if ((text = strbuf_take(sb)) && text[0])
+        cmd_error(a->c, "job %" PRIu64 ": %s", a->id, text);
+    free(text);
     free(log);
 }
 

@@ -239,10 +239,10 @@ struct jm_journal {
 };
 
 struct jm_queue {
-    bool ending;   /* the session goes down */
-    bool stopped;  /* nothing new is given resources */
-    bool disabled; /* nothing new is accepted */
-    char *reason;
+    bool ending;                /* the session goes down */
+    bool stopped;               /* nothing new is given resources */
+    bool disabled;              /* nothing new is accepted */
+    char *reason, *stop_reason; /* of disabled, of stopped; NULL: none */
 };
 
 struct jm {

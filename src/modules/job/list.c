@@ -123,9 +123,8 @@ static const char *why_waits(const struct jm_job *j, const char *depends, char *
         return "held";
     if (!jm->queue.stopped)
         return j->why;
-    /* Of a queue that is disabled, too, the reason may be that for the other. */
-    if (!jm->queue.reason || jm->queue.disabled ||
-        asprintf(made, "the queue is stopped: %s", jm->queue.reason) < 0) {
+    if (!jm->queue.stop_reason ||
+        asprintf(made, "the queue is stopped: %s", jm->queue.stop_reason) < 0) {
         *made = NULL;
         return "the queue is stopped";
     }

@@ -35,19 +35,21 @@ struct drain {
 struct kept {
     bool accepting;
     bool scheduling;
-    const char *reason;
+    const char *reason, *stop_reason;
 };
 static const struct flux_field kept_fields[] = {
     FLUX_FIELD_BOOL(struct kept, accepting, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct kept, scheduling, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct kept, reason, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct kept, stop_reason, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_schema kept_schema = FLUX_SCHEMA(struct kept, kept_fields);
 
 char *jm_queue_encode(struct jm *jm)
 {
-    struct kept k = {!jm->queue.disabled, !jm->queue.stopped, jm->queue.reason};
+    struct kept k = {!jm->queue.disabled, !jm->queue.stopped, jm->queue.reason,
+                     jm->queue.stop_reason};
 
     return flux_schema_encode(&kept_schema, &k);
 }
@@ -65,6 +67,7 @@ void jm_queue_decode(struct jm *jm, const char *json, size_t len)
     jm->queue.disabled = !k.accepting;
     jm->queue.stopped = !k.scheduling;
     jm->queue.reason = k.reason ? strdup(k.reason) : NULL;
+    jm->queue.stop_reason = k.stop_reason ? strdup(k.stop_reason) : NULL;
     json_decref(owner);
 }
 
@@ -78,7 +81,8 @@ static char *status_text(struct jm *jm)
                                   .run = jm->nstate[JOB_STATE_RUN],
                                   .cleanup = jm->nstate[JOB_STATE_CLEANUP],
                                   .inactive = hmap_count(jm->ended),
-                                  .reason = jm->queue.reason};
+                                  .reason = jm->queue.disabled ? jm->queue.reason
+                                                               : jm->queue.stop_reason};
 
     return flux_schema_encode(&job_queue_status_schema, &st);
 }
@@ -160,22 +164,19 @@ void jm_queue_fini(struct jm *jm)
     while ((n = list_first(&jm->drains)))
         drain_free(list_entry(n, struct drain, node));
     free(jm->queue.reason);
+    free(jm->queue.stop_reason);
 }
 
 /* --- operations --- */
 
-/* The reason may be the one there is. */
-static void set_reason(struct jm *jm, const char *reason)
+static void set_reason(char **dst, const char *reason)
 {
-    char *text = reason && reason[0] ? strdup(reason) : NULL;
-
-    free(jm->queue.reason);
-    jm->queue.reason = text;
+    free(*dst);
+    *dst = reason && reason[0] ? strdup(reason) : NULL;
 }
 
-static void changed(struct jm *jm, const flux_msg_t *req, const char *reason)
+static void changed(struct jm *jm, const flux_msg_t *req)
 {
-    set_reason(jm, reason);
     jm->store.put_queue = true;
     jm_sched_enable(jm);
     jm_store_answer(jm, req, status_text(jm));
@@ -189,30 +190,34 @@ static void op_status(struct jm *jm, const flux_msg_t *req, const char *reason)
 static void op_stop(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
     jm->queue.stopped = true;
-    changed(jm, req, reason);
+    set_reason(&jm->queue.stop_reason, reason);
+    changed(jm, req);
 }
 
 static void op_start(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
     jm->queue.stopped = false;
-    changed(jm, req, jm->queue.disabled ? jm->queue.reason : NULL);
+    set_reason(&jm->queue.stop_reason, NULL);
+    changed(jm, req);
 }
 
 static void op_disable(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
     jm->queue.disabled = true;
-    changed(jm, req, reason);
+    set_reason(&jm->queue.reason, reason);
+    changed(jm, req);
 }
 
 static void op_enable(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
     jm->queue.disabled = false;
-    changed(jm, req, jm->queue.stopped ? jm->queue.reason : NULL);
+    set_reason(&jm->queue.reason, NULL);
+    changed(jm, req);
 }
 
 static void op_drain(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
-    set_reason(jm, reason && reason[0] ? reason : "the queue is being drained");
+    set_reason(&jm->queue.reason, reason && reason[0] ? reason : "the queue is drained");
     jm->queue.disabled = true;
     jm->store.put_queue = true;
     wait_empty(jm, req, JOB_STATES_ACTIVE);
