@@ -67,6 +67,18 @@ for what in "submit --wait" "batch --wait --output=none" alloc; do
     run "$FLUX" $what -N2 -x $([[ $what = batch* ]] && echo --wrap) sh -c 'exit 8' </dev/null
     like "$err" "^flux ${what%% *}: job [0-9]+: task 0 on [^ ]+ \(rank [01]\): exit code 8" "flux $what names the task"
 done
+for what in wreckrun alloc "submit --quiet --wait"; do
+    # shellcheck disable=SC2086 # words
+    "$FLUX" $what sh -c ': >began; exec sleep 1000' </dev/null >/dev/null 2>l.err &
+    waits=$!
+    wait_until 30 test -e began
+    rm -f began
+    id=$("$FLUX" jobs -n -s running -o '{id}')
+    "$FLUX" module reload -f wrexec
+    wait "$waits"
+    is "$?" 137 "flux $what: its job is lost with the launcher"
+    is "$(grep -v 'flux-launcher' l.err)" "flux ${what%% *}: job $id: wrexec was restarted" "... which is told once"
+done
 id=$("$FLUX" submit --output-limit=0 echo much)
 run "$FLUX" wreck attach "$id"
 is "$(grep -c "lost" <<<"$err")" 1 "flux wreck attach tells lost output once"

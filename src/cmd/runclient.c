@@ -246,8 +246,14 @@ static void on_signal(int signum, void *arg)
     struct runclient *rc = arg;
     double now = flux_now(rc->h);
 
-    if (signum == SIGINT && rc->interrupted > 0 && now - rc->interrupted < SECOND_INTERRUPT)
+    if (signum == SIGINT && rc->interrupted > 0 && now - rc->interrupted < SECOND_INTERRUPT) {
         signum = SIGKILL;
+        /* Its tasks are gone, or out of reach. */
+        if (rc->job && rc->result) {
+            stop(rc, 128 + SIGINT);
+            return;
+        }
+    }
     if (signum == SIGINT) {
         rc->interrupted = now;
         if (isatty(STDERR_FILENO) && rc->started)
@@ -340,6 +346,8 @@ static void stream_over(struct runclient *rc)
 {
     rc->result = rc->s.over = true;
     taskout_finish(rc->out);
+    if (rc->job && !rc->tell)
+        rc->tell = jobtell_start(rc->c, rc->h, rc->s.id, "^C twice leaves it");
     if (!rc->job)
         conclude(rc, NULL);
     else if (flux_future_ready(rc->wait))
@@ -406,7 +414,8 @@ static void response_cb(flux_future_t *f, void *arg)
     const void *data;
     size_t len;
 
-    if (rc->job && flux_future_errnum(f) == ENOENT) {
+    /* Nobody has its streams any more; what became of it its service tells. */
+    if (rc->job && flux_future_errnum(f) && (rc->started || flux_future_errnum(f) == ENOENT)) {
         stream_over(rc);
         return;
     }
