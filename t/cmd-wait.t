@@ -19,14 +19,19 @@ on_terminal() {
     rm -f "$TMPDIR/tm"
 }
 
+# logged PATTERN NAME: a line of the log is like that, soon: ends of jobs are gathered for a moment.
+logged() {
+    ok "$2" wait_until 30 sh -c '"$0" dmesg | grep -qE "$1"' "$FLUX" "$1"
+}
+
 hold 2
-big=$("$FLUX" submit -N2 -x sleep 1000)
+big=$("$FLUX" submit -N2 -x -t 10m sleep 1000)
 wait_until 30 sh -c "'$FLUX' jobs -n -s run -o '{id}' | grep -q ."
 
 shown=''
 for what in "wreckrun true" "alloc -N1 true" "submit --wait true" "batch --wait --wrap true" "submit --watch true"; do
-    on_terminal "out.${what%% *}" 'job[s 0-9]* *(\(|left).*: .*[a-z]' "$FLUX" "$what"
-    is "$shown" yes "flux $what: what it waits for"
+    on_terminal "out.${what%% *}" 'job[s 0-9]* *(\(|left).*expected at [0-9:]{8}.*: .*[a-z]' "$FLUX" "$what"
+    is "$shown" yes "flux $what: what it waits for, and when it is expected to start"
     "$FLUX" jobs -n -o '{id}' -s pending | xargs -r "$FLUX" cancel --quiet
 done
 on_terminal out.wait '1 job left' "$FLUX" "wreck wait $big"
@@ -94,7 +99,7 @@ like "$err" "^flux wreck wait: job $id: task 2 on [^ ]+ \(rank 1\): exit code 1"
 like "$("$FLUX" job info "$id")" "failed +task 2 on [^ ]+ \(rank 1\): exit code 1" "flux job info has it"
 like "$("$FLUX" jobs -n -o '{failed}' "$id")" \
     "^task 2 on [^ ]+: exit code 1$" "so has a column of flux jobs"
-like "$("$FLUX" dmesg)" "job $id .*has failed with exit code 1 \(task 2 on [^,]+, rank 1\)" "and flux dmesg"
+logged "job $id .*has failed with exit code 1 \(task 2 on [^,]+, rank 1\)" "and flux dmesg"
 run "$FLUX" submit --quiet --wait --overcommit -n20 false
 is "$(grep -c 'task [0-9]' <<<"$err")" 8 "of many tasks the first ones are named"
 like "$err" "job [0-9]+: 12 more tasks failed" "... and the others counted"
@@ -118,6 +123,6 @@ done
 is "$("$FLUX" jobs -n -o '{canceled_by} {note}' "$id")" "$me not wanted" "flux jobs has a column for that"
 like "$("$FLUX" job info "$id")" "canceled +by $me" "flux job info says it"
 like "$("$FLUX" job info "$id" eventlog)" '"type":"cancel".*"note":"not wanted".*"userid"' "the event log has it"
-like "$("$FLUX" dmesg)" "job $id .*has ended: cancel by user $(id -u): not wanted" "flux dmesg, too"
+logged "job $id .*has ended: cancel by user $(id -u): not wanted" "flux dmesg, too"
 release
 finish
