@@ -59,7 +59,8 @@
 #define SCRATCH_SIZE 65536
 #define FLUSH_SIZE 65536
 #define BACKLOG 4096
-#define ACCEPT_BATCH 64
+#define ACCEPT_BATCH 4 /* others wait so long: a connection costs as much as several requests */
+#define RELIEVED 8
 #define RETRY 0.25
 #define RESERVED 32
 #define JSON_SMALL 65536 /* has too few values in any case */
@@ -322,6 +323,7 @@ static void handle_input(struct client *cl)
     errmsg_t err;
 
     cl->in_input = true;
+    update_pause(cl); /* others of its process may have used up the room since it was read */
     while (cl->state == CLIENT_OPEN && !cl->paused) {
         if (!(msg = framer_next(cl->in, &err)))
             break;
@@ -418,6 +420,28 @@ static void client_free(struct client *cl)
     }
 }
 
+/* A few at a time: the first of them may well use up the room, and thousands wait when a process connects
+ * without end. */
+static void relieve(connector_t *cn)
+{
+    unsigned n = 0;
+
+    cn->relief = false;
+    LIST_FOREACH(it, &cn->clients)
+    {
+        struct client *cl = list_entry(it, struct client, node);
+
+        if (cl->state != CLIENT_OPEN || !cl->paused)
+            continue;
+        update_pause(cl);
+        if (!cl->paused && ++n == RELIEVED) {
+            cn->relief = true;
+            flux_watcher_start(cn->sweep);
+            return;
+        }
+    }
+}
+
 /* After a pass: write what was queued, go on with clients that were paused, free dead ones. */
 static void sweep_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
@@ -425,15 +449,8 @@ static void sweep_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     struct list_node now;
     struct list_node *n;
 
-    if (cn->relief) {
-        cn->relief = false;
-        LIST_FOREACH(it, &cn->clients)
-        {
-            struct client *cl = list_entry(it, struct client, node);
-            if (cl->state == CLIENT_OPEN && cl->paused)
-                update_pause(cl);
-        }
-    }
+    if (cn->relief)
+        relieve(cn);
     list_init(&now);
     while ((n = list_first(&cn->dirty))) {
         list_remove(n);
@@ -538,12 +555,13 @@ static int admit(struct client *cl, errmsg_t *err)
     snprintf(name, sizeof(name), "client-%d", (int)cred.pid);
     cl->ep = core_endpoint_add(cn->core, ENDPOINT_CLIENT, name, cred.uid, FLUX_ROLE_OWNER,
                                &client_endpoint_ops, cl);
-    if (!cl->ep)
+    if (!cl->ep || (cl->pid > 0 && core_endpoint_set_process(cl->ep, (uint32_t)cl->pid) < 0))
         return errmsg_fail(err, ENOMEM, "out of memory for a client");
     if (send_hello(cl) < 0)
         return errmsg_fail(err, errno, "the client has gone away");
     cl->blocked = outq_bytes(cl->out) > 0;
     set_events(cl);
+    update_pause(cl);
     return 0;
 }
 

@@ -117,8 +117,9 @@ core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
         return NULL;
     }
     c->cfg.topology = topology_spec(c->topo);
-    if (!(c->endpoints = hmap_create_u64(NULL)) || !(c->services = hmap_create_str(NULL)) ||
-        !(c->inflight = hmap_create_u64(NULL)) || overlay_init(c) < 0 || event_init(c) < 0 ||
+    if (!(c->endpoints = hmap_create_u64(NULL)) || !(c->accounts = hmap_create_u64(free)) ||
+        !(c->services = hmap_create_str(NULL)) || !(c->inflight = hmap_create_u64(NULL)) ||
+        overlay_init(c) < 0 || event_init(c) < 0 ||
         !(c->h = flux_handle_create(&self_handle_ops, c, r, cfg->rank, cfg->size,
                                     cfg->seed + cfg->rank)) ||
         !(c->self = core_endpoint_add(c, ENDPOINT_BROKER, "broker", cfg->userid,
@@ -136,6 +137,7 @@ nomem:
 static void endpoint_free(endpoint_t *ep)
 {
     event_unsubscribe_all(ep);
+    account_leave(ep->core, ep->account);
     hmap_destroy(ep->used);
     free(ep->name);
     free(ep);
@@ -165,6 +167,7 @@ void core_destroy(core_t *c)
         hmap_destroy(c->inflight);
         hmap_destroy(c->services);
         hmap_destroy(c->endpoints);
+        hmap_destroy(c->accounts);
         topology_destroy(c->topo);
         free(c);
         errno = saved;
@@ -280,12 +283,25 @@ endpoint_t *core_endpoint_add(core_t *c, enum endpoint_kind kind, const char *na
         c->last_endpoint = (c->last_endpoint + 1) & 0x0fffffff;
     } while (c->last_endpoint == 0 || hmap_get_u64(c->endpoints, c->last_endpoint));
     ep->id = c->last_endpoint;
-    if (!(ep->name = strdup(name)) || hmap_put_u64(c->endpoints, ep->id, ep) < 0) {
+    if (!(ep->name = strdup(name)) ||
+        (kind == ENDPOINT_CLIENT && !(ep->account = account_join(c, ACCOUNT_OWN | ep->id))) ||
+        hmap_put_u64(c->endpoints, ep->id, ep) < 0) {
         endpoint_free(ep);
         errno = ENOMEM;
         return NULL;
     }
     return ep;
+}
+
+int core_endpoint_set_process(endpoint_t *ep, uint32_t pid)
+{
+    struct account *a = account_join(ep->core, pid);
+
+    if (!a)
+        return -1;
+    account_leave(ep->core, ep->account);
+    ep->account = a;
+    return 0;
 }
 
 static uint64_t used_key(const char *name, size_t len, uint32_t nodeid, unsigned flags)

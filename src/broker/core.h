@@ -130,14 +130,14 @@ struct endpoint_ops {
     /* Deliver; takes the message over.  Must not fail for responses: an endpoint whose reader is
      * too slow gets rid of itself.  */
     void (*send)(void *arg, flux_msg_t *msg);
-    /* The same for a request of the local client `from`, of an endpoint that works on it later: it
-     * calls core_endpoint_taken() when it does.  0, or -1 when the request was refused (and answered).
+    /* The same for a request of a local client on the account `from`, of an endpoint that works on it
+     * later: it calls core_endpoint_taken() when it does.  0, or -1 when the request was refused (and answered).
      * NULL: send() is used. */
     int (*queue)(void *arg, flux_msg_t *msg, uint32_t from);
 };
 /* What a request counts while it waits in an endpoint's queue. */
 unsigned core_request_weight(const flux_msg_t *msg);
-/* Requests of client `from` with this weight do not wait any more. */
+/* Requests on account `from` with this weight do not wait any more. */
 void core_endpoint_taken(core_t *c, uint32_t from, unsigned weight);
 
 enum endpoint_kind { ENDPOINT_CLIENT, ENDPOINT_MODULE, ENDPOINT_BROKER };
@@ -146,6 +146,9 @@ enum endpoint_kind { ENDPOINT_CLIENT, ENDPOINT_MODULE, ENDPOINT_BROKER };
  * logs. NULL with ENOMEM. */
 endpoint_t *core_endpoint_add(core_t *c, enum endpoint_kind kind, const char *name, uint32_t userid,
                               uint32_t rolemask, const struct endpoint_ops *ops, void *arg);
+/* This client belongs to that process, all of whose clients have one account of what waits in queues: who
+ * connects again, or often, gets no more room.  0, or -1 with ENOMEM. */
+int core_endpoint_set_process(endpoint_t *ep, uint32_t pid);
 /* A message from the endpoint (taken over).  Bad ones are answered with an error where they can be.
  */
 void core_endpoint_input(endpoint_t *ep, flux_msg_t *msg);

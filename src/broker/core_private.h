@@ -35,6 +35,15 @@ struct used_service {
     char name[];
 };
 
+/* What the clients of one process have waiting in queues of local endpoints.  It outlives clients that
+ * have left requests there. */
+struct account {
+    uint32_t number;
+    unsigned refs;   /* clients, and one while something waits */
+    unsigned queued; /* weight of what waits */
+    bool choked;     /* that was too much, and is not yet half of it */
+};
+
 struct endpoint {
     core_t *core;
     uint32_t id;
@@ -47,11 +56,10 @@ struct endpoint {
     unsigned inflight; /* requests from it that are not answered */
     size_t held_count; /* requests from it that wait for neighbours, and their bytes */
     size_t held_bytes;
-    unsigned queued;     /* weight of the requests from it that wait in queues of local endpoints */
-    bool choked;         /* that was too much, and is not yet half of it */
-    struct list_node to; /* inflight.to_node */
-    struct list_node from; /* inflight.from_node */
-    struct list_node subs; /* struct subscription */
+    struct account *account; /* a client's */
+    struct list_node to;     /* inflight.to_node */
+    struct list_node from;   /* inflight.from_node */
+    struct list_node subs;   /* struct subscription */
     unsigned nsubs;
     struct list_node sub_node; /* in core.subscribers when subs is not empty */
     uint64_t event_seen;       /* the last event that was looked at for it */
@@ -85,6 +93,7 @@ struct core {
     endpoint_t *self;
     flux_handlers_t *handlers;
     hmap_t *endpoints; /* id -> endpoint */
+    hmap_t *accounts;  /* number -> struct account */
     uint32_t last_endpoint;
     hmap_t *services; /* name -> endpoint */
     hmap_t *inflight; /* key -> inflight */
@@ -136,6 +145,10 @@ void route_response(core_t *c, flux_msg_t *msg);
 void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* A neighbour has joined, has room, or is lost: try what is held for it again. */
+/* Accounts are found by number: that of a process, or ACCOUNT_OWN and a client's id.  NULL with ENOMEM. */
+#define ACCOUNT_OWN 0x80000000u
+struct account *account_join(core_t *c, uint32_t number);
+void account_leave(core_t *c, struct account *a); /* NULL-safe */
 void route_held(core_t *c, struct peer *p);
 void route_held_destroy(core_t *c, struct peer *p);
 int route_control(core_t *c, struct peer *p, flux_msg_t *msg); /* taken over */

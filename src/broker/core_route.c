@@ -18,8 +18,9 @@
  *  2. A request never comes back to a broker on the ring: more hops than ranks end it.
  *  3. No more than HELD_MAX requests, or HELD_BYTES_MAX bytes of them, are held for one neighbour;
  * a local client is not read while more than CONGESTED of its own, or CONGESTED_BYTES, are held.
- *  4. A local client is not read while requests of more than QUEUED_MAX wait in the queues of modules: who
- *     floods a module holds up itself, and what others ask waits behind little of it.
+ *  4. A local client is not read while requests of more than QUEUED_MAX of its process wait in the queues of
+ *     modules, those that clients left there who are gone included: who floods a module holds up itself,
+ *     through however many connections, and what others ask waits behind little of it.
  *  5. What is held for a neighbour is sent before anything that comes later for it.
  *
  * Failure: errors are answered to the sender; what has no sender to answer (NORESPONSE) is counted
@@ -38,7 +39,7 @@
 #define HELD_BYTES_MAX (64 * 1024 * 1024)
 #define CONGESTED 1024
 #define CONGESTED_BYTES (1024 * 1024)
-/* Of one client in all modules: so many small requests, or a MiB. */
+/* Of one process in all modules: so many small requests, or a MiB. */
 #define QUEUED_MAX 256
 #define QUEUED_UNIT 4096
 
@@ -183,15 +184,17 @@ static void deliver_local(core_t *c, endpoint_t *ep, flux_msg_t *msg, endpoint_t
         flux_msg_destroy(msg);
         return;
     }
-    if (ep->ops->queue && from_ep && from_ep->kind == ENDPOINT_CLIENT) {
-        uint32_t id = from_ep->id;
+    if (ep->ops->queue && from_ep && from_ep->account) {
+        struct account *a = from_ep->account;
         unsigned weight = core_request_weight(msg);
+        uint32_t number = a->number;
 
-        from_ep->queued += weight;
-        if (from_ep->queued > QUEUED_MAX)
-            from_ep->choked = true;
-        if (ep->ops->queue(ep->arg, msg, id) < 0)
-            core_endpoint_taken(c, id, weight);
+        a->refs += a->queued == 0;
+        a->queued += weight;
+        if (a->queued > QUEUED_MAX)
+            a->choked = true;
+        if (ep->ops->queue(ep->arg, msg, number) < 0)
+            core_endpoint_taken(c, number, weight);
         return;
     }
     ep->ops->send(ep->arg, msg);
@@ -343,9 +346,33 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
     route(c, msg, from_ep, from_peer);
 }
 
+struct account *account_join(core_t *c, uint32_t number)
+{
+    struct account *a = hmap_get_u64(c->accounts, number);
+
+    if (!a) {
+        if (!(a = calloc(1, sizeof(*a))))
+            return NULL;
+        a->number = number;
+        if (hmap_put_u64(c->accounts, number, a) < 0) {
+            free(a);
+            return NULL;
+        }
+    }
+    a->refs++;
+    return a;
+}
+
+void account_leave(core_t *c, struct account *a)
+{
+    if (a && --a->refs == 0)
+        hmap_del_u64(c->accounts, a->number);
+}
+
 bool core_endpoint_congested(const endpoint_t *ep)
 {
-    return ep->choked || ep->held_count > CONGESTED || ep->held_bytes > CONGESTED_BYTES;
+    return (ep->account && ep->account->choked) || ep->held_count > CONGESTED ||
+           ep->held_bytes > CONGESTED_BYTES;
 }
 
 unsigned core_request_weight(const flux_msg_t *msg)
@@ -355,15 +382,17 @@ unsigned core_request_weight(const flux_msg_t *msg)
 
 void core_endpoint_taken(core_t *c, uint32_t from, unsigned weight)
 {
-    endpoint_t *ep = hmap_get_u64(c->endpoints, from);
+    struct account *a = hmap_get_u64(c->accounts, from);
+    bool relief;
 
-    if (!ep)
+    if (!a || a->queued == 0)
         return;
-    ep->queued = ep->queued > weight ? ep->queued - weight : 0;
-    if (!ep->choked || ep->queued > QUEUED_MAX / 2)
-        return;
-    ep->choked = false;
-    if (!core_endpoint_congested(ep) && c->relief_cb)
+    a->queued = a->queued > weight ? a->queued - weight : 0;
+    relief = a->choked && a->queued <= QUEUED_MAX / 2;
+    a->choked &= !relief;
+    if (a->queued == 0)
+        account_leave(c, a);
+    if (relief && c->relief_cb)
         c->relief_cb(c->relief_arg);
 }
 

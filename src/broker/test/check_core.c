@@ -532,6 +532,81 @@ START_TEST(bounds)
 END_TEST
 
 /* Before the parent has welcomed it a broker holds what goes up; local services serve. */
+/* An endpoint in whose queue requests wait. */
+static uint32_t queue_from[1024];
+static unsigned queue_weight[1024];
+static size_t queue_count;
+
+static int queue_keep(void *arg, flux_msg_t *msg, uint32_t from)
+{
+    ck_assert_uint_lt(queue_count, 1024);
+    queue_from[queue_count] = from;
+    queue_weight[queue_count++] = core_request_weight(msg);
+    flux_msg_destroy(msg);
+    return 0;
+}
+
+static void relief_cb(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+/* Clients of one process have one account, which stays when they leave with requests in queues. */
+START_TEST(accounts)
+{
+    static const struct endpoint_ops queue_ops = {.send = party_send_cb, .queue = queue_keep};
+    struct cluster *cl = cl_create(1, "kary:2");
+    core_t *core = cl->nodes[0].core;
+    struct party *one = client(cl, 0), *two = client(cl, 0), *other = client(cl, 0), *fresh;
+    struct party *m = module(cl, 0, "m");
+    endpoint_t *ep =
+        core_endpoint_add(core, ENDPOINT_MODULE, "q", 1000, FLUX_ROLE_OWNER, &queue_ops, m);
+    unsigned reliefs = 0;
+    size_t taken = 0;
+
+    queue_count = 0;
+    ck_assert_int_eq(core_service_add(core, "q", ep), 0);
+    core_on_relief(core, relief_cb, &reliefs);
+    ck_assert_int_eq(core_endpoint_set_process(one->ep, 77), 0);
+    ck_assert_int_eq(core_endpoint_set_process(two->ep, 77), 0);
+    ck_assert_int_eq(core_endpoint_set_process(other->ep, 78), 0);
+    for (int i = 0; i < 128; i++)
+        ask_flags(one, "q.x", FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE, NULL);
+    for (int i = 0; i < 128; i++)
+        ask_flags(two, "q.x", FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE, NULL);
+    ck_assert(!core_endpoint_congested(one->ep));
+    ask(two, "q.x", FLUX_NODEID_ANY);
+    ck_assert(core_endpoint_congested(one->ep) && core_endpoint_congested(two->ep));
+    ck_assert(!core_endpoint_congested(other->ep));
+    /* Both leave, and come again. */
+    core_endpoint_remove(one->ep, ECONNRESET, "gone");
+    core_endpoint_remove(two->ep, ECONNRESET, "gone");
+    fresh = client(cl, 0);
+    ck_assert(!core_endpoint_congested(fresh->ep));
+    ck_assert_int_eq(core_endpoint_set_process(fresh->ep, 77), 0);
+    ck_assert(core_endpoint_congested(fresh->ep));
+    while (taken < queue_count && reliefs == 0) {
+        core_endpoint_taken(core, queue_from[taken], queue_weight[taken]);
+        taken++;
+    }
+    ck_assert_uint_eq(taken, 131); /* to half of it, two notices that clients are gone included */
+    ck_assert(!core_endpoint_congested(fresh->ep));
+    for (; taken < queue_count; taken++)
+        core_endpoint_taken(core, queue_from[taken], queue_weight[taken]);
+    core_endpoint_taken(core, queue_from[0], queue_weight[0]); /* one too many */
+    core_endpoint_taken(core, 4711, 1);
+    ask(fresh, "q.x", FLUX_NODEID_ANY);
+    ck_assert(!core_endpoint_congested(fresh->ep));
+    core_endpoint_remove(ep, EHOSTUNREACH, "end");
+    cl_free(cl);
+    party_free(one);
+    party_free(two);
+    party_free(other);
+    party_free(fresh);
+    party_free(m);
+}
+END_TEST
+
 START_TEST(held)
 {
     struct cluster *cl = cl_create(3, "kary:2");
@@ -736,6 +811,6 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("core", create, any_rank, upstream, ring, around_a_loss, peer_lost_in_flight,
-              answered_once, large_payloads, endpoint_removed, no_response, bounds, held,
+              answered_once, large_payloads, endpoint_removed, no_response, bounds, accounts, held,
               held_until_lost, replaced, bad_input, services);
 }
