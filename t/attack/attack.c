@@ -1,9 +1,9 @@
 /* attack.c - a client that means harm, for t/attack/attack.t.  It knows the bytes of the local connection
  * from doc/protocol.rst, and uses nothing of libflux.
  *
- *    attack SECONDS SEED WORKERS TOPICS
+ *    attack SECONDS SEED WORKERS TOPICS [ATTACK]
  *        Run WORKERS processes for so long, each of which draws one attack after the other from its seed.
- *        TOPICS: a file with the requests that services know, one a line.  Prints what each worker did;
+ *        ATTACK: this one only.  TOPICS: a file with the requests that services know, one a line.  Prints what each worker did;
  *        exit code 1 when a broken promise was seen: a request that no service can fulfil and that has
  *        had no answer, or two; 3 when the broker closed the door.
  *    attack shapes TOPICS
@@ -569,6 +569,7 @@ static const struct {
     {"large", large},          {"crowd", crowd},
     {"watch", watch},
 };
+#define NATTACKS (sizeof(attacks) / sizeof(attacks[0]))
 
 static double now(void)
 {
@@ -578,14 +579,19 @@ static double now(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-static int work(struct attacker *a, double seconds, unsigned number)
+/* `only`: the name of the one attack that is wanted, NULL: one after the other. */
+static int work(struct attacker *a, double seconds, unsigned number, const char *only)
 {
     double end = now() + seconds;
     unsigned long done = 0;
     int fd;
 
     while (now() < end && !a->broken) {
-        attacks[below(a, sizeof(attacks) / sizeof(attacks[0]))].run(a);
+        size_t i = below(a, NATTACKS);
+
+        if (only && strcmp(attacks[i].name, only) != 0)
+            continue;
+        attacks[i].run(a);
         done++;
     }
     printf("worker %u: %lu attacks, %lu requests, %lu answers, %lu jobs\n", number, done, a->asked,
@@ -594,6 +600,14 @@ static int work(struct attacker *a, double seconds, unsigned number)
         return 3;
     close(fd);
     return a->broken ? 1 : 0;
+}
+
+static bool is_attack(const char *name)
+{
+    for (size_t i = 0; i < NATTACKS; i++)
+        if (strcmp(attacks[i].name, name) == 0)
+            return true;
+    return false;
 }
 
 static size_t read_topics(const char *file, char **topics)
@@ -612,7 +626,8 @@ static size_t read_topics(const char *file, char **topics)
     return n;
 }
 
-static int run(double seconds, uint64_t seed, unsigned workers, char *const *topics, size_t n)
+static int run(double seconds, uint64_t seed, unsigned workers, char *const *topics, size_t n,
+               const char *only)
 {
     int rc = 0, status;
 
@@ -624,7 +639,7 @@ static int run(double seconds, uint64_t seed, unsigned workers, char *const *top
         pid_t pid = fork();
 
         if (pid == 0) {
-            rc = work(&a, seconds, i);
+            rc = work(&a, seconds, i, only);
             fflush(stdout);
             _exit(rc);
         }
@@ -714,9 +729,10 @@ int main(int argc, char **argv)
         return probe(topics, n);
     if (argc == 3 && n > 0 && strcmp(argv[1], "shapes") == 0)
         return every_shape(&a);
-    if (argc == 5)
+    if (argc == 5 || (argc == 6 && is_attack(argv[5])))
         return run(strtod(argv[1], NULL), strtoull(argv[2], NULL, 10),
-                   (unsigned)strtoul(argv[3], NULL, 10), topics, read_topics(argv[4], topics));
+                   (unsigned)strtoul(argv[3], NULL, 10), topics, read_topics(argv[4], topics),
+                   argv[5]);
     fprintf(stderr, "attack: wrong use: see t/attack/attack.c\n");
     return 2;
 }
