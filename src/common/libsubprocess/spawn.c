@@ -5,14 +5,16 @@
  *  1. All signals are blocked around the clone, so that no handler of the caller runs in the child,
  *     which shares its memory.  The child sets every handler to default before it unblocks.
  *  2. Between clone and execve the child makes system calls only: no allocation, no lock, no errno
- * of the caller's thread that matters (it is saved).
+ *     of the caller's thread that matters (it is saved).
  *  3. A step that fails in the child is written to struct outcome, in memory that the caller sees
  *     when it wakes up; the child has then ended and is reaped here.
  *  4. Descriptors: sources that lie among the targets are first moved above them, so that the order
- *     of the map does not matter.  Everything else gets close-on-exec by close_range(2), whoever
- *     opened it.  The descriptor table of the child is its own.
+ *     of the map does not matter.  Everything else is closed by close_range(2), whoever opened it.
+ *     The descriptor table of the child is its own.
  *  5. PR_SET_PDEATHSIG counts only from when it is set: a parent that went before is noticed by the
  *     changed parent id.
+ *  6. What can hang comes after that, so a child that hangs keeps no descriptor open that others
+ *     wait for the end of, and goes with its parent.  The caller itself touches no path.
  */
 #include "libsubprocess/spawn.h"
 
@@ -32,18 +34,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHILD_STACK 16384
-#define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
+#define CHILD_STACK 32768
 
 enum step {
     STEP_NONE,
-    STEP_FDS,
+    STEP_ORPHAN,
     STEP_GROUP,
     STEP_CGROUP,
+    STEP_FDS,
+    STEP_CHDIR,
+    STEP_FIND,
+    STEP_OPEN,
     STEP_LIMIT,
     STEP_CPUS,
-    STEP_CHDIR,
-    STEP_ORPHAN,
     STEP_EXEC,
 };
 
@@ -51,7 +54,10 @@ struct outcome {
     const struct spawn_params *p;
     pid_t parent;
     enum step step;
+    size_t file; /* in STEP_OPEN: which */
     int errnum;
+    bool there;           /* the file that execve(2) did not find */
+    char found[PATH_MAX]; /* the program, "": none was looked for */
 };
 
 /* The sanitizer must not mark the frames of a child that never returns: they lie in the caller's.
@@ -82,7 +88,83 @@ CHILD_FN static int wire_fds(const struct spawn_params *p)
         if (!used)
             close(fd);
     }
-    return (int)syscall(SYS_close_range, (unsigned)(top + 1), UINT_MAX, CLOSE_RANGE_CLOEXEC);
+    return (int)syscall(SYS_close_range, (unsigned)(top + 1), UINT_MAX, 0);
+}
+
+CHILD_FN static int open_files(struct outcome *o)
+{
+    const struct spawn_params *p = o->p;
+
+    for (o->file = 0; o->file < p->nfiles; o->file++) {
+        const struct spawn_file *f = &p->files[o->file];
+        int fd = open(f->path, f->flags | O_NOCTTY | O_NONBLOCK, 0666);
+
+        if (fd < 0 || fcntl(fd, F_SETFL, f->flags & O_APPEND) < 0)
+            return -1;
+        if (fd != f->dst && (dup2(fd, f->dst) < 0 || close(fd) < 0))
+            return -1;
+    }
+    return 0;
+}
+
+CHILD_FN static int runnable_here(const char *file)
+{
+    struct stat st;
+
+    if (stat(file, &st) < 0)
+        return -1;
+    errno = EACCES;
+    if (!S_ISREG(st.st_mode))
+        return -1;
+    return faccessat(AT_FDCWD, file, X_OK, AT_EACCESS);
+}
+
+/* "DIR/NAME"; false: too long. */
+CHILD_FN static bool join(char *file, const char *dir, size_t len, const char *name)
+{
+    size_t n = 0;
+
+    if (len >= PATH_MAX - 2)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        file[n++] = dir[i];
+    if (len == 0)
+        file[n++] = '.';
+    file[n++] = '/';
+    for (; *name && n < PATH_MAX; name++)
+        file[n++] = *name;
+    if (n == PATH_MAX)
+        return false;
+    file[n] = '\0';
+    return true;
+}
+
+/* The program, from the working directory. */
+CHILD_FN static int find(struct outcome *o)
+{
+    const char *dir = o->p->search, *name = o->p->path;
+    bool denied = false;
+
+    if (strchr(name, '/')) {
+        errno = ENAMETOOLONG;
+        return strlen(name) < PATH_MAX && runnable_here(name) == 0 ? (strcpy(o->found, name), 0)
+                                                                   : -1;
+    }
+    for (;;) {
+        size_t len = strcspn(dir, ":");
+
+        if (join(o->found, dir, len, name)) {
+            if (runnable_here(o->found) == 0)
+                return 0;
+            denied |= (errno == EACCES);
+        }
+        if (!dir[len])
+            break;
+        dir += len + 1;
+    }
+    o->found[0] = '\0';
+    errno = denied ? EACCES : ENOENT;
+    return -1;
 }
 
 /* By the system call: the library does not let its own two signals (32 and 33) be reset, which a
@@ -100,17 +182,42 @@ CHILD_FN static void default_handlers(bool plain)
         syscall(SYS_rt_sigaction, sig, dfl, NULL, _NSIG / 8);
 }
 
+CHILD_FN static int stay_with(pid_t parent, int sig)
+{
+    if (prctl(PR_SET_PDEATHSIG, (unsigned long)sig, 0, 0, 0) < 0)
+        return -1;
+    errno = ESRCH;
+    return getppid() == parent ? 0 : -1;
+}
+
+CHILD_FN static int lead(const struct spawn_params *p)
+{
+    if (p->flags & SPAWN_SESSION)
+        return setsid() < 0 ? -1 : 0;
+    return p->flags & SPAWN_PGRP ? setpgid(0, 0) : 0;
+}
+
+CHILD_FN static int set_limits(const struct spawn_params *p)
+{
+    for (size_t i = 0; i < p->nlimits; i++)
+        if (syscall(SYS_prlimit64, 0, p->limits[i].resource, p->limits[i].limit, NULL) < 0)
+            return -1;
+    return 0;
+}
+
 CHILD_FN static int child(void *arg)
 {
     struct outcome *o = arg;
     const struct spawn_params *p = o->p;
+    const char *path;
     sigset_t none;
 
     default_handlers((p->flags & SPAWN_PLAIN_SIGNALS) != 0);
-    o->step = STEP_GROUP;
-    if ((p->flags & SPAWN_SESSION) && setsid() < 0)
+    o->step = STEP_ORPHAN;
+    if (p->pdeathsig && stay_with(o->parent, p->pdeathsig) < 0)
         goto fail;
-    if ((p->flags & SPAWN_PGRP) && !(p->flags & SPAWN_SESSION) && setpgid(0, 0) < 0)
+    o->step = STEP_GROUP;
+    if (lead(p) < 0)
         goto fail;
     o->step = STEP_CGROUP;
     if (p->cgroup && write(*p->cgroup, "0", 1) < 0)
@@ -118,79 +225,107 @@ CHILD_FN static int child(void *arg)
     o->step = STEP_FDS;
     if (wire_fds(p) < 0)
         goto fail;
-    o->step = STEP_LIMIT;
-    for (size_t i = 0; i < p->nlimits; i++)
-        if (syscall(SYS_prlimit64, 0, p->limits[i].resource, p->limits[i].limit, NULL) < 0)
-            goto fail;
-    o->step = STEP_CPUS;
-    if (p->cpus && sched_setaffinity(0, sizeof(*p->cpus), p->cpus) < 0)
-        goto fail;
     o->step = STEP_CHDIR;
     if (p->cwd && chdir(p->cwd) < 0)
         goto fail;
-    o->step = STEP_ORPHAN;
-    if (p->pdeathsig) {
-        if (prctl(PR_SET_PDEATHSIG, (unsigned long)p->pdeathsig, 0, 0, 0) < 0)
-            goto fail;
-        errno = ESRCH;
-        if (getppid() != o->parent)
-            goto fail;
-    }
+    o->step = STEP_FIND;
+    if (p->search && find(o) < 0)
+        goto fail;
+    o->step = STEP_OPEN;
+    if (p->mask)
+        umask((mode_t)(p->mask - 1) & 0777);
+    if (open_files(o) < 0)
+        goto fail;
+    o->step = STEP_LIMIT;
+    if (set_limits(p) < 0)
+        goto fail;
+    o->step = STEP_CPUS;
+    if (p->cpus && sched_setaffinity(0, sizeof(*p->cpus), p->cpus) < 0)
+        goto fail;
     o->step = STEP_EXEC;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execve(p->path, p->argv, p->envp);
+    path = o->found[0] ? o->found : p->path;
+    execve(path, p->argv, p->envp);
+    o->errnum = errno;
+    o->there = (o->errnum == ENOENT && access(path, F_OK) == 0);
+    _exit(127);
 fail:
     o->errnum = errno;
     _exit(127);
 }
 
+static void explain_find(const char *name, int errnum, errmsg_t *err)
+{
+    if (strchr(name, '/'))
+        errmsg_set(err, "cannot run '%s': %s", name, strerror(errnum));
+    else if (errnum == EACCES)
+        errmsg_set(err, "cannot run '%s': it was found in PATH, but is not executable", name);
+    else
+        errmsg_set(err, "cannot run '%s': no such program in PATH", name);
+}
+
 static void explain(const struct outcome *o, errmsg_t *err)
 {
-    const char *why = strerror(o->errnum);
+    const char *why = strerror(o->errnum), *path = o->found[0] ? o->found : o->p->path;
 
     switch (o->step) {
     case STEP_CHDIR:
         errmsg_set(err, "cannot enter the working directory '%s': %s", o->p->cwd, why);
         break;
+    case STEP_FIND:
+        explain_find(o->p->path, o->errnum, err);
+        break;
+    case STEP_OPEN:
+        errmsg_set(err, "cannot open '%s': %s", o->p->files[o->file].name,
+                   o->errnum == ENXIO ? "nobody reads from it" : why);
+        break;
     case STEP_EXEC:
-        errmsg_set(err, "cannot run '%s': %s", o->p->path,
-                   o->errnum == ENOENT && access(o->p->path, F_OK) == 0
-                       ? "its interpreter does not exist"
-                       : why);
+        errmsg_set(err, "cannot run '%s': %s", path,
+                   o->there ? "its interpreter does not exist" : why);
         break;
     case STEP_FDS:
-        errmsg_set(err, "cannot arrange the open files of '%s': %s", o->p->path, why);
+        errmsg_set(err, "cannot arrange the open files of '%s': %s", path, why);
         break;
     case STEP_CGROUP:
         errmsg_set(err, "cannot limit the memory of '%s': %s", o->p->path, why);
         break;
     case STEP_LIMIT:
-        errmsg_set(err, "cannot set the resource limits of '%s': %s", o->p->path, why);
+        errmsg_set(err, "cannot set the resource limits of '%s': %s", path, why);
         break;
     case STEP_CPUS:
-        errmsg_set(err, "cannot bind '%s' to its cores: %s", o->p->path, why);
+        errmsg_set(err, "cannot bind '%s' to its cores: %s", path, why);
         break;
     case STEP_ORPHAN:
-        errmsg_set(err, "cannot tie '%s' to its parent: %s", o->p->path, why);
+        errmsg_set(err, "cannot tie '%s' to its parent: %s", path, why);
         break;
     default:
-        errmsg_set(err, "cannot start '%s': %s", o->p->path, why);
+        errmsg_set(err, "cannot start '%s': %s", path, why);
     }
 }
 
-static pid_t start(const struct spawn_params *p, errmsg_t *err)
+static void forget(const struct spawn_params *p, pid_t pid)
+{
+    if (p->pid)
+        __atomic_store_n(p->pid, 0, __ATOMIC_SEQ_CST);
+    /* Another thread may have reaped it, and yet another have a child of that number. */
+    while (waitpid(pid, NULL, __WNOTHREAD) < 0 && errno == EINTR)
+        ;
+}
+
+static pid_t start(const struct spawn_params *p, struct outcome *o, errmsg_t *err)
 {
     char stack[CHILD_STACK] __attribute__((aligned(64)));
-    struct outcome o = {.p = p, .parent = getpid(), .step = STEP_NONE};
-    int flags = CLONE_VM | CLONE_VFORK | SIGCHLD | (p->pidfd ? CLONE_PIDFD : 0);
+    int flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
     sigset_t all, old;
     pid_t pid;
     int pidfd = -1, errnum;
 
+    *o = (struct outcome){.p = p, .parent = getpid(), .step = STEP_NONE};
+    flags |= p->pidfd ? CLONE_PIDFD : p->pid ? CLONE_PARENT_SETTID : 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    pid = clone(child, stack + sizeof(stack), flags, &o, &pidfd);
+    pid = clone(child, stack + sizeof(stack), flags, o, p->pidfd ? (pid_t *)&pidfd : p->pid);
     errnum = errno;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (pid < 0) {
@@ -198,13 +333,12 @@ static pid_t start(const struct spawn_params *p, errmsg_t *err)
         errno = errnum;
         return -1;
     }
-    if (o.errnum) {
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+    if (o->errnum) {
+        forget(p, pid);
         if (pidfd >= 0)
             close(pidfd);
-        explain(&o, err);
-        errno = o.errnum;
+        explain(o, err);
+        errno = o->errnum;
         return -1;
     }
     if (p->pidfd)
@@ -213,9 +347,10 @@ static pid_t start(const struct spawn_params *p, errmsg_t *err)
 }
 
 /* A script without a "#!" line. */
-static pid_t start_shell(const struct spawn_params *p, errmsg_t *err)
+static pid_t start_shell(const struct spawn_params *p, const char *file, errmsg_t *err)
 {
     struct spawn_params q = *p;
+    struct outcome o;
     size_t argc = 0;
     char **argv;
     pid_t pid;
@@ -225,16 +360,17 @@ static pid_t start_shell(const struct spawn_params *p, errmsg_t *err)
         argc++;
     argv = calloc(argc + 3, sizeof(*argv));
     if (!argv) {
-        errmsg_fail(err, ENOMEM, "no memory to run '%s' by a shell", p->path);
+        errmsg_fail(err, ENOMEM, "no memory to run '%s' by a shell", file);
         return -1;
     }
     argv[0] = (char *)"sh";
-    argv[1] = (char *)p->path;
+    argv[1] = (char *)file;
     for (size_t i = 1; i < argc; i++)
         argv[i + 1] = p->argv[i];
     q.path = "/bin/sh";
+    q.search = NULL;
     q.argv = argv;
-    pid = start(&q, err);
+    pid = start(&q, &o, err);
     errnum = errno;
     free(argv);
     errno = errnum;
@@ -243,75 +379,20 @@ static pid_t start_shell(const struct spawn_params *p, errmsg_t *err)
 
 pid_t spawn_process(const struct spawn_params *p, errmsg_t *err)
 {
+    struct outcome o;
     pid_t pid;
 
     if (!p || !p->path || !p->path[0] || !p->argv || !p->argv[0] || !p->envp ||
-        p->nfds > SPAWN_FDS_MAX)
+        p->nfds > SPAWN_FDS_MAX || p->nfiles > SPAWN_FILES_MAX || (p->pid && p->pidfd))
         return errmsg_fail(err, EINVAL, "no program was named");
-    pid = start(p, err);
+    pid = start(p, &o, err);
+    if (p->lost)
+        *p->lost = (pid < 0 && o.errnum && o.step == STEP_FIND);
     if (pid < 0 && errno == ENOEXEC)
-        pid = start_shell(p, err);
+        pid = start_shell(p, o.found[0] ? o.found : p->path, err);
+    if (p->found)
+        *p->found = pid > 0 && o.found[0] ? strdup(o.found) : NULL;
     return pid;
-}
-
-/* 0 when it is an executable file. */
-static int runnable(const char *file, const char *cwd)
-{
-    char full[PATH_MAX];
-    struct stat st;
-
-    if (file[0] != '/' && cwd) {
-        if ((size_t)snprintf(full, sizeof(full), "%s/%s", cwd, file) >= sizeof(full)) {
-            errno = ENAMETOOLONG;
-            return -1;
-        }
-        file = full;
-    }
-    if (stat(file, &st) < 0)
-        return -1;
-    errno = EACCES;
-    if (!S_ISREG(st.st_mode))
-        return -1;
-    return faccessat(AT_FDCWD, file, X_OK, AT_EACCESS);
-}
-
-char *spawn_find_program(const char *name, const char *path, const char *cwd, errmsg_t *err)
-{
-    char file[PATH_MAX], *res;
-    bool denied = false;
-
-    if (!name || !name[0]) {
-        errmsg_fail(err, ENOENT, "the command is an empty word");
-        return NULL;
-    }
-    if (strchr(name, '/')) {
-        if (runnable(name, cwd) < 0) {
-            errmsg_set(err, "cannot run '%s': %s", name, strerror(errno));
-            return NULL;
-        }
-        snprintf(file, sizeof(file), "%s", name);
-        goto found;
-    }
-    for (const char *dir = path ? path : DEFAULT_PATH, *end; dir; dir = *end ? end + 1 : NULL) {
-        end = strchrnul(dir, ':');
-        if ((size_t)snprintf(file, sizeof(file), "%.*s%s%s", (int)(end - dir), dir,
-                             end == dir ? "./" : "/", name) >= sizeof(file))
-            continue;
-        if (runnable(file, cwd) == 0)
-            goto found;
-        denied |= (errno == EACCES);
-    }
-    if (denied)
-        errmsg_fail(err, EACCES, "cannot run '%s': it was found in PATH, but is not executable",
-                    name);
-    else
-        errmsg_fail(err, ENOENT, "cannot run '%s': no such program in PATH", name);
-    return NULL;
-found:
-    res = strdup(file);
-    if (!res)
-        errmsg_fail(err, ENOMEM, "no memory to look for '%s'", name);
-    return res;
 }
 
 int spawn_errno_to_code(int errnum)

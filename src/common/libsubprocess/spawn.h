@@ -5,6 +5,11 @@
  * a pipe.  The child starts with default signal handlers, an empty signal mask, and no descriptor
  * open but those listed.
  *
+ * What may hang in the kernel, as everything does that touches a file system which is not there, is
+ * done by the child alone: it enters the directory, searches for the program, and opens the files.
+ * The calling thread waits for it where SIGKILL wakes both of them, unless the file system is of
+ * those that nothing interrupts.
+ *
  * Thread rules: every function may be called from any thread; the calling thread alone waits until
  * the child has called execve(2).
  */
@@ -12,6 +17,7 @@
 #define SUBPROCESS_SPAWN_H
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -25,6 +31,17 @@ struct spawn_fd {
 };
 
 #define SPAWN_FDS_MAX 16
+#define SPAWN_DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
+
+/* A file that the child opens, as its descriptor `dst`; without waiting for a reader of a fifo. */
+struct spawn_file {
+    const char *path;
+    const char *name; /* what to call it in a sentence */
+    int flags;        /* of open(2) */
+    int dst;
+};
+
+#define SPAWN_FILES_MAX 3
 
 enum {
     SPAWN_PGRP = 1,    /* lead a process group of its own */
@@ -42,12 +59,19 @@ struct spawn_limit {
 
 /* Zeros mean: nothing of the kind. */
 struct spawn_params {
-    const char *path;           /* the program's file, see spawn_find_program() */
+    const char *path; /* the program's file */
+    /* The value of PATH: `path` is a command name.  It means itself when it has a slash, else the
+     * first executable file of that name in these directories; relative ones start at the working
+     * directory.  ENOENT, or EACCES when one was found that is not executable. */
+    const char *search;
     char *const *argv;          /* NULL-terminated */
     char *const *envp;          /* NULL-terminated */
     const char *cwd;            /* working directory; NULL: the caller's */
     const struct spawn_fd *fds; /* everything the child has open; `dst` at most once each */
     size_t nfds;                /* at most SPAWN_FDS_MAX */
+    const struct spawn_file *files;
+    size_t nfiles; /* at most SPAWN_FILES_MAX */
+    unsigned mask; /* 1 + umask */
     unsigned flags;
     int pdeathsig; /* signal for the child when the calling *thread* ends */
     const struct spawn_limit *limits;
@@ -55,18 +79,19 @@ struct spawn_params {
     const cpu_set_t *cpus; /* processors it may use */
     const int *cgroup;     /* a cgroup.procs that it enters */
     int *pidfd;            /* receives a descriptor of the child (close-on-exec) */
+    /* Receives the number of the child before that runs, and 0 before a failed one is reaped: for
+     * other threads; not together with `pidfd`. */
+    pid_t *pid;
+    /* With `search`, both may be NULL: the file that was found, to be freed, or NULL; and whether
+     * finding none is what failed. */
+    char **found;
+    bool *lost;
 };
 
 /* Start it.  The process id; or -1 with errno and a sentence, and no child is left: ENOENT, EACCES,
  * ... as of execve(2), ENOTDIR and the like of chdir(2), EAGAIN or ENOMEM (no more processes),
  * EINVAL. A file that is no program the kernel knows is given to /bin/sh, as execvp(3) does. */
 pid_t spawn_process(const struct spawn_params *p, errmsg_t *err);
-
-/* The file that a command name means: itself when it has a slash, else the first executable file of
- * that name in the directories of `path` (the value of PATH; NULL: "/usr/local/bin:/usr/bin:/bin"),
- * where relative ones start at `cwd` (may be NULL).  To be freed by the caller.  NULL with ENOENT,
- * EACCES (found but not executable) or ENOMEM, and a sentence. */
-char *spawn_find_program(const char *name, const char *path, const char *cwd, errmsg_t *err);
 
 /* What a shell would report: 127 for a program not found, 126 for one that cannot be run. */
 int spawn_errno_to_code(int errnum);

@@ -8,7 +8,9 @@
  *
  *  1. Nothing blocks but epoll_wait(); no timer but those of hooks: grace
  *     periods are the module's business.  (Only
- *     to see whose a process is that has just begun to execute, it looks again for a moment.)
+ *     to see whose a process is that has just begun to execute, or whether what hangs can be killed,
+ *     it looks again for a moment.)  What touches a user's files, which may hang for ever, is done
+ *     in children that other threads wait for.
  *  2. It is a child subreaper: what a task leaves behind becomes its child, and ends with the job.
  *  3. When the connection ends (the broker is gone, or the module) it kills all it has, waits for
  *     that, runs the epilogs, removes its directories, and exits.
@@ -18,7 +20,8 @@
  *  5. Memory is bounded: output by the credit of its job, standard input by its window, PMI by the
  *     server's bounds; a task whose PMI answers are not read is not listened to.
  *
- * launcher_job.c has the life of jobs, launcher_task.c starts tasks, launcher_env.c makes their
+ * launcher_job.c has the life of jobs, launcher_task.c gets tasks ready, launcher_starter.c has the
+ * threads that start them, launcher_env.c makes their
  * environment, launcher_bind.c binds them to cores; launcher_io.c moves the streams,
  * launcher_file.c writes labelled ones; launcher_pmi.c serves PMI, launcher_pmix.c has PMIx served;
  * launcher_hook.c runs prolog and epilog, launcher_record.c remembers which epilogs are due,
@@ -380,6 +383,7 @@ static int launcher_init(struct launcher *l, int fd)
 
     list_init(&l->ending);
     list_init(&l->spawning);
+    list_init(&l->cutting);
     /* As SPAWN_PLAIN_SIGNALS wants it. */
     for (int sig = 1; sig < _NSIG; sig++)
         signal(sig, SIG_DFL);
@@ -410,13 +414,13 @@ static int launcher_init(struct launcher *l, int fd)
         source_start(l, &l->signals, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), EPOLLIN,
                      signals_ready) < 0)
         return -1;
-    return 0;
+    return starters_init(l);
 }
 
 /* Milliseconds to wait for events at most, -1: for ever. */
 static int patience(const struct launcher *l)
 {
-    if (!list_empty(&l->spawning))
+    if (!list_empty(&l->spawning) || starters_wait(l))
         return 0;
     if (l->again || l->sweeps > 0 || (l->lost && l->configured))
         return 1;
@@ -438,25 +442,35 @@ void launcher_events(struct launcher *l, int ms)
     }
 }
 
-static int run(struct launcher *l)
+static void before(struct launcher *l)
 {
-    l->wake = UINT64_MAX;
+    launcher_events(l, patience(l));
+    jobs_spawn(l);
+}
 
-    while (!l->stop) {
-        launcher_events(l, patience(l));
-        jobs_spawn(l);
-        jobs_step(l);
-        control_flush(l);
-        if (l->sweeps > 0)
-            sweep(l);
-        else if (l->lost && l->configured)
-            forget_lost(l);
-    }
+static void after(struct launcher *l)
+{
+    jobs_step(l);
+    control_flush(l);
+    if (l->sweeps > 0)
+        sweep(l);
+    else if (l->lost && l->configured)
+        forget_lost(l);
+}
+
+void launcher_end(struct launcher *l)
+{
     source_pause(l, &l->control);
     if (l->lost)
         forget_lost(l);
     jobs_kill_all(l);
-    return 0;
+    orphans_over(l);
+}
+
+static void run(struct launcher *l)
+{
+    if (starters_run(l, before, after) < 0)
+        orphans_over(l);
 }
 
 int main(int argc, char **argv)
@@ -501,7 +515,9 @@ int main(int argc, char **argv)
         return 1;
     }
     rc = orphans_watch(&l, run);
+    starters_collect(&l);
     hmap_destroy(l.jobs);
+    starters_fini(&l);
     hmap_destroy(l.pids);
     hmap_destroy(l.servers);
     hmap_destroy(l.hooks);

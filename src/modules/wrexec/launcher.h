@@ -11,6 +11,7 @@
 
 #include "libidset/idset.h"
 #include "libpmi/pmi_server.h"
+#include "libsubprocess/spawn.h"
 #include "libutil/buf.h"
 #include "libutil/errmsg.h"
 #include "libutil/hmap.h"
@@ -26,6 +27,7 @@ struct source {
 };
 
 struct job;
+struct request;
 
 struct stream {
     struct source src; /* our end of the pipe */
@@ -55,12 +57,14 @@ struct task {
  * PROLOG    its prolog runs (launcher_hook.c)                             that has ended
  * STARTING  its PMIx server starts (launcher_pmix.c)                      that is ready, or the job
  *                                                                         is killed
- * SPAWNING  tasks are started, a slice at a time                          all are, one cannot be, or
- *                                                                         the job is killed
+ * SPAWNING  starters start tasks (launcher_starter.c)                     all are, one cannot be, or
+ *                                                                         the job is killed and
+ *                                                                         nothing of it hangs, or
+ *                                                                         that is given up
  * RUNNING   tasks run                                                     the last task was reaped
  * ENDING    what is left of it is being killed, pipes are being drained,  nothing remains
  *           its epilog runs
- * OVER      DONE was sent; freed at the end of the round
+ * OVER      DONE was sent; freed at the end of the round, a ghost when what was given up comes back
  */
 enum job_state {
     JOB_NEW,
@@ -77,6 +81,16 @@ struct changes {
     char **v;
     size_t n;
 };
+
+/* What starters are to do for a job.  Theirs, under their lock. */
+struct batch {
+    struct list_node todo; /* requests */
+    unsigned ntodo;
+    struct list_node node; /* waiting for a starter */
+    bool busy;             /* one serves it */
+    bool stop;             /* no more of it is to be done */
+};
+#define BATCH_MAX 32u /* requests that a job has with the starters */
 
 struct job {
     struct launcher *l;
@@ -124,10 +138,16 @@ struct job {
     char *dir;                 /* its directory here */
     char mark[96];             /* NAME=value in the environment of all its processes */
     struct list_node ending;   /* in launcher.ending */
-    struct start *start;       /* while it is SPAWNING */
+    struct start *start;       /* while it is SPAWNING, or a ghost */
+    struct batch batch;        /* then */
     struct jobcgroup *cgroup;  /* its memory is limited by it; may be NULL */
-    struct list_node spawning; /* in launcher.spawning, then */
-    buf_t *held;               /* standard input that came meanwhile */
+    unsigned asked;            /* requests that did not come back yet */
+    struct list_node spawning; /* in launcher.spawning: more can be asked for */
+    struct list_node cutting;  /* in launcher.cutting: killed, but something hangs */
+    uint64_t give_up;          /* then: when it is left behind (CLOCK_MONOTONIC, microseconds) */
+    bool cut;
+    bool ghost;  /* over, but something of it hangs */
+    buf_t *held; /* standard input that came meanwhile */
     struct task *tasks;
 };
 
@@ -148,6 +168,8 @@ struct launcher {
     hmap_t *hooks;   /* pid -> struct hook */
     struct list_node ending;
     struct list_node spawning;
+    struct list_node cutting;
+    struct starters *starters;
     bool stop;
     bool again;        /* look again in a moment */
     bool tell;         /* SIGTERM is to go to all processes of some job */
@@ -186,6 +208,7 @@ struct launcher {
 };
 
 /* launcher.c: the loop and the connection */
+void launcher_end(struct launcher *l);
 int source_start(struct launcher *l, struct source *s, int fd, uint32_t events,
                  void (*ready)(struct source *, uint32_t));
 void source_pause(struct launcher *l, struct source *s);
@@ -212,6 +235,8 @@ void job_destroy(void *arg);
 void job_start(struct job *j);
 const char *job_node_name(const struct job *j);
 void jobs_reap(struct launcher *l);
+/* A request has come back. */
+void job_started(struct request *r);
 /* Go on with jobs whose tasks are being started. */
 void jobs_spawn(struct launcher *l);
 /* Handle one round of events, waiting at most so many milliseconds (-1: for ever). */
@@ -246,16 +271,17 @@ void hook_destroy(struct job *j);
 bool job_has_pmi(const struct job *j);
 /* Get ready to start tasks; the exit code that stands for all (0), with a sentence. */
 int tasks_prepare(struct job *j, errmsg_t *err);
-/* Start some more, for a slice of time; *started counts those that there are.  True while others
- * remain; when none do, or one cannot be started, *code is the exit code that stands for those that
- * were not (0), with a sentence. */
-bool tasks_more(struct job *j, uint32_t *started, int *code, errmsg_t *err);
+/* Ask for some more, for a slice of time; true when more can be asked for at once. */
+bool tasks_more(struct job *j);
+/* A request has come back: 0, or the exit code that stands for the task and all after it, with a
+ * sentence.  In any case no more than `ends` are to be started, for `code` and `why`. */
+int tasks_started(struct request *r, errmsg_t *err);
+bool tasks_all(const struct job *j, int *code, errmsg_t *why);
 void tasks_forget(struct job *j);
 /* Text with its {{...}} replaced, malloc'd, of at most `max` bytes; NULL with errno. */
 char *job_expand(const struct job *j, const char *text, uint32_t task, size_t max);
-/* A descriptor, or -1 with errno and a sentence; *name_out (may be NULL): the file's whole name. */
-int job_open_file(struct job *j, const char *path, uint32_t task, int flags, char **name_out,
-                  errmsg_t *err);
+/* A file of a task, to be opened: names to be freed.  -1 with ENOMEM. */
+int job_file(struct job *j, const char *path, uint32_t task, int flags, struct spawn_file *f);
 
 /* launcher_env.c */
 enum env_slot { SLOT_CORES, SLOT_GPUS, SLOT_CUDA, SLOT_ROCR, ENV_SLOTS };
@@ -281,6 +307,9 @@ bool changes_find(const struct changes *c, const char *name, const char **val);
 /* An environment with the changes, to be freed (its strings are those of both).  NULL with
  * ENOMEM. */
 char **changes_apply(const struct changes *c, char *const *env);
+/* ... for one task, to be kept when env_task() goes on to the next: *texts, to be freed too, has the
+ * strings that change. */
+char **env_copy(const struct env *e, const struct changes *c, char **texts);
 void changes_clear(struct changes *c);
 /* The share of cores of a task; NULL with ENOMEM. */
 idset_t *env_task_cores(const struct job *j, const struct task *t);
@@ -308,10 +337,63 @@ void file_output(struct stream *s, const void *data, size_t len);
 void files_close(struct job *j);
 
 /* launcher_orphan.c */
-/* Call fn(arg) in a thread of its own, while this one watches for orphans; what fn returns. */
-int orphans_watch(struct launcher *l, int (*fn)(struct launcher *l));
+/* Call fn(l) in a thread of its own, while this one watches for orphans; until orphans_over() and
+ * all threads that do not hang have ended.  The exit code of the launcher. */
+int orphans_watch(struct launcher *l, void (*fn)(struct launcher *l));
+void orphans_over(struct launcher *l);
 /* Is there a child that is nobody's: left behind by a task? */
 bool orphans_there(struct launcher *l);
+
+/* launcher_starter.c */
+/* One task to be started. */
+struct request {
+    struct list_node node;
+    struct batch *batch;
+    struct task *task;
+    struct spawn_params sp;
+    struct spawn_fd fds[4];
+    struct spawn_file files[SPAWN_FILES_MAX];
+    size_t nfds, nfiles;
+    bool own[4]; /* of fds: to be closed */
+    int cgroup;  /* what its child writes to, to enter; -1: none */
+    char **argv; /* NULL: that of the job */
+    char **envp;
+    char *texts; /* strings of it that are the task's own */
+    struct changes changes;
+    cpu_set_t cpus;
+    /* What came of it. */
+    pid_t pid;
+    int errnum;
+    bool lost;   /* there is no such program */
+    bool reaped; /* the child, already, with this status */
+    int status;
+    char *found; /* the program; may be NULL */
+    errmsg_t err;
+};
+void request_close(struct request *r); /* its descriptors */
+void request_free(struct request *r);
+
+int starters_init(struct launcher *l);
+/* Run the loop, in this thread or another: before(), starts of tasks and after(), until l->stop;
+ * then launcher_end() is called. */
+int starters_run(struct launcher *l, void (*before)(struct launcher *),
+                 void (*after)(struct launcher *));
+/* All threads that do not hang have ended; then, when the jobs are gone, free what there is. */
+void starters_stop(struct launcher *l);
+void starters_fini(struct launcher *l);
+/* Handle what is done: job_started() for each. */
+void starters_collect(struct launcher *l);
+/* Are there tasks to be started in this round? */
+bool starters_wait(const struct launcher *l);
+/* A child was reaped, or looked at: is it a starter's? */
+bool starters_reaped(struct launcher *l, pid_t pid, int status);
+bool starters_have(struct launcher *l, pid_t pid);
+void batch_init(struct batch *b);
+void batch_add(struct launcher *l, struct batch *b, struct request *r);
+/* Forget what was not begun, and begin no more: how many that were. */
+unsigned batch_drop(struct launcher *l, struct batch *b);
+/* Kill the child that is being made; its number, 0: none. */
+pid_t batch_kill(struct launcher *l, struct batch *b);
 
 /* launcher_tag.c */
 void tag_init(struct launcher *l);

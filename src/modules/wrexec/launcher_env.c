@@ -185,7 +185,7 @@ char **changes_apply(const struct changes *c, char *const *env)
     if (!(v = calloc(n + c->n + 1, sizeof(*v))))
         return NULL;
     for (size_t i = 0; i < n; i++)
-        if (change_of(c, env[i], name_length(env[i])) == c->n)
+        if (!c->n || change_of(c, env[i], name_length(env[i])) == c->n)
             v[k++] = env[i];
     for (size_t i = 0; i < c->n; i++)
         if (strchr(c->v[i], '='))
@@ -382,6 +382,39 @@ void env_task(struct env *e, struct job *j, const struct task *t)
         set_share(e, SLOT_ROCR, share("ROCR_VISIBLE_DEVICES", j->gpus, k, of, true));
     }
     pmix_task_env(j, t, e->pmix);
+}
+
+static bool changes_by_task(const struct env *e, const char *s)
+{
+    bool is = (s == e->rank || s == e->local || s == e->pmirank);
+
+    for (size_t i = 0; i < ENV_SLOTS; i++)
+        is |= (s == e->shares[i]);
+    return is;
+}
+
+char **env_copy(const struct env *e, const struct changes *c, char **texts)
+{
+    char **v = changes_apply(c, e->vars), *p;
+    size_t len = 0;
+
+    *texts = NULL;
+    if (!v)
+        return NULL;
+    for (size_t i = 0; v[i]; i++)
+        len += changes_by_task(e, v[i]) ? strlen(v[i]) + 1 : 0;
+    if (!(*texts = p = malloc(len))) {
+        free(v);
+        return NULL;
+    }
+    for (size_t i = 0; v[i]; i++) {
+        if (!changes_by_task(e, v[i]))
+            continue;
+        len = strlen(v[i]) + 1;
+        v[i] = memcpy(p, v[i], len);
+        p += len;
+    }
+    return v;
 }
 
 idset_t *env_task_cores(const struct job *j, const struct task *t)

@@ -46,12 +46,37 @@ static bool can_block(int fd)
     return fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || isatty(fd));
 }
 
+static int open_file(struct stream *s, const char *path, char **name, errmsg_t *err)
+{
+    struct job *j = s->task->job;
+    mode_t before = umask(0077);
+    struct spawn_file f;
+    int fd = -1;
+
+    umask(j->run.mask ? (mode_t)(j->run.mask - 1) & 0777 : before);
+    if (job_file(j, path, s->task->rank, O_WRONLY | O_CREAT | O_APPEND, &f) < 0) {
+        errmsg_fail(err, ENOMEM, "no memory to open '%s'", path);
+    } else {
+        *name = (char *)f.path;
+        if ((fd = open(f.path, f.flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666)) < 0)
+            errmsg_fail(err, errno, "cannot open '%s': %s", f.name,
+                        errno == ENXIO ? "nobody reads from it" : strerror(errno));
+        else
+            fcntl(fd, F_SETFL, O_APPEND);
+        if (fd < 0)
+            free(*name);
+        free((char *)f.name);
+    }
+    umask(before);
+    return fd;
+}
+
 int file_attach(struct stream *s, const char *path, errmsg_t *err)
 {
     struct job *j = s->task->job;
     struct outfile *f;
     char *name = NULL;
-    int fd = job_open_file(j, path, s->task->rank, O_WRONLY | O_CREAT | O_APPEND, &name, err);
+    int fd = open_file(s, path, &name, err);
 
     if (fd < 0)
         return -1;

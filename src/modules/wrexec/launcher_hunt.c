@@ -55,9 +55,10 @@ static int is_of(struct job *j, pid_t pid)
     return in_group(j, pid) ? 1 : proctree_has_env(pid, j->mark);
 }
 
-static bool is_ours(const struct launcher *l, pid_t pid)
+static bool is_ours(struct launcher *l, pid_t pid)
 {
-    return hmap_get_u64(l->pids, (uint64_t)pid) || pmix_is(l, pid) || hook_is(l, pid);
+    return hmap_get_u64(l->pids, (uint64_t)pid) || pmix_is(l, pid) || hook_is(l, pid) ||
+           starters_have(l, pid);
 }
 
 /* --- what is left at the end --- */

@@ -23,6 +23,17 @@
 #include "libsubprocess/proctree.h"
 #include "libsubprocess/spawn.h"
 
+#define GIVE_UP 2000000 /* microseconds */
+#define CUT_AGAIN 10000
+
+static uint64_t now_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
 static void job_ending(struct job *j)
 {
     if (j->state == JOB_ENDING)
@@ -98,11 +109,15 @@ static uint64_t clock_us(void)
     return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
+static void job_signal_now(struct job *j, int signum);
+
 /* No more tasks are started: all are there, or those from number nspawned on were not. */
 static void spawned(struct job *j, int code, const char *why)
 {
+    j->asked -= batch_drop(j->l, &j->batch);
     tasks_forget(j);
     list_remove(&j->spawning);
+    list_remove(&j->cutting);
     j->state = JOB_RUNNING;
     if (j->nspawned)
         j->times.started = j->times.exited = clock_us();
@@ -111,20 +126,31 @@ static void spawned(struct job *j, int code, const char *why)
         not_started(j, j->nspawned, code, why);
     for (int sig = 1; j->early && sig < _NSIG; sig++)
         if (j->early & (1ull << (sig - 1)))
-            job_signal(j, sig);
+            job_signal_now(j, sig);
     if (j->running == 0)
         job_ending(j);
 }
 
-static void spawn_more(struct job *j)
+/* Has all come back that is to be started? */
+static void check_spawned(struct job *j)
 {
-    errmsg_t err = {""};
+    errmsg_t why;
     int code;
 
-    if (!tasks_more(j, &j->nspawned, &code, &err))
-        spawned(j, code, err.text);
-    else if (list_empty(&j->spawning))
+    if (j->cut && j->asked == 0)
+        spawned(j, 0, NULL);
+    else if (!j->cut && tasks_all(j, &code, &why))
+        spawned(j, code, why.text);
+}
+
+static void spawn_more(struct job *j)
+{
+    if (!tasks_more(j)) {
+        list_remove(&j->spawning);
+        check_spawned(j);
+    } else if (list_empty(&j->spawning)) {
         list_append(&j->l->spawning, &j->spawning);
+    }
 }
 
 void job_start(struct job *j)
@@ -143,6 +169,98 @@ void jobs_spawn(struct launcher *l)
 {
     LIST_FOREACH_SAFE(it, tmp, &l->spawning)
     spawn_more(list_entry(it, struct job, spawning));
+}
+
+/* --- what hangs --- */
+
+static void job_free(struct job *j);
+
+/* Of a job that was given up, something has come back. */
+static void come_back(struct job *j, const struct request *r)
+{
+    if (r->pid > 0 && !r->reaped)
+        kill(r->pid, SIGKILL);
+    fprintf(stderr, "flux-launcher: job %" PRIu64 ": what hung as task %u was started is gone\n",
+            j->id, r->task->rank);
+    if (!j->asked && j->ghost) {
+        tasks_forget(j);
+        pmix_destroy(j);
+        job_free(j);
+    }
+}
+
+static void task_ended(struct task *t, int status);
+
+void job_started(struct request *r)
+{
+    struct task *t = r->task;
+    struct job *j = t->job;
+    errmsg_t err;
+    int code;
+
+    j->asked--;
+    if (j->state != JOB_SPAWNING) {
+        come_back(j, r);
+        request_free(r);
+        return;
+    }
+    code = tasks_started(r, &err);
+    if (!code && r->reaped)
+        task_ended(t, r->status);
+    else if (!code && j->cut)
+        kill(-t->pid, SIGKILL);
+    if (code && !j->cut)
+        spawned(j, code, err.text);
+    else if (!j->cut && list_empty(&j->spawning) && j->asked <= BATCH_MAX / 2)
+        spawn_more(j);
+    else
+        check_spawned(j);
+    request_free(r);
+}
+
+/* Killed while a starter has something of it. */
+static void cut(struct job *j)
+{
+    list_remove(&j->spawning);
+    batch_kill(j->l, &j->batch);
+    if (j->cut)
+        return;
+    j->cut = true;
+    j->give_up = now_us() + GIVE_UP;
+    list_append(&j->l->cutting, &j->cutting);
+}
+
+static void give_up(struct job *j)
+{
+    pid_t pid = batch_kill(j->l, &j->batch);
+    const struct task *t = &j->tasks[j->nspawned];
+
+    fprintf(stderr,
+            "flux-launcher: job %" PRIu64 ": process %d, which was to become task %u, hangs and "
+            "cannot be killed: it is left behind\n",
+            j->id, (int)pid, t->rank);
+    send_note(j,
+              "process %d, which was to become task %u on %s, hangs in the kernel and is left "
+              "behind: does a file system not answer?",
+              (int)pid, t->rank, job_node_name(j));
+    spawned(j, 0, NULL);
+}
+
+/* What is killed may just have come to be, or not have been there yet. */
+static void cut_step(struct launcher *l)
+{
+    uint64_t now = list_empty(&l->cutting) ? 0 : now_us();
+
+    LIST_FOREACH_SAFE(it, tmp, &l->cutting)
+    {
+        struct job *j = list_entry(it, struct job, cutting);
+
+        batch_kill(l, &j->batch);
+        if (l->wake > CUT_AGAIN)
+            l->wake = CUT_AGAIN;
+        if (now >= j->give_up)
+            give_up(j);
+    }
 }
 
 static void job_refuse(struct job *j, const char *why)
@@ -225,6 +343,8 @@ static struct job *job_create(struct launcher *l, uint64_t id, const void *paylo
     j->id = id;
     list_init(&j->ending);
     list_init(&j->spawning);
+    list_init(&j->cutting);
+    batch_init(&j->batch);
     memcpy(j->body, payload, len);
     if (wire_run_get(j->body, len, &j->run, &err) < 0) {
         fprintf(stderr, "flux-launcher: job %" PRIu64 ": %s\n", id, err.text);
@@ -296,21 +416,30 @@ void job_destroy(void *arg)
     }
     shm_remove(j);
     pmi_server_destroy(j->pmi);
-    pmix_destroy(j);
+    j->pmi = NULL;
     hook_destroy(j);
     cgroup_remove(j);
     backing_remove(j);
     list_remove(&j->ending);
     list_remove(&j->spawning);
-    tasks_forget(j);
+    list_remove(&j->cutting);
     buf_destroy(j->held);
+    j->held = NULL;
     files_close(j);
+    tag_release(j);
+    j->asked -= batch_drop(j->l, &j->batch);
+    if (j->asked) { /* job_started() frees it: what hangs has its strings */
+        j->ghost = true;
+        return;
+    }
+    tasks_forget(j);
+    pmix_destroy(j);
     job_free(j);
 }
 
 /* --- signals and ends --- */
 
-void job_signal(struct job *j, int signum)
+static void job_signal_now(struct job *j, int signum)
 {
     /* Who is told to end while the prolog runs is told so when it begins. */
     if (j->state < JOB_RUNNING && signum > 0 && signum < _NSIG)
@@ -323,8 +452,15 @@ void job_signal(struct job *j, int signum)
         hunt_terminate(j);
 }
 
+void job_signal(struct job *j, int signum)
+{
+    starters_collect(j->l);
+    job_signal_now(j, signum);
+}
+
 void job_kill(struct job *j)
 {
+    starters_collect(j->l);
     if (j->state == JOB_STARTING || j->state == JOB_PROLOG) {
         for (uint32_t i = 0; i < j->ntasks; i++)
             if (!j->tasks[i].status)
@@ -338,10 +474,14 @@ void job_kill(struct job *j)
     if (j->state == JOB_SPAWNING) {
         for (uint32_t i = j->nspawned; i < j->ntasks; i++)
             j->tasks[i].status = SIGKILL;
-        spawned(j, 0, NULL);
+        j->asked -= batch_drop(j->l, &j->batch);
+        if (j->asked)
+            cut(j);
+        else
+            spawned(j, 0, NULL);
     }
     j->mercy = 0;
-    job_signal(j, SIGKILL);
+    job_signal_now(j, SIGKILL);
 }
 
 /* The first task that fails may be to end the job. */
@@ -358,6 +498,43 @@ static void check_bad_exit(struct task *t)
               spawn_status_text(t->status, text, sizeof(text)));
 }
 
+static void task_ended(struct task *t, int status)
+{
+    struct job *j = t->job;
+
+    t->pid = 0;
+    t->status = status;
+    j->running--;
+    /* The leader is gone, and its number free; the rest of its group is found as adopted. */
+    stdin_close(t);
+    pmi_task_ended(t);
+    pmix_task_ended(t);
+    cgroup_task_ended(t);
+    check_bad_exit(t);
+    if (j->running == 0) {
+        uint64_t now = clock_us();
+
+        /* The clock may have been set back meanwhile. */
+        if (now > j->times.exited)
+            j->times.exited = now;
+    }
+    lua_task_exit(j, t);
+    if (j->running == 0 && j->state == JOB_RUNNING)
+        job_ending(j);
+}
+
+/* It may have come to be a task's only just now. */
+static struct task *take_task(struct launcher *l, pid_t pid)
+{
+    struct task *t = hmap_take_u64(l->pids, (uint64_t)pid);
+
+    if (!t && starters_have(l, pid)) {
+        starters_collect(l);
+        t = hmap_take_u64(l->pids, (uint64_t)pid);
+    }
+    return t;
+}
+
 void jobs_reap(struct launcher *l)
 {
     pid_t pid;
@@ -365,34 +542,12 @@ void jobs_reap(struct launcher *l)
 
     l->childless = false;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        struct task *t = hmap_take_u64(l->pids, (uint64_t)pid);
-        struct job *j;
+        struct task *t = take_task(l, pid);
 
-        if (!t) {
-            if (!pmix_reaped(l, pid, status))
-                hook_reaped(l, pid, status);
-            continue;
-        }
-        j = t->job;
-        t->pid = 0;
-        t->status = status;
-        j->running--;
-        /* The leader is gone, and its number free; the rest of its group is found as adopted. */
-        stdin_close(t);
-        pmi_task_ended(t);
-        pmix_task_ended(t);
-        cgroup_task_ended(t);
-        check_bad_exit(t);
-        if (j->running == 0) {
-            uint64_t now = clock_us();
-
-            /* The clock may have been set back meanwhile. */
-            if (now > j->times.exited)
-                j->times.exited = now;
-        }
-        lua_task_exit(j, t);
-        if (j->running == 0 && j->state == JOB_RUNNING)
-            job_ending(j);
+        if (t)
+            task_ended(t, status);
+        else if (!starters_reaped(l, pid, status) && !pmix_reaped(l, pid, status))
+            hook_reaped(l, pid, status);
     }
     l->childless = (pid < 0 && errno == ECHILD);
 }
@@ -428,6 +583,7 @@ void jobs_step(struct launcher *l)
     l->again = false;
     l->wake = UINT64_MAX;
     hunt_tell(l);
+    cut_step(l);
     if (list_empty(&l->ending))
         return;
     /* Zombies are reaped first, so that a child found here is alive or will give a signal. */
@@ -452,15 +608,49 @@ static int kill_one(pid_t pid, void *arg)
     return 0;
 }
 
-static void kill_children(void)
+struct rest {
+    struct launcher *l;
+    bool others; /* than those that starters have */
+};
+
+static int look_at(pid_t pid, void *arg)
 {
-    do
+    struct rest *rest = arg;
+
+    if (!starters_have(rest->l, pid) && !proctree_dead(pid))
+        rest->others = true;
+    return 0;
+}
+
+/* Until all are gone; those that hang before they have become tasks have a time for that. */
+static void kill_children(struct launcher *l, uint64_t until)
+{
+    const struct timespec moment = {0, 50000000};
+    sigset_t set;
+    pid_t pid;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (;;) {
+        struct rest rest = {.l = l};
+
         proctree_children(kill_one, NULL);
-    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+            ;
+        if (pid < 0 && errno == ECHILD)
+            return;
+        if (now_us() >= until) {
+            proctree_children(look_at, &rest);
+            if (!rest.others)
+                return;
+        }
+        sigtimedwait(&set, NULL, &moment);
+    }
 }
 
 void jobs_kill_all(struct launcher *l)
 {
+    uint64_t until = now_us() + GIVE_UP;
     size_t pos = 0;
     void *val;
 
@@ -468,7 +658,7 @@ void jobs_kill_all(struct launcher *l)
         job_kill(val);
         hook_interrupt(val);
     }
-    kill_children();
+    kill_children(l, until);
     hooks_epilogs(l);
-    kill_children();
+    kill_children(l, until);
 }

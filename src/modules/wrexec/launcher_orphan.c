@@ -3,8 +3,8 @@
  * A subreaper gets the orphans of its tasks as children of its own, and to find out whether there
  * are any it would have to read all of /proc, at every end of a job.  But the kernel keeps children
  * by the thread that made them, gives orphans to the first thread of the process that lives, and
- * /proc/self/task/TID/children lists those of one thread.  So all work is done by a second thread,
- * which makes all tasks; the first one makes none, and whether it has children is one system
+ * /proc/self/task/TID/children lists those of one thread.  So all work is done by other threads
+ * (launcher_starter.c), which make all tasks; the first one makes none, and whether it has children is one system
  * call on a file that stays open.  Only when it has are they looked at.
  *
  * Where the kernel has no such file the first thread is asked itself: waitid(2) with __WNOTHREAD
@@ -28,8 +28,7 @@
 
 struct orphans {
     struct launcher *l;
-    int (*fn)(struct launcher *l);
-    int rc;
+    void (*fn)(struct launcher *l);
     int fd; /* children of the first thread, -1: no such file */
     sem_t ask, answer;
     bool over;
@@ -40,10 +39,14 @@ static void *work(void *arg)
 {
     struct orphans *o = arg;
 
-    o->rc = o->fn(o->l);
-    o->over = true;
-    sem_post(&o->ask);
+    o->fn(o->l);
     return NULL;
+}
+
+void orphans_over(struct launcher *l)
+{
+    l->orphans->over = true;
+    sem_post(&l->orphans->ask);
 }
 
 static void wait_for(sem_t *s)
@@ -67,7 +70,7 @@ bool orphans_there(struct launcher *l)
     return o->there;
 }
 
-int orphans_watch(struct launcher *l, int (*fn)(struct launcher *l))
+int orphans_watch(struct launcher *l, void (*fn)(struct launcher *l))
 {
     struct orphans o = {.l = l, .fn = fn};
     pthread_t thread;
@@ -90,10 +93,10 @@ int orphans_watch(struct launcher *l, int (*fn)(struct launcher *l))
                     errno == ECHILD);
         sem_post(&o.answer);
     }
-    pthread_join(thread, NULL);
+    starters_stop(l);
     if (o.fd >= 0)
         close(o.fd);
     sem_destroy(&o.ask);
     sem_destroy(&o.answer);
-    return o.rc;
+    return 0;
 }

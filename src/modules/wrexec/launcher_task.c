@@ -1,11 +1,13 @@
 /* Starting the tasks of a job.
  *
- * All tasks of a job here are started from one request, in slices of time between which the loop
- * serves other jobs: the program is looked up once, the
- * environment is built once, and each task costs two pipes, a socket pair and one clone.  A task
- * leads a session, and so a process group, of its own.
+ * All tasks of a job here are started from one request of the module.  The loop gets each ready, in
+ * slices of time between which it serves other jobs: the environment is built once, and a task costs
+ * two pipes and a socket pair.  The rest is a starter's (launcher_starter.c), and nothing here
+ * touches what is the user's: the child enters the working directory, looks for the program and
+ * opens the files itself.  Up to BATCH_MAX of a job are ready at a time; what was found for the
+ * first is not looked for again.  A task leads a session, and so a process group, of its own.
  *
- * Output files are opened here and written to by the tasks themselves; only labelled ones go
+ * Output files are written to by the tasks themselves; only labelled ones go
  * through the launcher (launcher_file.c).  A file that no other node can have (its name has
  * {{task}} or {{node}} in it, or the job has one node) is emptied when the job opens it first;
  * one that nodes share is appended to.
@@ -22,7 +24,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,7 +40,13 @@ struct start {
     struct env env;
     char **argv;
     bool templates; /* in argv */
-    char *program;
+    char *program;  /* as it was given, expanded */
+    char *found;    /* NULL: not yet */
+    const char *search;
+    uint32_t next; /* task to be asked for */
+    uint32_t ends; /* so many are to be started, after that */
+    int code;      /* ... this stands for the others */
+    errmsg_t why;
     struct rlimit limits[WIRE_LIMITS_MAX + 2]; /* the first is RLIMIT_NOFILE */
     struct spawn_limit spawn_limits[WIRE_LIMITS_MAX + 2];
     size_t nlimits;
@@ -120,40 +127,27 @@ static bool is_private(const struct job *j, const char *path)
     return j->run.nnodes == 1 || strstr(path, "{{task}}") || strstr(path, "{{node}}");
 }
 
-/* Relative names start at the job's working directory.  *name_out (may be NULL) receives the
- * file's name. */
-int job_open_file(struct job *j, const char *path, uint32_t task, int flags, char **name_out,
-                  errmsg_t *err)
+/* Relative names start at the job's working directory. */
+int job_file(struct job *j, const char *path, uint32_t task, int flags, struct spawn_file *f)
 {
     const char *cwd = j->fixed[WIRE_S_CWD];
     char *name = job_expand(j, path, task, NAME_MAX_LEN), *full = NULL;
-    int fd = -1, errnum = ENOMEM;
 
-    if (name && name[0] != '/' && cwd[0] && asprintf(&full, "%s/%s", cwd, name) < 0)
-        full = NULL;
-    else if (name && (name[0] == '/' || !cwd[0]))
+    if (name && (name[0] == '/' || !cwd[0]))
         full = strdup(name);
-    if (full) {
-        if ((flags & O_CREAT) && is_private(j, path) && first_open(j, full))
-            flags |= O_TRUNC;
-        /* A fifo that nobody reads must not stop the launcher. */
-        fd = open(full, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
-        errnum = errno;
+    else if (name && asprintf(&full, "%s/%s", cwd, name) < 0)
+        full = NULL;
+    if (!full) {
+        free(name);
+        errno = ENOMEM;
+        return -1;
     }
-    if (fd >= 0)
-        fcntl(fd, F_SETFL, flags & O_APPEND);
-    else
-        errmsg_fail(err, errnum, "cannot open '%s': %s", name ? name : path,
-                    errnum == ENXIO ? "nobody reads from it" : strerror(errnum));
-    if (name_out) {
-        *name_out = fd >= 0 ? full : NULL;
-        if (fd >= 0)
-            full = NULL;
-    }
-    free(name);
-    free(full);
-    errno = errnum;
-    return fd;
+    if ((flags & O_CREAT) && is_private(j, path) && first_open(j, full))
+        flags |= O_TRUNC;
+    f->path = full;
+    f->name = name;
+    f->flags = flags;
+    return 0;
 }
 
 /* --- streams --- */
@@ -177,44 +171,61 @@ static int make_pipe(struct launcher *l, struct source *src, int ours, uint32_t 
     return ends[!ours];
 }
 
-/* In all of these: the task's descriptor; *own: it is to be closed here afterwards. */
-static int task_stdin(struct start *st, struct task *t, bool *own, errmsg_t *err)
+/* In all of these: descriptor `num` of the task is `src`; `own`: to be closed here afterwards. */
+static int give(struct request *r, int num, int src, bool own)
 {
-    struct job *j = st->j;
+    if (src < 0)
+        return -1;
+    r->own[r->nfds] = own;
+    r->fds[r->nfds++] = (struct spawn_fd){src, num};
+    return 0;
+}
+
+static int give_file(struct request *r, int num, const char *path, int flags, errmsg_t *err)
+{
+    struct spawn_file *f = &r->files[r->nfiles];
+
+    if (job_file(r->task->job, path, r->task->rank, flags, f) < 0)
+        return errmsg_fail(err, ENOMEM, "no memory to open '%s'", path);
+    f->dst = num;
+    r->nfiles++;
+    return 0;
+}
+
+static int task_stdin(struct request *r, errmsg_t *err)
+{
+    struct task *t = r->task;
+    struct job *j = t->job;
     const char *in = j->fixed[WIRE_S_IN];
     bool all = (j->run.flags & WIRE_F_STDIN_ALL) != 0;
 
-    *own = true;
     if (in[0]) {
         if (all || t->rank == 0 || strstr(in, "{{task}}"))
-            return job_open_file(j, in, t->rank, O_RDONLY, NULL, err);
+            return give_file(r, 0, in, O_RDONLY, err);
     } else if (!(j->run.flags & WIRE_F_STDIN_NONE) && (all || t->rank == 0)) {
-        return make_pipe(j->l, &t->in, 1, 0, NULL, err);
+        return give(r, 0, make_pipe(j->l, &t->in, 1, 0, NULL, err), true);
     }
-    *own = false;
-    return j->l->nullfd;
+    return give(r, 0, j->l->nullfd, false);
 }
 
-static int task_output(struct start *st, struct task *t, int num, bool *own, errmsg_t *err)
+static int task_output(struct request *r, int num, errmsg_t *err)
 {
-    struct job *j = st->j;
+    struct task *t = r->task;
+    struct job *j = t->job;
     const char *file = j->fixed[num == 1 ? WIRE_S_OUT : WIRE_S_ERR];
     struct stream *s = &t->out[num - 1];
 
     s->task = t;
     s->num = num;
-    *own = true;
     if (num == 2 && !file[0] && (j->run.flags & WIRE_F_JOIN))
         file = j->fixed[WIRE_S_OUT];
     if (file[0] && !(j->run.flags & WIRE_F_LABEL))
-        return job_open_file(j, file, t->rank, O_WRONLY | O_CREAT | O_APPEND, NULL, err);
-    if (!file[0] && (j->run.flags & WIRE_F_OUTPUT_NONE)) {
-        *own = false;
-        return j->l->nullfd;
-    }
+        return give_file(r, num, file, O_WRONLY | O_CREAT | O_APPEND, err);
+    if (!file[0] && (j->run.flags & WIRE_F_OUTPUT_NONE))
+        return give(r, num, j->l->nullfd, false);
     if (file[0] && file_attach(s, file, err) < 0)
         return -1;
-    return make_pipe(j->l, &s->src, 0, EPOLLIN, stream_ready, err);
+    return give(r, num, make_pipe(j->l, &s->src, 0, EPOLLIN, stream_ready, err), true);
 }
 
 static int task_pmi(struct job *j, struct task *t, errmsg_t *err)
@@ -276,81 +287,112 @@ static int set_limits(struct start *st, errmsg_t *err)
     return 0;
 }
 
-/* --- tasks --- */
+/* --- requests --- */
 
-static int task_start(struct start *st, struct task *t, errmsg_t *err)
+void request_close(struct request *r)
 {
-    struct job *j = st->j;
-    struct spawn_fd fds[4] = {{-1, 0}, {-1, 1}, {-1, 2}, {-1, PMI_TASK_FD}};
-    bool own[4] = {false, false, false, false};
-    char **argv = NULL, **envp = NULL;
-    struct changes changes = {NULL, 0};
-    size_t nfds = 3;
-    pid_t pid = -1;
-    int errnum;
+    for (size_t i = 0; i < r->nfds; i++) {
+        if (r->own[i])
+            close(r->fds[i].src);
+        r->own[i] = false;
+    }
+    if (r->cgroup >= 0)
+        close(r->cgroup);
+    r->cgroup = -1;
+}
 
-    if ((fds[0].src = task_stdin(st, t, &own[0], err)) < 0 ||
-        (fds[1].src = task_output(st, t, 1, &own[1], err)) < 0 ||
-        (fds[2].src = task_output(st, t, 2, &own[2], err)) < 0)
-        goto out;
-    if (job_has_pmi(j)) {
-        if ((fds[3].src = task_pmi(j, t, err)) < 0)
-            goto out;
-        own[3] = true;
-        nfds = 4;
+void request_free(struct request *r)
+{
+    if (!r)
+        return;
+    request_close(r);
+    for (size_t i = 0; i < r->nfiles; i++) {
+        free((char *)r->files[i].path);
+        free((char *)r->files[i].name);
     }
-    if (st->templates && !(argv = expand_argv(j, t->rank))) {
-        errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
-        goto out;
-    }
+    strv_free(r->argv);
+    free(r->envp);
+    free(r->texts);
+    changes_clear(&r->changes);
+    free(r->found);
+    free(r);
+}
+
+static int set_process(struct start *st, struct request *r, errmsg_t *err)
+{
+    struct task *t = r->task;
+    struct job *j = st->j;
+    const cpu_set_t *cpus;
+
+    if (st->templates && !(r->argv = expand_argv(j, t->rank)))
+        return errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
     env_task(&st->env, j, t);
-    if (lua_task_start(j, t, st->env.vars, &changes, err) < 0)
-        goto out;
-    if (changes.n && !(envp = changes_apply(&changes, st->env.vars))) {
-        errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
-        goto out;
-    }
-    struct spawn_params sp = {
-        .path = st->program,
-        .argv = argv ? argv : st->argv,
-        .envp = envp ? envp : st->env.vars,
+    if (lua_task_start(j, t, st->env.vars, &r->changes, err) < 0)
+        return -1;
+    if (!(r->envp = env_copy(&st->env, &r->changes, &r->texts)))
+        return errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
+    if ((cpus = bind_task(j, t)))
+        r->cpus = *cpus;
+    /* Its own, since a thread that hangs may come back when the job's is closed. */
+    if (cgroup_procs(j) && (r->cgroup = fcntl(*cgroup_procs(j), F_DUPFD_CLOEXEC, 0)) < 0)
+        return errmsg_fail(err, errno, "cannot limit the memory of task %u: %s", t->rank,
+                           strerror(errno));
+    r->sp = (struct spawn_params){
+        .path = st->found ? st->found : st->program,
+        .search = st->found ? NULL : st->search,
+        .argv = r->argv ? r->argv : st->argv,
+        .envp = r->envp,
         .cwd = j->fixed[WIRE_S_CWD][0] ? j->fixed[WIRE_S_CWD] : NULL,
-        .fds = fds,
-        .nfds = nfds,
+        .fds = r->fds,
+        .nfds = r->nfds,
+        .files = r->files,
+        .nfiles = r->nfiles,
+        .mask = j->run.mask,
         /* A session, not just a process group: where the kernel divides time between sessions
          * (autogroup), all tasks of a node would have the part of one. */
         .flags = SPAWN_SESSION | SPAWN_PLAIN_SIGNALS,
         .pdeathsig = SIGKILL,
         .limits = st->spawn_limits,
         .nlimits = st->nlimits,
-        .cpus = bind_task(j, t),
-        .cgroup = cgroup_procs(j),
+        .cpus = cpus ? &r->cpus : NULL,
+        .cgroup = r->cgroup >= 0 ? &r->cgroup : NULL,
+        .found = &r->found,
+        .lost = &r->lost,
     };
-    pid = spawn_process(&sp, err);
-    if (pid > 0 && hmap_put_u64(j->l->pids, (uint64_t)pid, t) < 0) {
-        kill(pid, SIGKILL); /* it is reaped as an adopted one */
-        errmsg_set(err, "no memory for another task");
-        pid = -1;
-        errno = ENOMEM;
-    }
-out:
-    errnum = errno;
-    strv_free(argv);
-    free(envp);
-    changes_clear(&changes);
-    for (size_t i = 0; i < 4; i++)
-        if (own[i] && fds[i].src >= 0)
-            close(fds[i].src);
-    if (pid > 0) {
-        t->pid = t->leader = pid;
-        j->running++;
-        return 0;
-    }
+    return 0;
+}
+
+static void close_streams(struct task *t)
+{
+    struct launcher *l = t->job->l;
+
     for (int i = 0; i < 2; i++)
-        source_close(j->l, &t->out[i].src);
-    source_close(j->l, &t->in);
-    source_close(j->l, &t->pmi);
-    errno = errnum;
+        source_close(l, &t->out[i].src);
+    source_close(l, &t->in);
+    source_close(l, &t->pmi);
+}
+
+static int ask(struct start *st, struct task *t, errmsg_t *err)
+{
+    struct job *j = st->j;
+    struct request *r = calloc(1, sizeof(*r));
+
+    if (!r)
+        return errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
+    list_init(&r->node);
+    r->cgroup = -1;
+    r->batch = &j->batch;
+    r->task = t;
+    if (task_stdin(r, err) < 0 || task_output(r, 1, err) < 0 || task_output(r, 2, err) < 0 ||
+        (job_has_pmi(j) && give(r, PMI_TASK_FD, task_pmi(j, t, err), true) < 0) ||
+        set_process(st, r, err) < 0)
+        goto fail;
+    batch_add(j->l, &j->batch, r);
+    j->asked++;
+    return 0;
+fail:
+    request_free(r);
+    close_streams(t);
     return -1;
 }
 
@@ -366,31 +408,23 @@ static bool has_templates(char *const *argv)
 static int prepare(struct start *st, errmsg_t *err)
 {
     struct job *j = st->j;
-    const char *cwd = j->fixed[WIRE_S_CWD];
-    char *name = NULL;
-    int code = 0;
 
     st->argv = j->argv;
+    st->ends = j->ntasks;
     st->templates = !(j->run.flags & WIRE_F_EXEC) && has_templates(j->argv);
-    if (env_build(&st->env, j) < 0 ||
-        (st->templates && !(name = job_expand(j, j->argv[0], j->tasks[0].rank, ARG_MAX_LEN)))) {
+    st->program = st->templates ? job_expand(j, j->argv[0], j->tasks[0].rank, ARG_MAX_LEN)
+                                : strdup(j->argv[0]);
+    if (env_build(&st->env, j) < 0 || !st->program) {
         errmsg_set(err, "no memory to start %u tasks", j->ntasks);
         return 126;
     }
-    if (set_limits(st, err) < 0) {
-        code = 126;
-    } else if (!(st->program =
-                     spawn_find_program(name ? name : j->argv[0], env_get(st->env.vars, "PATH"),
-                                        cwd[0] ? cwd : NULL, err))) {
-        code = spawn_errno_to_code(errno);
-        /* A missing directory is the better reason. */
-        if (cwd[0] && access(cwd, X_OK) < 0) {
-            errmsg_set(err, "cannot enter the working directory '%s': %s", cwd, strerror(errno));
-            code = 126;
-        }
+    if (!(st->search = env_get(st->env.vars, "PATH")))
+        st->search = SPAWN_DEFAULT_PATH;
+    if (!st->program[0]) {
+        errmsg_set(err, "the command is an empty word");
+        return 127;
     }
-    free(name);
-    return code;
+    return set_limits(st, err) < 0 ? 126 : 0;
 }
 
 int tasks_prepare(struct job *j, errmsg_t *err)
@@ -414,30 +448,62 @@ static double now(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-bool tasks_more(struct job *j, uint32_t *started, int *code, errmsg_t *err)
+bool tasks_more(struct job *j)
 {
+    struct start *st = j->start;
     double end = now() + SLICE;
-    /* Of the files that are opened for them, and of the tasks. */
-    mode_t before = umask(0077);
-    bool more = false;
 
-    umask(j->run.mask ? (mode_t)(j->run.mask - 1) & 0777 : before);
-    *code = 0;
-    while (!more && *code == 0 && *started < j->ntasks) {
-        if (task_start(j->start, &j->tasks[*started], err) < 0)
-            *code = 126;
-        else
-            more = ++*started < j->ntasks && now() >= end;
+    while (st->next < st->ends && j->asked < BATCH_MAX) {
+        if (ask(st, &j->tasks[st->next], &st->why) < 0) {
+            st->ends = st->next;
+            st->code = 126;
+        } else if (++st->next < st->ends && now() >= end) {
+            return true;
+        }
     }
-    umask(before);
-    return more;
+    return false;
+}
+
+bool tasks_all(const struct job *j, int *code, errmsg_t *why)
+{
+    *code = j->start->code;
+    *why = j->start->why;
+    return j->nspawned >= j->start->ends;
+}
+
+int tasks_started(struct request *r, errmsg_t *err)
+{
+    struct task *t = r->task;
+    struct job *j = t->job;
+    struct start *st = j->start;
+
+    if (r->pid < 0) {
+        close_streams(t);
+        *err = r->err;
+        return r->lost ? spawn_errno_to_code(r->errnum) : 126;
+    }
+    if (!r->reaped && hmap_put_u64(j->l->pids, (uint64_t)r->pid, t) < 0) {
+        kill(r->pid, SIGKILL); /* it is reaped as an adopted one */
+        close_streams(t);
+        errmsg_set(err, "no memory for another task");
+        return 126;
+    }
+    if (!st->found) {
+        st->found = r->found;
+        r->found = NULL;
+    }
+    t->pid = t->leader = r->pid;
+    j->running++;
+    j->nspawned++;
+    return 0;
 }
 
 void tasks_forget(struct job *j)
 {
-    if (!j->start)
+    if (!j->start || j->asked)
         return;
     free(j->start->program);
+    free(j->start->found);
     env_free(&j->start->env);
     free(j->start);
     j->start = NULL;

@@ -208,27 +208,110 @@ START_TEST(failures_have_reasons)
 }
 END_TEST
 
+/* 0 and what it ended with, or -1 as spawn_process(). */
+static int search(const char *name, const char *path, const char *cwd, char **found, errmsg_t *err)
+{
+    char *argv[] = {(char *)"sh", (char *)"-c", (char *)"exit 3", NULL}, *envp[] = {NULL};
+    bool lost = false;
+    struct spawn_params sp = {.path = name,
+                              .search = path,
+                              .cwd = cwd,
+                              .argv = argv,
+                              .envp = envp,
+                              .found = found,
+                              .lost = &lost};
+    int status, pid = spawn_process(&sp, err), errnum = errno;
+
+    ck_assert(lost == (pid < 0));
+    errno = errnum;
+    if (pid < 0)
+        return -1;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(spawn_status_to_code(status), 3);
+    return 0;
+}
+
 START_TEST(find_program)
 {
     errmsg_t err;
-    char *file = spawn_find_program("sh", "/no/such:/usr/bin:/bin", NULL, &err);
+    char *file;
 
+    ck_assert_int_eq(search("sh", "/no/such:/usr/bin:/bin", NULL, &file, &err), 0);
     ck_assert_str_eq(file, "/usr/bin/sh");
     free(file);
-    file = spawn_find_program("sh", "no:bin", "/usr", &err);
+    ck_assert_int_eq(search("sh", "no:bin", "/usr", &file, &err), 0);
     ck_assert_str_eq(file, "bin/sh");
     free(file);
-    file = spawn_find_program("bin/sh", NULL, "/usr", &err);
+    ck_assert_int_eq(search("sh", "no:", "/usr/bin", &file, &err), 0);
+    ck_assert_str_eq(file, "./sh");
+    free(file);
+    ck_assert_int_eq(search("bin/sh", SPAWN_DEFAULT_PATH, "/usr", &file, &err), 0);
     ck_assert_str_eq(file, "bin/sh");
     free(file);
-    ck_assert_ptr_null(spawn_find_program("no-such-thing", NULL, NULL, &err));
+    ck_assert_int_eq(search("no-such-thing", SPAWN_DEFAULT_PATH, NULL, &file, &err), -1);
     ck_assert_int_eq(errno, ENOENT);
-    ck_assert_ptr_null(spawn_find_program("passwd", "/etc", NULL, &err));
+    ck_assert_ptr_null(file);
+    ck_assert_str_eq(err.text, "cannot run 'no-such-thing': no such program in PATH");
+    ck_assert_int_eq(search("passwd", "/no:/etc:/no", NULL, &file, &err), -1);
     ck_assert_int_eq(errno, EACCES);
-    ck_assert_ptr_null(spawn_find_program("/usr", NULL, NULL, &err));
+    ck_assert_int_eq(search("/usr", "", NULL, &file, &err), -1);
     ck_assert_int_eq(errno, EACCES);
-    ck_assert_ptr_null(spawn_find_program("", NULL, NULL, &err));
-    ck_assert_int_eq(errno, ENOENT);
+}
+END_TEST
+
+/* The child opens them, from its directory, with its umask, and waits for nobody. */
+START_TEST(files)
+{
+    char dir[] = "/tmp/check_spawn.XXXXXX", file[64], fifo[64], text[16] = "";
+    char *argv[] = {(char *)"sh", (char *)"-c",
+                    (char *)"read a; echo $a; ls /proc/self/fd >&2; exit 4", NULL};
+    char *envp[] = {(char *)"PATH=/usr/bin:/bin", NULL};
+    struct spawn_file f[3] = {{"in", "in", O_RDONLY, 0},
+                              {"out", "out", O_WRONLY | O_CREAT | O_TRUNC, 1},
+                              {"err", "err", O_WRONLY | O_CREAT | O_APPEND, 2}};
+    struct spawn_params sp = {
+        .path = "/bin/sh", .argv = argv, .envp = envp, .files = f, .nfiles = 3, .mask = 1 + 027};
+    struct stat st;
+    errmsg_t err;
+    int status, pid, fd;
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    sp.cwd = dir;
+    snprintf(file, sizeof(file), "%s/in", dir);
+    fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_eq(write(fd, "hello\n", 6), 6);
+    close(fd);
+    ck_assert_int_gt(pid = spawn_process(&sp, &err), 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(spawn_status_to_code(status), 4);
+    unlink(file);
+    snprintf(file, sizeof(file), "%s/out", dir);
+    ck_assert_int_eq(stat(file, &st), 0);
+    ck_assert_int_eq(st.st_mode & 0777, 0640);
+    fd = open(file, O_RDONLY | O_CLOEXEC);
+    ck_assert_int_eq(read(fd, text, sizeof(text)), 6);
+    ck_assert_str_eq(text, "hello\n");
+    close(fd);
+    unlink(file);
+    /* Nothing else is open: 3 is what ls reads. */
+    snprintf(file, sizeof(file), "%s/err", dir);
+    fd = open(file, O_RDONLY | O_CLOEXEC);
+    memset(text, 0, sizeof(text));
+    ck_assert_int_eq(read(fd, text, sizeof(text)), 8);
+    ck_assert_str_eq(text, "0\n1\n2\n3\n");
+    close(fd);
+    unlink(file);
+
+    snprintf(fifo, sizeof(fifo), "%s/out", dir);
+    ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+    sp.files = f + 1;
+    sp.nfiles = 1;
+    ck_assert_int_eq(spawn_process(&sp, &err), -1);
+    ck_assert_int_eq(errno, ENXIO);
+    ck_assert_str_eq(err.text, "cannot open 'out': nobody reads from it");
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+    unlink(fifo);
+    rmdir(dir);
 }
 END_TEST
 
@@ -287,6 +370,7 @@ int main(void)
     tcase_add_test(tc, own_group_and_session);
     tcase_add_test(tc, failures_have_reasons);
     tcase_add_test(tc, find_program);
+    tcase_add_test(tc, files);
     tcase_add_test(tc, family);
     return run_case("spawn", tc);
 }

@@ -1,0 +1,106 @@
+/* hangfs.c - to be preloaded: a file system that hangs, in the directory that HANGFS names.
+ *
+ *    HANGFS/CALL/...      chdir, open, stat or execve of a path below hangs, as CALL says
+ *    HANGFS/CALL.pid      is written by who hangs: its process id
+ *    HANGFS/CALL.open     when it is there nothing hangs any more
+ *    HANGFS/immortal      holds a process id: kill(2) does not end that process, as it does not end
+ *                         one that waits in the kernel where no signal is looked at
+ *
+ * It may be called in a child that shares its parent's memory: it makes system calls only.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static int there(const char *path)
+{
+    return syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0;
+}
+
+static void write_pid(const char *path)
+{
+    char text[16];
+    int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+    int fd =
+        (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    if (fd >= 0 && write(fd, text, (size_t)n) == n)
+        close(fd);
+}
+
+static void maybe_hang(const char *call, const char *path)
+{
+    const struct timespec moment = {0, 10000000};
+    const char *root = getenv("HANGFS");
+    char below[512], pid[512], gate[512];
+    int n;
+
+    if (!root || !path)
+        return;
+    n = snprintf(below, sizeof(below), "%s/%s/", root, call);
+    if (strncmp(path, below, (size_t)n) != 0)
+        return;
+    snprintf(pid, sizeof(pid), "%s/%s.pid", root, call);
+    snprintf(gate, sizeof(gate), "%s/%s.open", root, call);
+    if (there(gate))
+        return;
+    write_pid(pid);
+    while (!there(gate))
+        nanosleep(&moment, NULL);
+}
+
+EXPORT int chdir(const char *path)
+{
+    maybe_hang("chdir", path);
+    return (int)syscall(SYS_chdir, path);
+}
+
+EXPORT int open(const char *path, int flags, ...)
+{
+    mode_t mode;
+    va_list ap;
+
+    va_start(ap, flags);
+    mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+    va_end(ap);
+    maybe_hang("open", path);
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+EXPORT int stat(const char *restrict path, struct stat *restrict st)
+{
+    maybe_hang("stat", path);
+    return fstatat(AT_FDCWD, path, st, 0);
+}
+
+EXPORT int execve(const char *path, char *const argv[], char *const envp[])
+{
+    maybe_hang("execve", path);
+    return (int)syscall(SYS_execve, path, argv, envp);
+}
+
+EXPORT int kill(pid_t pid, int sig)
+{
+    const char *root = getenv("HANGFS");
+    char path[512], text[16] = "";
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/immortal", root ? root : "");
+    if (root && (fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC)) >= 0) {
+        ssize_t n = read(fd, text, sizeof(text) - 1);
+
+        close(fd);
+        if (n > 0 && atoi(text) == (pid < 0 ? -pid : pid))
+            return 0;
+    }
+    return (int)syscall(SYS_kill, pid, sig);
+}
