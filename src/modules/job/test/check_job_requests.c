@@ -20,6 +20,8 @@ struct bed {
     struct jm_job *job;
     flux_watcher_t *stop;
     flux_msg_t *last; /* response */
+    char page[4096];  /* what streams have answered */
+    unsigned logged;
 };
 
 static void sent(struct fake *f, flux_msg_t *msg)
@@ -27,9 +29,15 @@ static void sent(struct fake *f, flux_msg_t *msg)
     struct bed *b = f->user;
 
     if (flux_msg_type(msg) == FLUX_MSG_RESPONSE) {
+        size_t len, have = strlen(b->page);
+        const char *text = flux_msg_payload(msg, &len);
+
+        if (flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
+            snprintf(b->page + have, sizeof(b->page) - have, "%.*s\n", (int)len, text);
         flux_msg_destroy(b->last);
         b->last = msg;
     } else {
+        b->logged += strcmp(flux_msg_topic(msg), "log.append") == 0;
         flux_msg_destroy(msg);
     }
 }
@@ -76,10 +84,13 @@ static void bed_free(struct bed *b)
 }
 
 /* The errno of the answer; -1: none has come, as it waits for the store. */
-static int ask(struct bed *b, const char *topic, uint32_t userid, const char *text)
+static int ask_flags(struct bed *b, const char *topic, uint32_t userid, unsigned flags,
+                     const char *text)
 {
     flux_msg_t *msg = fake_request(topic, text, userid ? FLUX_ROLE_USER : FLUX_ROLE_OWNER);
 
+    flux_msg_set_flags(msg, flags);
+    b->page[0] = '\0';
     flux_msg_set_cred(msg, userid, userid ? FLUX_ROLE_USER : FLUX_ROLE_OWNER);
     flux_msg_destroy(b->last);
     b->last = NULL;
@@ -87,6 +98,11 @@ static int ask(struct bed *b, const char *topic, uint32_t userid, const char *te
     flux_timer_start(b->stop, 0.01, 0.);
     flux_reactor_run(b->f.r);
     return b->last ? (int)flux_msg_errnum(b->last) : -1;
+}
+
+static int ask(struct bed *b, const char *topic, uint32_t userid, const char *text)
+{
+    return ask_flags(b, topic, userid, 0, text);
 }
 
 /* The same of what is done to jobs: the errno that the answer has for the job, 0 when it was done. */
@@ -157,7 +173,50 @@ START_TEST(out_of_bounds)
 }
 END_TEST
 
+/* Who only looks is not in the log. */
+START_TEST(journal)
+{
+    struct bed *b = bed_create();
+    unsigned before = b->logged;
+
+    ck_assert_int_eq(ask(b, "job.queue", 0, "{\"op\":\"status\"}"), 0);
+    ck_assert_uint_eq(b->logged, before);
+    (void)ask(b, "job.queue", 0, "{\"op\":\"stop\"}");
+    ck_assert_uint_eq(b->logged, before + 1);
+    ck_assert(b->jm->queue.stopped);
+    bed_free(b);
+}
+END_TEST
+
+static const char *list(struct bed *b)
+{
+    ck_assert_int_eq(ask_flags(b, "job.list", 0, FLUX_MSGF_STREAMING, "{}"), ENODATA);
+    return b->page;
+}
+
+/* What is told of a job is what it has: no times and no result of one that has not ended. */
+START_TEST(listed)
+{
+    struct bed *b = bed_create();
+
+    b->job->st.state = JOB_STATE_SCHED;
+    b->job->st.urgency = JOB_URGENCY_HOLD;
+    b->job->st.t_submit = 1000.;
+    ck_assert_ptr_nonnull(strstr(list(b), "\"t_submit\":1000."));
+    ck_assert_ptr_null(strstr(b->page, "\"t_run\""));
+    ck_assert_ptr_null(strstr(b->page, "\"result\""));
+    ck_assert_ptr_null(strstr(b->page, "\"code\""));
+    ck_assert_ptr_nonnull(strstr(b->page, "\"why\":\"held\""));
+    b->job->st.urgency = JOB_URGENCY_DEFAULT;
+    ck_assert_ptr_null(strstr(list(b), "held"));
+    b->job->st.state = JOB_STATE_RUN;
+    b->job->st.urgency = JOB_URGENCY_HOLD;
+    ck_assert_ptr_null(strstr(list(b), "\"why\""));
+    bed_free(b);
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("job_requests", somebody_else, out_of_bounds);
+    RUN_SUITE("job_requests", somebody_else, out_of_bounds, journal, listed);
 }

@@ -564,6 +564,22 @@ static size_t a_root(uint64_t v, uint8_t buf[KVS_ROOT_WIRE_MAX])
     return kvs_root_encode(&root, buf);
 }
 
+/* Without any root nobody waits for one for ever; with the first one that comes all goes on. */
+START_TEST(first_root_refused)
+{
+    struct bed *b = bed_new(1);
+
+    reply(b, "kvs.getroot", NULL, 0, EHOSTUNREACH);
+    settle(b);
+    ck_assert_int_eq(get(b, "primary", 0, OWNER), EHOSTUNREACH);
+    ck_assert_int_eq(json(b, "kvs.version", 0, OWNER, "{\"namespace\":\"primary\"}"), EHOSTUNREACH);
+    reply(b, NULL, NULL, 0, 0);
+    ck_assert_int_eq(json(b, "kvs.version", 0, OWNER, "{\"namespace\":\"primary\"}"), 0);
+    ck_assert(last_has(b, "\"version\":5"));
+    bed_free(b);
+}
+END_TEST
+
 /* The answer to what was passed on is the answer here, and its root is known before that. */
 START_TEST(answers_passed)
 {
@@ -819,6 +835,6 @@ int main(void)
 {
     RUN_SUITE("kvs_requests", payloads, streams, snapshot_holds, lost_ranks, waits_in_order,
               roots_announced, open_and_close, directory_hears, fences, fence_aborts, may_stop,
-              answers_passed, fences_passed, objects_that_come, idle_namespaces, uploads_expire,
-              upload_shares, uploads_passed);
+              first_root_refused, answers_passed, fences_passed, objects_that_come, idle_namespaces,
+              uploads_expire, upload_shares, uploads_passed);
 }
