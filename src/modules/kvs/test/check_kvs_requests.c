@@ -652,6 +652,38 @@ START_TEST(fences_passed)
 }
 END_TEST
 
+static size_t asks(const struct bed *b, const char *topic)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < b->nasked; i++)
+        n += strcmp(flux_msg_topic(b->asked[i]), topic) == 0;
+    return n;
+}
+
+/* An instance that ends says so: to who waits for a fence here, to the instances that it had told of the
+ * calls, and to rank 0 of the namespaces whose master it was. */
+START_TEST(says_that_it_ends)
+{
+    struct bed *b = bed_create_at(1);
+    size_t before;
+
+    b->hold = "kvs.fence";
+    ck_assert_int_eq(fence(b, "f", 3, 1, 0, OWNER), -1);
+    ck_assert_int_eq(place(b, "kvs.namespace-open", "mine", 1, 10), 0);
+    ck_assert_int_eq(put(b, "mine", 1000, FLUX_ROLE_USER), 0);
+    before = b->answers;
+    ck_assert_uint_eq(b->nasked, 0);
+    flux_module_kvs.fini(b->f.h, b->ctx);
+    b->ctx = NULL;
+    ck_assert_uint_eq(b->answers - before, 1);
+    ck_assert_int_eq(b->errnum, ECONNABORTED);
+    ck_assert_uint_eq(asks(b, "kvs.fence-abort"), 1);
+    ck_assert_uint_eq(asks(b, "kvs.namespace-lost"), 1);
+    bed_free(b);
+}
+END_TEST
+
 /* Objects that are asked for: an answer that is cut off, or is not what was asked for, is an error of
  * those who wait, and nothing of it is kept. */
 START_TEST(objects_that_come)
@@ -835,6 +867,6 @@ int main(void)
 {
     RUN_SUITE("kvs_requests", payloads, streams, snapshot_holds, lost_ranks, waits_in_order,
               roots_announced, open_and_close, directory_hears, fences, fence_aborts, may_stop,
-              first_root_refused, answers_passed, fences_passed, objects_that_come, idle_namespaces,
-              uploads_expire, upload_shares, uploads_passed);
+              first_root_refused, answers_passed, fences_passed, says_that_it_ends,
+              objects_that_come, idle_namespaces, uploads_expire, upload_shares, uploads_passed);
 }

@@ -21,6 +21,7 @@ struct bed {
     flux_watcher_t *stop;
     flux_msg_t *watch; /* resrc.watch, to be answered */
     uint32_t tag;
+    uint32_t roles;  /* of who asks; 0: a broker */
     int errnum;      /* of the last response, and what it says */
     char text[4096]; /* all responses to the first client since it was cleared */
     unsigned logged;
@@ -105,7 +106,7 @@ static int ask(struct bed *b, uint32_t sender, const char *topic, unsigned flags
 {
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
 
-    flux_msg_set_cred(msg, 0, FLUX_ROLE_OWNER | FLUX_ROLE_BROKER);
+    flux_msg_set_cred(msg, 0, b->roles ? b->roles : FLUX_ROLE_OWNER | FLUX_ROLE_BROKER);
     flux_msg_set_flags(msg, flags);
     flux_msg_set_matchtag(msg, ++b->tag);
     flux_msg_route_push(msg, sender);
@@ -359,6 +360,39 @@ START_TEST(resources_unknown)
 }
 END_TEST
 
+/* Another user may look, and no more, whatever is sent. */
+START_TEST(guests)
+{
+    static const char *const payloads[] = {
+        "7", "[1,2]", "null", "{}", "{\"no such field\":1}", "{\"", "{\"expiration\":0}"};
+    static const char *const owners[] = {"sched.attach", "sched.feed", "sched.policy",
+                                         "sched.expiration", "sched.disconnect"};
+    static const char *const anybodys[] = {"sched.status", "sched.stats", "sched.resources"};
+    struct bed *b = bed_create();
+    uint64_t generation;
+
+    attach(b, FIRST);
+    generation = b->ctx->generation;
+    ck_assert_int_eq(feed_job(b, 1, 1), 0);
+    b->roles = FLUX_ROLE_USER;
+    for (size_t i = 0; i < sizeof(payloads) / sizeof(payloads[0]); i++) {
+        for (size_t k = 0; k < sizeof(owners) / sizeof(owners[0]); k++) {
+            ck_assert_int_eq(ask(b, FIRST, owners[k], 0, payloads[i]), EPERM);
+            ck_assert_int_eq(ask(b, FIRST, owners[k], FLUX_MSGF_STREAMING, payloads[i]), EPERM);
+            ck_assert_int_eq(ask(b, FIRST, owners[k], FLUX_MSGF_NORESPONSE, payloads[i]), -1);
+        }
+        for (size_t k = 0; k < sizeof(anybodys) / sizeof(anybodys[0]); k++)
+            ck_assert_int_eq(ask(b, SECOND, anybodys[k], 0, payloads[i]), 0);
+        ck_assert_int_eq(ask(b, SECOND, "sched.cancel", 0, payloads[i]), EPROTO);
+        ck_assert_int_eq(ask(b, SECOND, "sched.why", 0, payloads[i]), EPROTO);
+    }
+    ck_assert_ptr_nonnull(b->ctx->attach);
+    ck_assert_uint_eq(b->ctx->generation, generation);
+    ck_assert_uint_eq(stats(b).queued, 1);
+    bed_free(b);
+}
+END_TEST
+
 /* When the resources go. */
 START_TEST(expiration)
 {
@@ -391,5 +425,5 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("sched_module", attached, estimates_bounded, estimates_changed, begins_anew,
-              job_twice, resources_unknown, expiration);
+              job_twice, resources_unknown, guests, expiration);
 }
