@@ -1,7 +1,8 @@
 /* jobfollow.c - jobs that are followed to their end.
  *
  * Output is the value job.ID.output, which only grows: records "TASK STREAM LENGTH\n" with LENGTH
- * bytes behind each.  A watch brings what is new.
+ * bytes behind each.  It is read as fast as it can be shown: when more than ROOM bytes wait for the
+ * reader of this program no more is asked for.
  *
  *    a job                      is over when
  *    without output             job.wait has told its end
@@ -25,6 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "joboutput.h"
 #include "jobtell.h"
 #include "libjob/job.h"
 #include "libkvs/kvs.h"
@@ -33,21 +35,24 @@
 #include "outrec.h"
 #include "taskout.h"
 
+#define ROOM (1024 * 1024) /* bytes that wait for the reader */
+
 struct followed {
     jobfollow_t *jf;
     uint64_t id;
     char prefix[24];
     taskout_t *out;
-    flux_future_t *watch;
+    joboutput_t *output;
     flux_future_t *size; /* of all its output, once it has ended */
-    uint64_t seen, total;
+    uint64_t total;
     bool total_known;
     struct outrec rec;
     /* end */
     bool has_ended;
     struct job_ended ended;
-    char *result, *text;   /* copies for `ended`, which holds a reference to its `failed` */
-    struct list_node node; /* waits for the commit */
+    char *result, *text;     /* copies for `ended`, which holds a reference to its `failed` */
+    struct list_node node;   /* waits for the commit */
+    struct list_node paused; /* waits for room */
 };
 
 struct jobfollow {
@@ -63,6 +68,7 @@ struct jobfollow {
     flux_future_t *commit;       /* under way for those in `committing` */
     struct list_node committing; /* ended, and the commit was made after that */
     struct list_node next;       /* ended since: for the next commit */
+    struct list_node paused;     /* jobs of which no output is asked for */
     bool stopped;
     int errnum;
 };
@@ -90,16 +96,30 @@ static void sink_failed(void *arg, int errnum)
     stop(jf, errnum);
 }
 
-static bool all_written(const jobfollow_t *jf)
+static size_t waiting(const jobfollow_t *jf)
 {
-    return !jf->sink[0] || (outsink_waiting(jf->sink[0]) == 0 && outsink_waiting(jf->sink[1]) == 0);
+    return jf->sink[0] ? outsink_waiting(jf->sink[0]) + outsink_waiting(jf->sink[1]) : 0;
+}
+
+static struct list_node *list_take(struct list_node *head)
+{
+    struct list_node *n = list_first(head);
+
+    if (n)
+        list_remove(n);
+    return n;
 }
 
 static void sink_drained(void *arg)
 {
     jobfollow_t *jf = arg;
+    struct list_node *n;
 
-    if (hmap_count(jf->jobs) == 0 && all_written(jf))
+    if (waiting(jf) <= ROOM) {
+        while ((n = list_take(&jf->paused)))
+            joboutput_resume(list_entry(n, struct followed, paused)->output);
+    }
+    if (hmap_count(jf->jobs) == 0 && waiting(jf) == 0)
         stop(jf, 0);
 }
 
@@ -107,10 +127,11 @@ static void followed_destroy(void *arg)
 {
     struct followed *j = arg;
 
-    flux_future_destroy(j->watch);
+    joboutput_destroy(j->output);
     flux_future_destroy(j->size);
     taskout_destroy(j->out);
     list_remove(&j->node);
+    list_remove(&j->paused);
     free(j->result);
     free(j->text);
     json_decref(j->ended.failed);
@@ -132,6 +153,7 @@ jobfollow_t *jobfollow_create(struct cmd *c, flux_t *h, int flags, const struct 
     jf->cb = *cb;
     list_init(&jf->committing);
     list_init(&jf->next);
+    list_init(&jf->paused);
     jf->jobs = hmap_create_u64(followed_destroy);
     jf->ids = idset_create();
     for (int i = 0; i < 2 && flags & JOBFOLLOW_OUTPUT; i++) {
@@ -191,57 +213,43 @@ static void job_over(struct followed *j)
 
 static void check_over(struct followed *j)
 {
-    if (j->has_ended && j->total_known && j->seen >= j->total)
+    if (j->has_ended && j->total_known && (!j->out || joboutput_seen(j->output) >= j->total))
         job_over(j);
 }
 
-static void watch_cb(flux_future_t *f, void *arg)
+static void output_failed(void *arg, const char *text)
+{
+    struct followed *j = arg;
+
+    fail(j->jf, text);
+}
+
+static void output_data(void *arg, const char *data, size_t len, bool from_start)
 {
     struct followed *j = arg;
     jobfollow_t *jf = j->jf;
-    const char *data;
     errmsg_t err;
-    size_t len;
 
-    if (!flux_kvs_watch_absent(f)) {
-        if (flux_kvs_lookup_get(f, &data, &len, &err) < 0) {
-            fail(jf, err.text);
-            return;
-        }
-        if (flux_kvs_watch_whole(f) && j->seen > 0) {
-            j->seen = 0;
-            memset(&j->rec, 0, sizeof(j->rec));
-        }
-        if (len > 0) {
-            jobtell_stop(jf->tell);
-            jf->tell = NULL;
-        }
-        if (len > 0 && jf->cb.output)
-            jf->cb.output(jf->cb.arg, j->id);
-        if (outrec_take(&j->rec, data, len, put_output, j, &err) < 0) {
-            cmd_error(jf->c, "the output of job %" PRIu64 " in the key-value store is damaged: %s",
-                      j->id, err.text);
-            stop(jf, EPROTO);
-            return;
-        }
-        j->seen += len;
-    }
-    if (jf->stopped)
+    if (from_start)
+        memset(&j->rec, 0, sizeof(j->rec));
+    jobtell_stop(jf->tell);
+    jf->tell = NULL;
+    if (jf->cb.output)
+        jf->cb.output(jf->cb.arg, j->id);
+    if (outrec_take(&j->rec, data, len, put_output, j, &err) < 0) {
+        cmd_error(jf->c, "the output of job %" PRIu64 " in the key-value store is damaged: %s",
+                  j->id, err.text);
+        stop(jf, EPROTO);
         return;
-    flux_future_next(f);
+    }
+    if (waiting(jf) > ROOM && list_empty(&j->paused)) {
+        joboutput_pause(j->output);
+        list_append(&jf->paused, &j->paused);
+    }
     check_over(j);
 }
 
 /* --- the end --- */
-
-static struct list_node *list_take(struct list_node *head)
-{
-    struct list_node *n = list_first(head);
-
-    if (n)
-        list_remove(n);
-    return n;
-}
 
 static void size_cb(flux_future_t *f, void *arg)
 {
@@ -251,6 +259,8 @@ static void size_cb(flux_future_t *f, void *arg)
 
     if (flux_kvs_lookup_get_info(f, &info, &err) == 0) {
         j->total = info.size;
+        if (info.size > joboutput_seen(j->output))
+            joboutput_known(j->output, info.size);
     } else if (errno != ENOENT) {
         fail(j->jf, err.text);
         return;
@@ -355,8 +365,8 @@ static void wait_cb(flux_future_t *f, void *arg)
 int jobfollow_add(jobfollow_t *jf, uint64_t id)
 {
     struct taskout_params p = {.label = jf->flags & (JOBFOLLOW_LABEL | JOBFOLLOW_LABEL_ID)};
+    struct joboutput_cb cb = {output_data, output_failed, NULL};
     struct followed *j = NULL;
-    char key[FLUX_JOB_KEY_MAX];
 
     if (id > IDSET_MAX)
         return cmd_error(jf->c, "%" PRIu64 " is no job's id", id), -1;
@@ -366,16 +376,17 @@ int jobfollow_add(jobfollow_t *jf, uint64_t id)
         goto nomem;
     j->jf = jf;
     j->id = id;
+    cb.arg = j;
     list_init(&j->node);
+    list_init(&j->paused);
     if (jf->flags & JOBFOLLOW_LABEL_ID) {
         snprintf(j->prefix, sizeof(j->prefix), "%" PRIu64 ".", id);
         p.prefix = j->prefix;
     }
     if (jf->flags & JOBFOLLOW_OUTPUT) {
         j->out = taskout_create(&p, jf->sink[0], jf->sink[1]);
-        j->watch = flux_kvs_watch(jf->h, NULL, flux_job_key(id, "output", key, sizeof(key)),
-                                  FLUX_KVS_WATCH_APPEND);
-        if (!j->out || !j->watch || flux_future_then(j->watch, -1., watch_cb, j) < 0)
+        j->output = joboutput_create(jf->h, id, &cb);
+        if (!j->out || !j->output)
             goto nomem;
     }
     if (idset_set(jf->ids, (uint32_t)id) < 0 || hmap_put_u64(jf->jobs, id, j) < 0)
