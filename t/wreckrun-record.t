@@ -4,6 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start wreckrun kvs module jobs wreck
 hold 4
+host=$(uname -n)
 
 get() {
     "$FLUX" kvs get "$1" 2>/dev/null
@@ -31,7 +32,7 @@ for i in 1 2 3 4 5 6 7 8 9 10; do
     "$FLUX" wreckrun -N2 -n3 sh -c "exit $i" 2>/dev/null
     [ "$(fields $i state,code)" = "failed $i" ] || bad=$((bad + 1))
     "$FLUX" wreck eventlog $i |
-        grep -q " finish status=$((i * 256)) started=[0-9.]* exited=[0-9.]*\$" || bad=$((bad + 1))
+        grep -q " finish status=$((i * 256)) started=[0-9.]* exited=[0-9.]* failed={\"count\":3," || bad=$((bad + 1))
 done
 is $bad 0 "ten jobs: ids from 1, and each on record when its command ends"
 is "$(fields 3 nnodes,ntasks,ranks)" "2 3 0-1" "its size and its place"
@@ -57,7 +58,9 @@ ok "... is on record at once" test -n "$(get "job.$id.jobspec")"
 ok "... ends by itself" wait_until 10 state_is "$id" failed
 is "$(fields "$id" code)" 2 "... with its exit code"
 run "$FLUX" wreck attach "$id"
-is "$(sort <<<"$out" | tr '\n' ' ')/$(tr '\n' ' ' <<<"$err")" "out 0 out 1 /err err " "... and its output"
+is "$(sort <<<"$out" | tr '\n' ' ')/$(tr '\n' ' ' <<<"$err")" \
+    "out 0 out 1 /err err flux wreck attach: job 14: task 0 on $host (rank 0): exit code 2 flux wreck attach: job 14: task 1 on $host (rank 1): exit code 2 " \
+    "... and its output, and which tasks failed"
 id=$("$FLUX" wreckrun -d -n1 --output-limit=4M head -c 20000000 /dev/zero)
 ok "more output than is kept" wait_until 30 state_is "$id" completed
 kept=$("$FLUX" wreck attach -q "$id" | wc -c)
