@@ -139,6 +139,9 @@ struct endpoint_ops {
 unsigned core_request_weight(const flux_msg_t *msg);
 /* Requests on account `from` with this weight do not wait any more. */
 void core_endpoint_taken(core_t *c, uint32_t from, unsigned weight);
+/* A client that is not read since much of it waits is read again when no more than this does: until
+ * more waits, of all clients, nothing depends on being told what was taken. */
+#define CORE_QUEUED_LOW 128
 
 enum endpoint_kind { ENDPOINT_CLIENT, ENDPOINT_MODULE, ENDPOINT_BROKER };
 

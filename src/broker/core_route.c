@@ -40,7 +40,7 @@
 #define CONGESTED 1024
 #define CONGESTED_BYTES (1024 * 1024)
 /* Of one process in all modules: so many small requests, or a MiB. */
-#define QUEUED_MAX 256
+#define QUEUED_MAX (2 * CORE_QUEUED_LOW)
 #define QUEUED_UNIT 4096
 
 struct held {
@@ -388,7 +388,7 @@ void core_endpoint_taken(core_t *c, uint32_t from, unsigned weight)
     if (!a || a->queued == 0)
         return;
     a->queued = a->queued > weight ? a->queued - weight : 0;
-    relief = a->choked && a->queued <= QUEUED_MAX / 2;
+    relief = a->choked && a->queued <= CORE_QUEUED_LOW;
     a->choked &= !relief;
     if (a->queued == 0)
         account_leave(c, a);

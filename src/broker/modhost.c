@@ -172,7 +172,23 @@ static void endpoint_send(void *arg, flux_msg_t *msg)
 
 static int endpoint_queue(void *arg, flux_msg_t *msg, uint32_t from)
 {
-    return post(arg, msg, from);
+    struct module *m = arg;
+    unsigned weight = core_request_weight(msg);
+
+    atomic_fetch_add(&m->mh->queued, weight);
+    if (post(m, msg, from) == 0)
+        return 0;
+    atomic_fetch_sub(&m->mh->queued, weight);
+    return -1;
+}
+
+static void taken(modhost_t *mh, const struct letter *l, unsigned weight)
+{
+    uint32_t from = (uint32_t)(uintptr_t)l->from;
+
+    if (from)
+        atomic_fetch_sub(&mh->queued, weight);
+    core_endpoint_taken(mh->core, from, weight);
 }
 
 static const struct endpoint_ops endpoint_ops = {.send = endpoint_send, .queue = endpoint_queue};
@@ -366,8 +382,7 @@ static void move_mail(struct module *old, struct module *fresh)
     for (size_t i = 0; i < n; i++) {
         if (!l[i].msg)
             continue;
-        core_endpoint_taken(old->mh->core, (uint32_t)(uintptr_t)l[i].from,
-                            core_request_weight(l[i].msg));
+        taken(old->mh, &l[i], core_request_weight(l[i].msg));
         if (fresh && flux_msg_type(l[i].msg) == FLUX_MSG_REQUEST &&
             flux_msg_has_flag(l[i].msg, FLUX_MSGF_NORESPONSE))
             endpoint_send(fresh, l[i].msg);
@@ -476,8 +491,7 @@ static void outbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     for (size_t i = 0; i < n; i++) {
         struct module *m = l[i].from;
         if (l[i].code >= CODE_TOOK) {
-            core_endpoint_taken(mh->core, (uint32_t)(uintptr_t)l[i].from,
-                                (unsigned)(l[i].code - CODE_TOOK));
+            taken(mh, &l[i], (unsigned)(l[i].code - CODE_TOOK));
         } else if (l[i].msg) {
             m->sent++;
             core_endpoint_input(m->ep, l[i].msg);

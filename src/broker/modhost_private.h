@@ -2,6 +2,7 @@
 #ifndef BROKER_MODHOST_PRIVATE_H
 #define BROKER_MODHOST_PRIVATE_H
 
+#include <stdatomic.h>
 #include <pthread.h>
 
 #include "libflux/module.h"
@@ -59,6 +60,7 @@ struct module {
 struct modhost {
     core_t *core;
     mailbox_t *outbox;
+    atomic_uint queued; /* weight of clients' requests that no thread is known to have taken */
     flux_watcher_t *watcher;
     struct list_node modules;
     struct list_node asleep;

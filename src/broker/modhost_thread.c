@@ -73,11 +73,16 @@ struct run {
     unsigned weight;
 };
 
-/* Without memory for it the client is heard less until it connects anew. */
+/* The broker is not woken for it while so little waits that no client can be held up: it hears of it
+ * when something else is said.  (Who finds little when it takes the last of what waits is right: what
+ * a client is held up for is counted before it is put in the mailbox.)
+ * Without memory for it the client is heard less until it connects anew. */
 static void tell_run(struct module *m, struct run *run)
 {
-    if (run->weight > 0 && mailbox_post(m->mh->outbox, (void *)(uintptr_t)run->from, NULL,
-                                        CODE_TOOK + (int)run->weight, 0) == 1)
+    if (run->weight > 0 &&
+        mailbox_post(m->mh->outbox, (void *)(uintptr_t)run->from, NULL,
+                     CODE_TOOK + (int)run->weight, 0) == 1 &&
+        atomic_load(&m->mh->queued) > CORE_QUEUED_LOW)
         m->said++;
     run->weight = 0;
 }
