@@ -26,7 +26,7 @@
  *    deaf     requests whose answers are never read
  *    large    JSON beyond all bounds, announced and sent
  *    crowd    many connections that say nothing, or ask and leave
- *    watch    streams and waits that are asked for and left
+ *    watch    streams and waits that are asked for and left, hundreds at a time
  *
  * Failure: what the system refuses this process (no descriptors, connection reset) ends the attack under
  * way, never the program.
@@ -533,13 +533,14 @@ static void crowd(struct attacker *a)
             close(fd[i]);
 }
 
-/* Many conversations on one connection, which is left, or kept and never read. */
+/* Many conversations on one connection, which is left, or kept and never read.  Not the last: jobs only use
+ * up processors. */
 static void watch(struct attacker *a)
 {
     int fd = dial(path);
 
     for (unsigned i = 0; fd >= 0 && i < 200; i++) {
-        const struct conversation *c = &conversations[below(a, NCONVERSATIONS)];
+        const struct conversation *c = &conversations[below(a, NCONVERSATIONS - 1)];
         size_t len;
         uint8_t *buf = begin_conversation(c, &len);
         bool sent;
@@ -550,7 +551,6 @@ static void watch(struct attacker *a)
         if (!sent)
             break;
         a->asked++;
-        a->jobs += !c->payload;
     }
     if (fd >= 0 && below(a, 2))
         keep(a, fd);
