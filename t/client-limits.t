@@ -49,6 +49,37 @@ is $? 0 "it ends"
 release
 is "$status" 0 "the session ends well"
 
+# --- wake-ups --------------------------------------------------------------------------------------------
+# What a module has taken is told to the broker, which is woken for that only when a client may be held up.
+hold 1 --set=modules=barrier
+pid=$("$FLUX" getattr broker.pid)
+writes() { # by threads of modules: that wakes the broker
+    local task
+    for task in /proc/"$pid"/task/*; do
+        [ "${task##*/}" = "$pid" ] || [ "$(cat "$task/comm")" != flux-broker ] || cat "$task/io"
+    done | awk '/^syscw:/ { n += $2 } END { print n + 0 }'
+}
+taken() {
+    [ "$("$FLUX" module list | awk '$1 == "barrier" { print $3 }')" -ge "$1" ]
+}
+count=$("$FLUX" module list | awk '$1 == "barrier" { print $3 }')
+before=$(writes)
+clients=()
+for i in {1..20}; do
+    "$FLUX" barrier -n 21 waiting &
+    clients+=($!)
+    wait_until 60 taken $((count + i))
+done
+sleep_none=1
+ok "20 requests wait in a module" taken $((count + 20))
+[ $(($(writes) - before)) -lt 10 ]
+is $? 0 "their number does not wake the broker"
+ok "the last one comes" run_with_timeout 60 "$FLUX" barrier -n 21 waiting
+wait "${clients[@]}"
+is $? 0 "and all are answered"
+release
+is "$status" 0 "the session ends well"
+
 # --- few descriptors -------------------------------------------------------------------------------------
 low() { # LIMIT COMMAND...
     local n=$1
