@@ -65,6 +65,8 @@ exits 127 "env with a command that does not exist" "$FLUX" env /nonexistent
 exits 126 "env with one that cannot be run" "$FLUX" env /etc/passwd
 exits 1 "help of a command that does not exist" "$FLUX" help submti
 like "$err" "no command 'submti'; did you mean submit" "names the nearest"
+exits 127 "a command of another tool" "$FLUX" srun true
+like "$err" "there is no command 'srun'; here it is 'flux wreckrun'" "says what it is called here"
 exits 2 "a misspelt option" "$FLUX" version --hlep
 like "$err" "option '--hlep' is unknown or ambiguous; did you mean --help\?" "names the nearest"
 exits 2 "a misspelt command of a command" "$FLUX" kvs gte a

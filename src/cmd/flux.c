@@ -82,9 +82,25 @@ void cmd_print_list(void)
 
 #define NAME_MAX_LEN 32
 
+/* What other tools, and other versions of this one, call them. */
+static const struct {
+    const char *name, *ours;
+} elsewhere[] = {
+    {"run", "wreckrun"}, {"srun", "wreckrun"}, {"sbatch", "batch"},   {"salloc", "alloc"},
+    {"ps", "jobs"},      {"squeue", "jobs"},   {"scancel", "cancel"}, {"sinfo", "resource"},
+    {"qsub", "batch"},   {"qstat", "jobs"},    {"qdel", "cancel"},
+};
+
 const char *cmd_nearest(const char *name, char *buf, size_t size)
 {
     struct nearest near;
+
+    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(*elsewhere); i++) {
+        if (strcmp(name, elsewhere[i].name) == 0) {
+            snprintf(buf, size, "; here it is 'flux %s'", elsewhere[i].ours);
+            return buf;
+        }
+    }
 
     nearest_init(&near, name);
     for (size_t i = 0; i < COMMANDS; i++) {
