@@ -469,13 +469,13 @@ bool content_tidy(content_t *c)
     return true;
 }
 
-size_t content_expire(content_t *c, uint32_t before)
+size_t content_expire(content_t *c, uint32_t before, size_t max)
 {
     size_t n = 0;
-    for (; !list_empty(&c->lru) && oldest(c)->used < before; n++)
+    for (; n < max && !list_empty(&c->lru) && oldest(c)->used < before; n++)
         drop(c, oldest(c));
     c->st.expired += n;
-    if (n > 0)
+    if (n > 0 && n < max)
         (void)content_tidy(c);
     return n;
 }

@@ -95,8 +95,8 @@ bool content_tidy(content_t *c);
  * back. */
 void content_set_clock(content_t *c, uint32_t now);
 /* Drop what nobody needs and nobody used since before `before`.  The cost is that of what is
- * dropped.  Returns the number of objects. */
-size_t content_expire(content_t *c, uint32_t before);
+ * dropped, `max` objects at most.  Returns their number. */
+size_t content_expire(content_t *c, uint32_t before, size_t max);
 
 /* --- waiting for objects that are elsewhere --- */
 

@@ -75,8 +75,10 @@ int kvsstore_upload(kvsstore_t *s, kvsstore_client_t *client, const void *data, 
 kvsstore_client_t *kvsstore_client_create(kvsstore_t *s);
 /* It is gone, and so is what nobody else has uploaded.  NULL-safe; before the store. */
 void kvsstore_client_destroy(kvsstore_client_t *c);
-/* Let go of those that came before `before`.  Returns their number. */
-size_t kvsstore_upload_expire(kvsstore_t *s, uint32_t before);
+/* The same bit by bit, before that: of `max` uploads.  Is there more? */
+bool kvsstore_client_let_go(kvsstore_client_t *c, size_t max);
+/* Let go of those that came before `before`, `max` at most.  Returns their number. */
+size_t kvsstore_upload_expire(kvsstore_t *s, uint32_t before, size_t max);
 /* Bytes that may wait, KVSSTORE_UPLOAD_COST more for each chunk; 2 GiB unless set.  Of one client at
  * most as much as is left for others. */
 #define KVSSTORE_UPLOAD_COST 256

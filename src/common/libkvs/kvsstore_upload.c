@@ -97,18 +97,24 @@ kvsstore_client_t *kvsstore_client_create(kvsstore_t *s)
     return c;
 }
 
-void kvsstore_client_destroy(kvsstore_client_t *c)
+bool kvsstore_client_let_go(kvsstore_client_t *c, size_t max)
 {
     struct list_node *n;
-    if (!c)
-        return;
-    while ((n = list_first(&c->shares))) {
+    while (max-- > 0 && (n = list_first(&c->shares))) {
         struct share *h = list_entry(n, struct share, of_client);
         struct upload *u = h->u;
         share_free(h);
         if (list_empty(&u->shares) && !u->nobodys)
             done(c->s, u);
     }
+    return !list_empty(&c->shares);
+}
+
+void kvsstore_client_destroy(kvsstore_client_t *c)
+{
+    if (!c)
+        return;
+    (void)kvsstore_client_let_go(c, SIZE_MAX);
     free(c);
 }
 
@@ -210,11 +216,11 @@ void kvsstore_upload_used(kvsstore_t *s, const uint8_t *digest)
         done(s, u);
 }
 
-size_t kvsstore_upload_expire(kvsstore_t *s, uint32_t before)
+size_t kvsstore_upload_expire(kvsstore_t *s, uint32_t before, size_t max)
 {
     struct list_node *n;
     size_t count = 0;
-    for (; (n = list_first(&s->upload_order)); count++) {
+    for (; count < max && (n = list_first(&s->upload_order)); count++) {
         struct upload *u = list_entry(n, struct upload, node);
         if (u->stamp >= before)
             break;

@@ -47,6 +47,18 @@ static inline void list_remove(struct list_node *n)
     list_init(n);
 }
 
+/* Move all nodes of `from` to the end of `head`. */
+static inline void list_splice(struct list_node *head, struct list_node *from)
+{
+    if (list_empty(from))
+        return;
+    from->next->prev = head->prev;
+    head->prev->next = from->next;
+    from->prev->next = head;
+    head->prev = from->prev;
+    list_init(from);
+}
+
 /* First node, or NULL. */
 static inline struct list_node *list_first(const struct list_node *head)
 {

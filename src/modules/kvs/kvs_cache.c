@@ -15,7 +15,9 @@
 #include <math.h>
 
 #include "kvs_private.h"
+#include "libflux/slice.h"
 
+#define PIECE 64          /* objects between two looks at the clock */
 #define SHARE_SECONDS 0.5 /* until all namespaces are looked at */
 
 static size_t cached(const struct km_ns *ns)
@@ -41,6 +43,20 @@ static void shrink(struct km_ns *ns, size_t bytes)
     content_trim(ns->content);
     content_set_limit(ns->content, ns->k->cache_limit);
     count(ns);
+}
+
+/* What is too old: a slice of it, of pieces. */
+static void expire(struct km_ns *ns)
+{
+    struct flux_slice s;
+
+    if (!ns->stale)
+        return;
+    flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while (ns->stale && flux_slice_more(&s))
+        ns->stale = content_expire(ns->content, ns->stale_before, PIECE) == PIECE;
+    if (ns->stale)
+        km_poke(ns);
 }
 
 static size_t fair(const struct km *k)
@@ -70,7 +86,8 @@ void km_cache_work(struct km_ns *ns)
     size_t over, share;
 
     content_set_clock(ns->content, km_clock(k));
-    content_trim(ns->content);
+    content_trim(ns->content); /* no more than has come in since */
+    expire(ns);
     count(ns);
     if (k->cached <= k->cache_limit || hmap_count(k->spaces) < 2)
         return;
@@ -99,8 +116,12 @@ void km_cache_expire(struct km *k)
         if (!ns->content)
             continue;
         content_set_clock(ns->content, now);
-        if (isfinite(k->expire) && now > k->expire)
-            (void)content_expire(ns->content, now - (uint32_t)k->expire);
+        if (isfinite(k->expire) && now > k->expire) {
+            ns->stale_before = now - (uint32_t)k->expire;
+            ns->stale = content_expire(ns->content, ns->stale_before, PIECE) == PIECE;
+        }
+        if (ns->stale)
+            km_poke(ns);
         count(ns);
     }
 }

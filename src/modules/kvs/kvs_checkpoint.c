@@ -30,6 +30,8 @@
 #include "kvs_keep.h"
 #include "libkvs/treeobj.h"
 
+/* By number and not by time: here each object is looked at, and no more (a microsecond); what takes
+ * time is done by the driver's thread, and the next piece goes when this one is back. */
 #define PIECE_BYTES (128u * 1024)
 #define PIECE_OBJS 256
 #define DELETE_OBJS 512

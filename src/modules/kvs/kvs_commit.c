@@ -28,17 +28,22 @@
 #include <string.h>
 
 #include "kvs_disk.h"
+#include "libflux/slice.h"
 #include "libkvs/kvs_pack.h"
 #include "libkvs/kvsdisk.h"
 
 /* What waits here to be applied, or was sent on, is bounded: a flood is refused at its source. */
 #define WAITING_MAX 262144
 #define WAITING_BYTES (256u * 1024 * 1024)
-/* A root change takes at most so much, so that answers do not wait for ever in a flood. */
-#define BATCH_OPS 4096
+/* A root change takes at most so much, so that answers do not wait for ever in a flood: time, since
+ * what a transaction takes is anything from a microsecond on; and what its row on disk may have. */
+#define BATCH_SECONDS 0.02
+#define BATCH_TXNS 4096
 #define BATCH_BYTES (16u * 1024 * 1024)
+#define BATCH_LOOK 8         /* small transactions between two looks at the clock, */
+#define BATCH_LOOK_BYTES 256 /* and what is small */
 /* Objects given back after each root change (a commit leaves about five behind); the rest when
- * idle. */
+ * idle.  By number: each takes about as long as the next, a microsecond or two. */
 #define COLLECT 256
 
 /* --- towards the master --- */
@@ -362,13 +367,42 @@ static void unstall(struct km_ns *ns)
     ns->stall = NULL;
 }
 
+/* Is there time for another transaction? */
+struct batch {
+    struct flux_slice slice;
+    size_t bytes;
+    unsigned n, unseen;
+};
+
+static void batch_begin(struct batch *b, struct km_ns *ns)
+{
+    memset(b, 0, sizeof(*b));
+    flux_slice_begin(&b->slice, flux_get_reactor(ns->h), BATCH_SECONDS, BATCH_TXNS / BATCH_LOOK);
+}
+
+static bool batch_more(struct batch *b)
+{
+    if (b->bytes >= BATCH_BYTES || b->n >= BATCH_TXNS)
+        return false;
+    if (b->n > 0 && b->unseen < BATCH_LOOK)
+        return true;
+    b->unseen = 0;
+    return flux_slice_more(&b->slice);
+}
+
+static void batch_count(struct batch *b, size_t len)
+{
+    b->n++;
+    b->bytes += len;
+    b->unseen += len > BATCH_LOOK_BYTES ? BATCH_LOOK : 1;
+}
+
 /* One root change. */
 static void change(struct km_ns *ns)
 {
     struct km_change *ch = calloc(1, sizeof(*ch));
+    struct batch batch;
     errmsg_t err;
-    size_t bytes = 0;
-    unsigned ops = 0;
     if (!ch)
         return; /* they wait; more memory may be there later */
     list_init(&ch->commits);
@@ -377,15 +411,15 @@ static void change(struct km_ns *ns)
     if (rc < 0)
         errmsg_set(&err, "the master is out of memory for a root change");
     struct list_node *n;
-    while (bytes < BATCH_BYTES && ops < BATCH_OPS && (n = list_first(&ns->commits))) {
+    batch_begin(&batch, ns);
+    while ((n = list_first(&ns->commits)) && batch_more(&batch)) {
         struct commit *c = list_entry(n, struct commit, node);
         const void *txn;
         size_t len;
         list_remove(n);
         list_append(&ch->commits, n);
         commit_txn(c, &txn, &len);
-        bytes += len;
-        ops++;
+        batch_count(&batch, len);
         if (rc < 0 || kvsstore_apply(ns->store, txn, len, &c->err) == 0)
             continue;
         c->errnum = errno;
@@ -443,8 +477,8 @@ void km_commit_work(struct km_ns *ns)
         change(ns);
         more = !list_empty(&ns->commits) && may_change(ns);
     }
-    bool left = kvsstore_collect(ns->store, km_gc_budget(ns, COLLECT));
-    km_gc_work(ns, left);
+    bool left = kvsstore_collect(ns->store, COLLECT);
+    km_gc_work(ns, &left);
     if (left || more)
         km_poke(ns);
 }

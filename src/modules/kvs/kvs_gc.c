@@ -8,7 +8,7 @@
  * objects dropped from the cache, and what is left.  Other instances ask the master.
  *
  * Invariants:
- *  1. While somebody waits, larger pieces are collected at a time.
+ *  1. While somebody waits, slices of time are spent on it.
  *
  * Failure: none of its own.
  */
@@ -17,8 +17,10 @@
 #include <stdlib.h>
 
 #include "kvs_private.h"
+#include "libflux/slice.h"
 
-#define PIECE 8192 /* objects at a time, while somebody waits */
+#define PIECE 64 /* objects between two looks at the clock */
+#define THINGS (FLUX_SLICE_THINGS / 4)
 
 struct gc {
     struct list_node node; /* in km_ns.gcs */
@@ -66,18 +68,19 @@ static uint64_t collected(const struct km_ns *ns)
     return st.collected;
 }
 
-unsigned km_gc_budget(const struct km_ns *ns, unsigned usual)
-{
-    return list_empty(&ns->gcs) ? usual : PIECE;
-}
-
-void km_gc_work(struct km_ns *ns, bool more)
+void km_gc_work(struct km_ns *ns, bool *more)
 {
     struct list_node *n;
+    struct flux_slice s;
     struct answer a = {0};
     struct content_stats cs;
 
-    if (more || list_empty(&ns->gcs))
+    if (list_empty(&ns->gcs))
+        return;
+    flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, THINGS);
+    while (*more && flux_slice_more(&s))
+        *more = kvsstore_collect(ns->store, PIECE);
+    if (*more)
         return;
     a.dropped = content_drop(ns->content);
     content_get_stats(ns->content, &cs);

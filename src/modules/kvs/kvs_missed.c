@@ -24,7 +24,7 @@
 
 #include "kvs_private.h"
 
-#define BATCH 1024
+#define BATCH 1024 /* of one request; each is a name and a number */
 
 struct check {
     json_t *namespaces;

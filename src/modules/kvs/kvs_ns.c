@@ -56,6 +56,7 @@ void km_ns_work(struct km_ns *ns)
     km_follow_work(ns);
     km_watch_work(ns);
     km_load_work(ns);
+    km_uploads_work(ns);
     km_cache_work(ns);
     /* Last: who waits here hears before the broker is given an event to pass on. */
     if (ns->ready && ns->store && ns == ns->k->primary)
@@ -372,6 +373,7 @@ struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
     list_init(&ns->reads);
     list_init(&ns->snapshots);
     list_init(&ns->uploads);
+    list_init(&ns->leaving);
     list_init(&ns->gcs);
     list_init(&ns->gcs_sent);
     if (!(ns->name = strdup(name)) ||

@@ -88,9 +88,14 @@ struct km_ns {
     struct list_node gcs;      /* master: who waits for garbage to be collected */
     struct list_node gcs_sent; /* others: the master was asked */
     size_t cached;             /* bytes that nobody needs, as in km.cached */
-    struct list_node uploads;  /* pieces of values on their way to the master, */
-    size_t upload_bytes;       /* with so many bytes */
-    hmap_t *uploaders;         /* clients that have sent some */
+    bool stale;                /* of these, there may be some that nobody has used since */
+    uint32_t stale_before;
+    struct list_node uploads; /* pieces of values on their way to the master, */
+    size_t upload_bytes;      /* with so many bytes */
+    hmap_t *uploaders;        /* clients that have sent some */
+    struct list_node leaving; /* master: of these, who is gone */
+    bool expiring;            /* master: there may be pieces that came before, */
+    uint32_t expire_before;   /* and nobody has used */
     struct km_fences *fences;
     struct km_late *late; /* fences that were aborted */
     struct km_watches *watches;
@@ -295,13 +300,12 @@ void km_snapshots_shut(struct km_ns *ns, int errnum, const char *why);
 void km_uploads_shut(struct km_ns *ns, int errnum, const char *why);
 /* Let go of what no commit has named in time. */
 void km_uploads_expire(struct km_ns *ns);
+void km_uploads_work(struct km_ns *ns);
 
 /* --- kvs_gc.c --- */
 
-/* Objects to be collected at a time. */
-unsigned km_gc_budget(const struct km_ns *ns, unsigned usual);
-/* That much was collected; is there more? */
-void km_gc_work(struct km_ns *ns, bool more);
+/* Some garbage was collected: if there is *more, and somebody waits for all, more is. */
+void km_gc_work(struct km_ns *ns, bool *more);
 void km_gc_shut(struct km_ns *ns, int errnum, const char *why);
 
 /* --- kvs_cache.c --- */

@@ -18,7 +18,8 @@
  *  1. A piece is stored whole, or the answer is an error; chunks of it that were stored then expire.
  *  2. What waits at the master for a commit is bounded (kvsstore_upload_limit()), and so is what
  *     passes here; and of both what one client may have: no more than it leaves for others.
- *  3. There is an uploader for each client that has sent a piece and is there.
+ *  3. There is an uploader for each client that has sent a piece and is there; at the master also,
+ *     in `leaving`, for those that are gone until what they brought is, a slice at a time.
  *
  * Failure: EAGAIN when there is too much of either; kvs_stream.c tries again.  A client that went
  * unheard (no memory, the instance went with it) leaves what it brought until it expires.
@@ -29,14 +30,17 @@
 #include <string.h>
 
 #include "kvs_disk.h"
+#include "libflux/slice.h"
 
 #define UPLOAD_SECONDS 600
+#define PIECE 64                           /* chunks let go between two looks at the clock */
 #define PASSING_BYTES (256u * 1024 * 1024) /* on their way to a master, of a namespace */
 #define ANSWER_MAX (KVS_STORE_HEADER + KVS_STORE_MAX / KVS_CHUNK * KVS_DIGEST_MAX)
 
 /* A client. */
 struct uploader {
     struct km_claim claim;
+    struct list_node node; /* in km_ns.leaving */
     struct km_ns *ns;
     kvsstore_client_t *client; /* at the master */
     uint32_t number;           /* elsewhere: by this the master knows it */
@@ -75,8 +79,18 @@ static void uploader_free(struct uploader *c)
     km_claim_drop(ns->k->senders, &c->claim);
     if (hmap_get(ns->uploaders, c->key) == c)
         (void)hmap_take(ns->uploaders, c->key);
+    list_remove(&c->node);
     kvsstore_client_destroy(c->client);
     free(c);
+}
+
+/* At the master: it is gone, and what it has brought goes soon. */
+static void leave(struct uploader *c)
+{
+    km_claim_drop(c->ns->k->senders, &c->claim);
+    (void)hmap_take(c->ns->uploaders, c->key);
+    list_append(&c->ns->leaving, &c->node);
+    km_poke(c->ns);
 }
 
 static void uploader_gone(struct km_claim *claim, bool cancelled)
@@ -86,13 +100,13 @@ static void uploader_gone(struct km_claim *claim, bool cancelled)
     struct client_gone out = {ns->name, c->number};
 
     if (ns->master)
-        km_poke(ns); /* there is garbage */
+        leave(c);
     else if (km_upstream_post(ns, "kvs.store-gone", &gone_schema, &out, true) < 0)
         flux_log(ns->h, LOG_ERR, "no memory to tell the master of namespace '%s' who is gone",
                  ns->name);
     /* What is on its way reaches the master before this. */
     c->gone = true;
-    if (c->npassing == 0)
+    if (!ns->master && c->npassing == 0)
         uploader_free(c);
 }
 
@@ -107,6 +121,7 @@ static struct uploader *uploader_of(struct km_ns *ns, const flux_msg_t *msg, uin
         return c;
     if (!(c = calloc(1, sizeof(*c) + strlen(key) + 1)))
         return NULL;
+    list_init(&c->node);
     c->ns = ns;
     c->number = ++ns->k->last_uploader;
     strcpy(c->key, key);
@@ -134,10 +149,8 @@ void km_store_gone_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     if (!ns)
         return;
     make_key(key, msg, in.client);
-    if ((c = hmap_get(ns->uploaders, key)) && ns->master) {
-        uploader_free(c);
-        km_poke(ns);
-    }
+    if ((c = hmap_get(ns->uploaders, key)) && ns->master)
+        leave(c);
     flux_respond(h, msg, NULL);
 }
 
@@ -327,12 +340,34 @@ void km_store_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         pass_on(ns, msg, &q);
 }
 
+/* Bit by bit: what a client has brought may be millions of chunks. */
+void km_uploads_work(struct km_ns *ns)
+{
+    struct flux_slice s;
+    struct list_node *n;
+
+    if (!ns->store || (list_empty(&ns->leaving) && !ns->expiring))
+        return;
+    flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while ((n = list_first(&ns->leaving)) && flux_slice_more(&s)) {
+        struct uploader *c = list_entry(n, struct uploader, node);
+        if (!kvsstore_client_let_go(c->client, PIECE))
+            uploader_free(c);
+    }
+    while (ns->expiring && flux_slice_more(&s))
+        ns->expiring = kvsstore_upload_expire(ns->store, ns->expire_before, PIECE) > 0;
+    km_poke(ns); /* there is more, or garbage */
+}
+
 void km_uploads_expire(struct km_ns *ns)
 {
     uint32_t now = km_clock(ns->k);
 
-    if (ns->store && now > UPLOAD_SECONDS &&
-        kvsstore_upload_expire(ns->store, now - UPLOAD_SECONDS) > 0)
+    if (!ns->store || now <= UPLOAD_SECONDS)
+        return;
+    ns->expire_before = now - UPLOAD_SECONDS;
+    ns->expiring = kvsstore_upload_expire(ns->store, ns->expire_before, PIECE) > 0;
+    if (ns->expiring)
         km_poke(ns);
 }
 
@@ -349,4 +384,6 @@ void km_uploads_shut(struct km_ns *ns, int errnum, const char *why)
     void *val;
     while (hmap_next(ns->uploaders, &pos, NULL, NULL, &val))
         uploader_free(val);
+    while (!list_empty(&ns->leaving))
+        uploader_free(list_entry(list_first(&ns->leaving), struct uploader, node));
 }

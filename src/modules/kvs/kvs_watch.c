@@ -32,6 +32,7 @@
 #include "kvs_delta.h"
 #include "kvs_private.h"
 #include "kvs_spot.h"
+#include "libflux/slice.h"
 
 #define WATCHERS_MAX 262144 /* of a namespace at an instance */
 
@@ -449,26 +450,34 @@ static void walk(struct km_ns *ns)
     }
 }
 
+/* Those for whom there is no time are first the next time. */
 void km_watch_work(struct km_ns *ns)
 {
     struct km_watches *ws = ns->watches;
+    struct flux_slice s;
     if (!ns->ready)
         return;
     walk(ns);
-    struct list_node now, *n;
+    struct list_node now, reading, *n;
     list_init(&now);
-    while ((n = list_first(&ws->dirty))) {
-        list_remove(n);
-        list_append(&now, n);
-    }
+    list_init(&reading);
+    list_splice(&now, &ws->dirty);
+    flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
     while ((n = list_first(&now))) {
         struct watcher *w = list_entry(n, struct watcher, dirty_node);
+        if (!w->reading && !flux_slice_more(&s))
+            break;
         list_remove(n);
         if (w->reading)
-            list_append(&ws->dirty, n);
+            list_append(&reading, n);
         else
             look(ns, w);
     }
+    if (!list_empty(&now))
+        km_poke(ns);
+    list_splice(&now, &ws->dirty); /* got dirty meanwhile */
+    list_splice(&now, &reading);
+    list_splice(&ws->dirty, &now);
 }
 
 /* --- requests --- */

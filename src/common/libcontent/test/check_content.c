@@ -196,13 +196,13 @@ START_TEST(expiry)
     }
     ck_assert_ptr_nonnull(content_get(content, first)); /* at 99 */
     content_hold(content, add(5));
-    ck_assert_uint_eq(content_expire(content, 0), 0);
-    ck_assert_uint_eq(content_expire(content, 50), 48);
-    ck_assert_uint_eq(content_expire(content, 50), 0);
+    ck_assert_uint_eq(content_expire(content, 0, 1000), 0);
+    ck_assert_uint_eq(content_expire(content, 50, 1000), 48);
+    ck_assert_uint_eq(content_expire(content, 50, 1000), 0);
     content_get_stats(content, &st);
     ck_assert_uint_eq(st.objects, 52);
     ck_assert_uint_eq(st.expired, 48);
-    ck_assert_uint_eq(content_expire(content, 100), 51);
+    ck_assert_uint_eq(content_expire(content, 100, 1000), 51);
     content_get_stats(content, &st);
     ck_assert_uint_eq(st.objects, 1);
 }

@@ -425,7 +425,7 @@ START_TEST(leaving_memory)
     ck_assert_ptr_nonnull(o);
     ck_assert_ptr_null(kvsstore_write_now(f.store, digest));
     ck_assert_int_eq(errno, EALREADY);
-    ck_assert_uint_eq(kvsstore_upload_expire(f.store, 2), 1);
+    ck_assert_uint_eq(kvsstore_upload_expire(f.store, 2, 100), 1);
     while (kvsstore_collect(f.store, 1000))
         ;
     size_t before = hmap_count(f.disk);

@@ -743,13 +743,13 @@ START_TEST(chunks)
     ck_assert_int_eq(kvsstore_upload(f.store, NULL, data, 500, 21, digests + 32, &err), 0);
     ck_assert_int_eq(kvsstore_upload(f.store, NULL, data, 501, 22, digests + 64, &err), -1);
     ck_assert_int_eq(errno, ENOBUFS);
-    ck_assert_uint_eq(kvsstore_upload_expire(f.store, 20), 0);
-    ck_assert_uint_eq(kvsstore_upload_expire(f.store, 21), 1);
+    ck_assert_uint_eq(kvsstore_upload_expire(f.store, 20, 100), 0);
+    ck_assert_uint_eq(kvsstore_upload_expire(f.store, 21, 100), 1);
     while (kvsstore_collect(f.store, 1000))
         ;
     ck_assert_ptr_null(content_find(f.content, digests));
     ck_assert_ptr_nonnull(content_find(f.content, digests + 32));
-    ck_assert_uint_eq(kvsstore_upload_expire(f.store, 100), 1);
+    ck_assert_uint_eq(kvsstore_upload_expire(f.store, 100, 100), 1);
     kvsstore_get_stats(f.store, &st);
     ck_assert_uint_eq(st.upload_bytes, 0);
     drop(&f);

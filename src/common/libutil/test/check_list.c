@@ -57,10 +57,35 @@ START_TEST(order)
 }
 END_TEST
 
+START_TEST(splice)
+{
+    struct list_node a, b, n[4];
+
+    list_init(&a);
+    list_init(&b);
+    for (int i = 0; i < 4; i++) {
+        list_init(&n[i]);
+        list_append(i < 2 ? &a : &b, &n[i]);
+    }
+    list_splice(&a, &b);
+    ck_assert(list_empty(&b));
+    list_splice(&a, &b);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_ptr_eq(list_first(&a), &n[i]);
+        list_remove(&n[i]);
+    }
+    list_append(&b, &n[0]);
+    list_splice(&a, &b);
+    ck_assert_ptr_eq(list_first(&a), &n[0]);
+    ck_assert_ptr_eq(a.prev, &n[0]);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
 
     tcase_add_test(tc, order);
+    tcase_add_test(tc, splice);
     return run_case("list", tc);
 }

@@ -217,8 +217,9 @@ static inline int json(struct bed *b, const char *topic, uint32_t userid, uint32
     return b->errnum;
 }
 
-static inline int put_value(struct bed *b, const char *ns, uint32_t userid, uint32_t roles,
-                            const char *value)
+/* It has come, and nothing was done about it yet. */
+static inline void put_later(struct bed *b, const char *ns, uint32_t userid, uint32_t roles,
+                             const char *value)
 {
     struct kvs_txn_buf txn = {0};
     struct kvs_ns_req q = {.ns = ns, .nslen = strlen(ns)};
@@ -233,6 +234,12 @@ static inline int put_value(struct bed *b, const char *ns, uint32_t userid, uint
     kvs_txn_buf_clear(&txn);
     b->errnum = -1;
     flux_handle_deliver(b->f.h, msg);
+}
+
+static inline int put_value(struct bed *b, const char *ns, uint32_t userid, uint32_t roles,
+                            const char *value)
+{
+    put_later(b, ns, userid, roles, value);
     settle(b);
     return b->errnum;
 }

@@ -1,5 +1,10 @@
 /* check_kvs_module.c - who may use a namespace, and what is left of who is gone: the instance of rank
  * 0 on a handle of the test's own. */
+#include "config.h"
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "bed.h"
 
 START_TEST(owner_and_others)
@@ -214,6 +219,98 @@ START_TEST(watch_before_its_root)
 }
 END_TEST
 
+/* --- slices --- */
+
+static long step_ns; /* each look at the clock finds it so much later */
+static long stepped;
+
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+    int rc = (int)syscall(SYS_clock_gettime, id, ts);
+
+    if (id == CLOCK_MONOTONIC) {
+        stepped += step_ns;
+        ts->tv_sec += stepped / 1000000000;
+        ts->tv_nsec += stepped % 1000000000;
+        ts->tv_sec += ts->tv_nsec / 1000000000;
+        ts->tv_nsec %= 1000000000;
+    }
+    return rc;
+}
+
+static void watch_key(struct bed *b, uint32_t client)
+{
+    struct kvs_lookup_req q = {.ns = "primary", .nslen = 7, .key = "k", .keylen = 1};
+    flux_msg_t *msg = request("kvs.watch", 0, FLUX_ROLE_OWNER, client);
+    uint8_t buf[KVS_REQ_MAX];
+
+    kvs_lookup_req_encode(&q, buf);
+    flux_msg_set_raw(msg, buf, kvs_lookup_req_size(&q));
+    flux_msg_set_flags(msg, flux_msg_flags(msg) | FLUX_MSGF_STREAMING);
+    flux_handle_deliver(b->f.h, msg);
+}
+
+/* Those who watch a key hear of a change bit by bit, and nobody is left out: when each answer takes
+ * long, others have their turn before all are sent. */
+START_TEST(watch_slices)
+{
+    struct bed *b = bed_create();
+    struct km_ns *ns = ((struct km *)b->ctx)->primary;
+
+    for (uint32_t i = 0; i < 100; i++)
+        watch_key(b, 100 + i % 7);
+    settle(b);
+    ck_assert_int_eq(put(b, "primary", 0, FLUX_ROLE_OWNER), 0);
+    uint64_t looked = ns->st.watch_looked;
+    put_later(b, "primary", 0, FLUX_ROLE_OWNER, "new");
+    km_commit_work(ns);
+    size_t answers = b->answers;
+    step_ns = 1000000;
+    km_watch_work(ns);
+    step_ns = 0;
+    ck_assert_uint_gt(ns->st.watch_looked, looked);
+    ck_assert_uint_lt(ns->st.watch_looked, looked + 10);
+    settle(b);
+    ck_assert_uint_eq(ns->st.watch_looked, looked + 100);
+    ck_assert_uint_eq(b->answers, answers + 100);
+    bed_free(b);
+}
+END_TEST
+
+/* What a client brought, and never used, is let go of bit by bit. */
+START_TEST(upload_slices)
+{
+    struct bed *b = bed_create();
+    struct km_ns *ns = ((struct km *)b->ctx)->primary;
+    struct kvs_ns_req q = {.ns = "primary", .nslen = 7};
+    static uint8_t buf[100 + KVS_STORE_MAX];
+    struct kvsstore_stats st;
+    size_t before;
+
+    for (uint32_t i = 0; i < 40 * KVS_STORE_MAX / KVS_CHUNK; i++) {
+        flux_msg_t *msg = request("kvs.store", 0, FLUX_ROLE_OWNER, 7);
+        kvs_ns_req_encode(&q, buf);
+        memcpy(buf + kvs_ns_req_size(&q), &i, sizeof(i));
+        flux_msg_set_raw(msg, buf, kvs_ns_req_size(&q) + 4);
+        flux_handle_deliver(b->f.h, msg);
+        ck_assert_int_eq(b->errnum, 0);
+    }
+    kvsstore_get_stats(ns->store, &st);
+    before = st.uploads;
+    flux_handle_deliver(b->f.h, request("kvs.disconnect", 0, FLUX_ROLE_BROKER, 7));
+    step_ns = 1000000;
+    km_uploads_work(ns);
+    step_ns = 0;
+    kvsstore_get_stats(ns->store, &st);
+    ck_assert_uint_lt(st.uploads, before);
+    ck_assert_uint_gt(st.uploads, before / 2);
+    settle(b);
+    kvsstore_get_stats(ns->store, &st);
+    ck_assert_uint_eq(st.uploads, 0);
+    bed_free(b);
+}
+END_TEST
+
 /* --- news that may not be lost --- */
 
 /* A namespace "n" of rank 2 becomes known to this instance, rank 1; its root is followed. */
@@ -419,5 +516,6 @@ int main(void)
 {
     RUN_SUITE("kvs_module", owner_and_others, no_such_rank, early_requests, clients_that_go,
               event_that_fails, bytes_that_wait, watch_before_its_root, removal_unheard,
-              removal_asked, abort_without_room, register_without_room, index_of_senders);
+              removal_asked, abort_without_room, register_without_room, index_of_senders,
+              watch_slices, upload_slices);
 }
