@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "core_private.h"
+#include "libflux/courier.h"
 
 #define USED_MAX 65536
 
@@ -151,6 +152,7 @@ void core_destroy(core_t *c)
         void *val;
 
         service_destroy(c);
+        courier_destroy(c->orders);
         flux_close(c->h);
         c->h = NULL;
         pos = 0;
@@ -180,6 +182,28 @@ void core_set_link(core_t *c, const struct core_link_ops *ops, void *arg)
     c->link_arg = arg;
 }
 
+/* There is no way to the root, or it does not know what it was asked: then this subtree goes down. */
+static void order_failed(void *arg, const char *topic, int errnum, const char *why)
+{
+    core_t *c = arg;
+
+    if (c->state >= CORE_DOWN)
+        return;
+    core_log(c, LOG_ERR, "rank 0 could not be asked to end the session: %s", why);
+    overlay_shutdown(c, c->exit_code, "rank 0 could not be asked to end the session");
+}
+
+static void ask_root(core_t *c, const struct shutdown_order *s)
+{
+    const struct courier_callbacks cbs = {.failed = order_failed};
+    char *json = flux_schema_encode(&shutdown_order_schema, s);
+
+    if (!c->orders)
+        c->orders = courier_create(c->h, 0, &cbs, c);
+    if (!json || !c->orders || courier_post_json(c->orders, "broker.shutdown", 0, json) < 0)
+        order_failed(c, "broker.shutdown", ENOMEM, "out of memory");
+}
+
 void core_shutdown(core_t *c, int rc, const char *reason)
 {
     struct shutdown_order s = {rc, reason};
@@ -200,8 +224,7 @@ void core_shutdown(core_t *c, int rc, const char *reason)
     /* The root takes the whole session down, and so this rank. */
     c->down_asked = true;
     c->exit_code = rc;
-    flux_future_destroy(flux_rpc_struct(c->h, "broker.shutdown", &shutdown_order_schema, &s, 0,
-                                        FLUX_MSGF_NORESPONSE));
+    ask_root(c, &s);
 }
 
 void core_shutdown_now(core_t *c)

@@ -116,6 +116,11 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
 /* The queue towards a neighbour that gave EAGAIN has room again. */
 void core_peer_writable(core_t *c, uint32_t rank);
 
+/* A broker or a module says that a client is gone, or wants an answer no more: it is said once, and
+ * nobody would notice if it were lost, so no bound but one of its own is for it.  Clients cannot flood
+ * with it: they have not this role. */
+bool core_must_arrive(const flux_msg_t *msg);
+
 /* Much of what came from this endpoint waits for neighbours or modules that do not keep up: read no more from
  * it for now.  Others have no part in that, and are read on. */
 bool core_endpoint_congested(const endpoint_t *ep);

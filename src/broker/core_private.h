@@ -124,10 +124,11 @@ struct core {
     flux_watcher_t *report_timer;
     flux_watcher_t *orphan_timer;
     flux_watcher_t *down_timer;
-    bool down_asked; /* the root was asked to take the session down */
-    bool held;       /* the owner will go on with the shutdown */
-    bool down_told;  /* the parent said that the session goes down */
-    bool down_local; /* second phase of CORE_DOWN */
+    struct courier *orders; /* to the root; NULL until there is one */
+    bool down_asked;        /* the root was asked to take the session down */
+    bool held;              /* the owner will go on with the shutdown */
+    bool down_told;         /* the parent said that the session goes down */
+    bool down_local;        /* second phase of CORE_DOWN */
     int exit_code;
 
     uint64_t hash_seed;

@@ -16,7 +16,8 @@
  * Invariants:
  *  1. Every request that wants an answer gets exactly one last response, whatever is lost.
  *  2. A request never comes back to a broker on the ring: more hops than ranks end it.
- *  3. No more than HELD_MAX requests, or HELD_BYTES_MAX bytes of them, are held for one neighbour;
+ *  3. No more than HELD_MAX requests, or HELD_BYTES_MAX bytes of them, are held for one neighbour,
+ *     but for what must arrive (core_must_arrive()), of which there may be HELD_NEWS more;
  * a local client is not read while more than CONGESTED of its own, or CONGESTED_BYTES, are held.
  *  4. A local client is not read while requests of more than QUEUED_MAX of its process wait in the queues of
  *     modules, those that clients left there who are gone included: who floods a module holds up itself,
@@ -24,7 +25,8 @@
  *  5. What is held for a neighbour is sent before anything that comes later for it.
  *
  * Failure: errors are answered to the sender; what has no sender to answer (NORESPONSE) is counted
- * as dropped.
+ * as dropped.  That a sender is gone is said in such requests: they are not dropped for want of room
+ * (core_must_arrive()), and with a neighbour that is lost goes all that came by it.
  */
 #include "config.h"
 #include <errno.h>
@@ -36,6 +38,7 @@
 #include "core_private.h"
 
 #define HELD_MAX 65536
+#define HELD_NEWS (4 * HELD_MAX)
 #define HELD_BYTES_MAX (64 * 1024 * 1024)
 #define CONGESTED 1024
 #define CONGESTED_BYTES (1024 * 1024)
@@ -200,14 +203,28 @@ static void deliver_local(core_t *c, endpoint_t *ep, flux_msg_t *msg, endpoint_t
     ep->ops->send(ep->arg, msg);
 }
 
+bool core_must_arrive(const flux_msg_t *msg)
+{
+    const char *dot = strrchr(flux_msg_topic(msg), '.');
+
+    return (flux_msg_rolemask(msg) & FLUX_ROLE_BROKER) && dot &&
+           (strcmp(dot, ".disconnect") == 0 || strcmp(dot, ".cancel") == 0);
+}
+
+static bool may_hold(const struct peer *p, const flux_msg_t *msg, size_t size)
+{
+    if (p->held_count < HELD_MAX && p->held_bytes + size <= HELD_BYTES_MAX)
+        return true;
+    return p->held_count < HELD_MAX + HELD_NEWS && core_must_arrive(msg);
+}
+
 static void hold(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from_ep,
                  struct peer *from_peer)
 {
     size_t size = flux_msg_encoded_size(msg);
     struct held *held = NULL;
 
-    if (p->held_count < HELD_MAX && p->held_bytes + size <= HELD_BYTES_MAX &&
-        (held = malloc(sizeof(*held)))) {
+    if (may_hold(p, msg, size) && (held = malloc(sizeof(*held)))) {
         held->msg = msg;
         held->from_ep = from_ep ? from_ep->id : 0;
         held->from_peer = from_peer;

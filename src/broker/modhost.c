@@ -107,16 +107,6 @@ static void waker_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         wake(list_entry(n, struct module, asleep));
 }
 
-/* A broker or a module says that a client is gone, or wants an answer no more: it is said once, and
- * nobody would notice if it were lost.  Clients cannot flood with it: they have not this role. */
-static bool must_arrive(const flux_msg_t *msg)
-{
-    const char *dot = strrchr(flux_msg_topic(msg), '.');
-
-    return (flux_msg_rolemask(msg) & FLUX_ROLE_BROKER) && dot &&
-           (strcmp(dot, ".disconnect") == 0 || strcmp(dot, ".cancel") == 0);
-}
-
 static void refuse(struct module *m, flux_msg_t *msg)
 {
     core_t *core = m->mh->core;
@@ -146,7 +136,7 @@ static int post(struct module *m, flux_msg_t *msg, uint32_t from)
     size_t limit = 0;
     int rc;
 
-    if (flux_msg_type(msg) == FLUX_MSG_REQUEST && !must_arrive(msg))
+    if (flux_msg_type(msg) == FLUX_MSG_REQUEST && !core_must_arrive(msg))
         limit = flux_msg_rolemask(msg) & FLUX_ROLE_BROKER ? MAILBOX_MAX : MAILBOX_CLIENTS_MAX;
     if ((rc = mailbox_post(m->inbox, (void *)(uintptr_t)from, msg, 0, limit)) < 0) {
         if (limit > 0)

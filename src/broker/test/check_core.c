@@ -457,6 +457,14 @@ START_TEST(no_response)
 }
 END_TEST
 
+static size_t disconnects;
+
+static void count_disconnects(struct party *p, const flux_msg_t *msg)
+{
+    disconnects += strcmp(flux_msg_topic(msg), "top.disconnect") == 0;
+    flux_msg_destroy(p->kept[--p->n]);
+}
+
 START_TEST(bounds)
 {
     struct cluster *cl = cl_up(3, "kary:2");
@@ -507,6 +515,8 @@ START_TEST(bounds)
     party_clear(d);
     /* too much: an answer, and nobody should read any more */
     cl->nodes[0].full = true;
+    struct party *e = client(cl, 1);
+    ask_flags(e, "top.e", 0, FLUX_MSGF_NORESPONSE, NULL);
     ck_assert(!core_endpoint_congested(d->ep));
     for (int i = 0; i < 65536; i++)
         ask_flags(d, "top.x", 0, FLUX_MSGF_NORESPONSE, NULL);
@@ -515,6 +525,14 @@ START_TEST(bounds)
     ask(d, "top.x", 0);
     expect_answer(d, 1, EAGAIN, "rank 0 does not keep up");
     party_clear(d);
+    /* but that a client is gone is told all the same */
+    core_endpoint_remove(e->ep, 0, "");
+    party_clear(top);
+    top->hook = count_disconnects;
+    cl->nodes[0].full = false;
+    core_peer_writable(cl->nodes[1].core, 0);
+    cl_pump(cl);
+    ck_assert_uint_eq(disconnects, 1);
     /* the same tag again: the later one is answered */
     d->tag = 0;
     ask(d, "m.y", 1);
@@ -526,6 +544,7 @@ START_TEST(bounds)
     cl_free(cl);
     party_free(c);
     party_free(d);
+    party_free(e);
     party_free(m);
     party_free(top);
 }
