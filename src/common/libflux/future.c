@@ -15,6 +15,9 @@
  *  2. Results reach the caller in the order of arrival; a time-out is a result like any other.
  *  3. The callback is called once per result; it may destroy the future.
  *  4. At most MRPC_WINDOW requests of one many-rank future are outstanding.
+ *  5. A cancel goes out unanswered and may be lost on its way: the stream's last response tells that it
+ *     was not.  While others keep coming it is sent again, for each doubling of their number; a stream
+ *     that says nothing costs nothing, and ends with the connection.
  *
  * Failure: a request that cannot be sent becomes a result with the error; only memory exhaustion
  * and bad arguments return NULL.
@@ -32,6 +35,8 @@
 
 #define MRPC_WINDOW 4096
 #define TAG_MAX 0x7fffffffu
+#define CANCELLED_MAX 4096 /* streams that are remembered */
+#define HEARD_MIN 4        /* responses that may have been under way */
 
 struct pending {
     flux_future_t *f;
@@ -80,8 +85,19 @@ struct flux_future {
     size_t outstanding;
 };
 
+/* A stream that was cancelled, and has not had its last response. */
+struct cancelled {
+    flux_t *h;
+    uint32_t tag;
+    uint32_t nodeid;
+    unsigned flags;
+    unsigned heard; /* responses since */
+    char topic[];   /* of the cancel */
+};
+
 struct pending_table {
     hmap_t *by_tag;
+    hmap_t *cancelled; /* by tag */
     struct list_node futures;
     uint32_t last_tag;
 };
@@ -93,7 +109,11 @@ struct pending_table *pending_table_create(void)
     if (!t)
         return NULL;
     list_init(&t->futures);
-    if (!(t->by_tag = hmap_create_u64(NULL))) {
+    t->by_tag = hmap_create_u64(NULL);
+    t->cancelled = hmap_create_u64(free);
+    if (!t->by_tag || !t->cancelled) {
+        hmap_destroy(t->by_tag);
+        hmap_destroy(t->cancelled);
         free(t);
         return NULL;
     }
@@ -107,6 +127,7 @@ void pending_table_destroy(struct pending_table *t)
         while ((n = list_first(&t->futures)))
             flux_future_destroy(list_entry(n, struct flux_future, node));
         hmap_destroy(t->by_tag);
+        hmap_destroy(t->cancelled);
         free(t);
     }
 }
@@ -234,6 +255,36 @@ static void add_result(flux_future_t *f, uint32_t rank, flux_msg_t *msg, int err
 
 static void mrpc_fill(flux_future_t *f);
 
+static void cancel(const struct cancelled *c)
+{
+    char json[40];
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, c->topic);
+
+    if (!msg)
+        return;
+    snprintf(json, sizeof(json), "{\"matchtag\":%u}", c->tag);
+    flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE | c->flags);
+    flux_msg_set_nodeid(msg, c->nodeid);
+    if (flux_msg_set_json(msg, json) < 0)
+        flux_msg_destroy(msg);
+    else
+        (void)flux_send(c->h, msg);
+}
+
+/* The cancel was acted upon when the last response comes.  Some others may have been under way; when
+ * more and more come it is lost, and sent again. */
+static void heard_of_cancelled(struct pending_table *t, const flux_msg_t *msg)
+{
+    struct cancelled *c = hmap_get_u64(t->cancelled, flux_msg_matchtag(msg));
+
+    if (!c)
+        return;
+    if (!flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
+        hmap_del_u64(t->cancelled, c->tag);
+    else if (++c->heard >= HEARD_MIN && (c->heard & (c->heard - 1)) == 0)
+        cancel(c);
+}
+
 void pending_deliver(struct pending_table *t, flux_msg_t *msg)
 {
     struct pending *p = hmap_get_u64(t->by_tag, flux_msg_matchtag(msg));
@@ -241,6 +292,7 @@ void pending_deliver(struct pending_table *t, flux_msg_t *msg)
     uint32_t rank;
 
     if (!p) {
+        heard_of_cancelled(t, msg);
         flux_msg_destroy(msg);
         return;
     }
@@ -301,25 +353,21 @@ static flux_future_t *future_create(flux_t *h)
 static void send_cancel(flux_future_t *f)
 {
     struct list_node *n = list_first(&f->pendings);
+    struct pending_table *t = flux_handle_pending(f->h);
     const char *dot = strchr(f->topic, '.');
-    char topic[FLUX_MSG_TOPIC_MAX + 8];
-    char json[40];
-    flux_msg_t *msg;
+    struct cancelled *c;
 
-    if (!n || flux_handle_is_lost(f->h))
+    if (!n || flux_handle_is_lost(f->h) || !(c = calloc(1, sizeof(*c) + FLUX_MSG_TOPIC_MAX + 8)))
         return;
-    snprintf(topic, sizeof(topic), "%.*s.cancel",
+    c->h = f->h;
+    c->tag = list_entry(n, struct pending, node)->tag;
+    c->nodeid = f->nodeid;
+    c->flags = f->flags & (FLUX_MSGF_UPSTREAM | FLUX_MSGF_RING);
+    snprintf(c->topic, FLUX_MSG_TOPIC_MAX + 8, "%.*s.cancel",
              dot ? (int)(dot - f->topic) : (int)strlen(f->topic), f->topic);
-    snprintf(json, sizeof(json), "{\"matchtag\":%u}", list_entry(n, struct pending, node)->tag);
-    if (!(msg = flux_msg_create(FLUX_MSG_REQUEST, topic)))
-        return;
-    flux_msg_set_flags(msg,
-                       FLUX_MSGF_NORESPONSE | (f->flags & (FLUX_MSGF_UPSTREAM | FLUX_MSGF_RING)));
-    flux_msg_set_nodeid(msg, f->nodeid);
-    if (flux_msg_set_json(msg, json) < 0)
-        flux_msg_destroy(msg);
-    else
-        (void)flux_send(f->h, msg);
+    cancel(c);
+    if (hmap_count(t->cancelled) >= CANCELLED_MAX || hmap_put_u64(t->cancelled, c->tag, c) < 0)
+        free(c);
 }
 
 void flux_future_destroy(flux_future_t *f)

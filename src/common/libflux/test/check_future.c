@@ -597,19 +597,32 @@ START_TEST(streaming)
     ck_assert_uint_eq(flux_msg_flags(f->sent[1]), FLUX_MSGF_NORESPONSE | FLUX_MSGF_RING);
     snprintf(want, sizeof(want), "{\"matchtag\":%u}", flux_msg_matchtag(f->sent[0]));
     ck_assert_str_eq(flux_msg_json(f->sent[1]), want);
+    /* a few responses were under way; more of them tell that the cancel was lost */
+    for (int i = 0; i < 3; i++)
+        fake_respond(f, 0, 0, FLUX_MSGF_STREAMING, "late");
+    ck_assert_uint_eq(f->nsent, 2);
+    fake_respond(f, 0, 0, FLUX_MSGF_STREAMING, "later");
+    ck_assert_uint_eq(f->nsent, 3);
+    ck_assert_str_eq(flux_msg_topic(f->sent[2]), "log.cancel");
+    ck_assert_uint_eq(flux_msg_nodeid(f->sent[2]), 6);
+    ck_assert_str_eq(flux_msg_json(f->sent[2]), want);
+    fake_respond(f, 0, ENODATA, 0, "over");
+    for (int i = 0; i < 50; i++)
+        fake_respond(f, 0, 0, FLUX_MSGF_STREAMING, "an answer too many");
+    ck_assert_uint_eq(f->nsent, 3);
     /* over: nothing to tell */
     a = flux_rpc(f->h, "log", NULL, 6, FLUX_MSGF_STREAMING);
-    fake_respond(f, 2, 0, FLUX_MSGF_STREAMING, "1");
-    fake_respond(f, 2, ENODATA, 0, NULL);
+    fake_respond(f, 3, 0, FLUX_MSGF_STREAMING, "1");
+    fake_respond(f, 3, ENODATA, 0, NULL);
     flux_future_destroy(a);
-    ck_assert_uint_eq(f->nsent, 3);
+    ck_assert_uint_eq(f->nsent, 4);
     /* plain: nothing to tell either */
     flux_future_destroy(flux_rpc(f->h, "log", NULL, 6, 0));
-    ck_assert_uint_eq(f->nsent, 4);
+    ck_assert_uint_eq(f->nsent, 5);
     /* one that answers a plain request with a stream gets one answer through */
     a = flux_rpc(f->h, "log", NULL, 6, 0);
-    fake_respond(f, 4, 0, FLUX_MSGF_STREAMING, "1");
-    fake_respond(f, 4, 0, FLUX_MSGF_STREAMING, "2");
+    fake_respond(f, 5, 0, FLUX_MSGF_STREAMING, "1");
+    fake_respond(f, 5, 0, FLUX_MSGF_STREAMING, "2");
     ck_assert_int_eq(flux_future_next(a), -1);
     flux_future_destroy(a);
     fake_free(f);
