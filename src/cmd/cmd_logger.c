@@ -1,7 +1,7 @@
 /* cmd_logger.c - flux logger: add lines to the log of the session.
  *
- * Of many lines (standard input) most are sent without asking for an answer; every SYNC-th and the
- * last wait for one, so that a flood is held back and a failure is noticed.
+ * Of many lines (standard input) WINDOW are under way at a time.  Each is answered, so that a flood is
+ * held back, and none is lost unheard.
  */
 #include "config.h"
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "libflux/proto_log.h"
 #include "libutil/strbuf.h"
 
-#define SYNC 256
+#define WINDOW 64
 #define TIMEOUT 60.
 
 static const struct cmd_opt opts[] = {
@@ -30,16 +30,20 @@ static const struct cmd_usage usage = {
     0,
 };
 
-/* `wait`: for the answer of the log. */
-static int append(struct cmd *c, flux_t *h, const struct log_line *line, bool wait)
+static flux_future_t *append(struct cmd *c, flux_t *h, const struct log_line *line)
 {
-    flux_future_t *f = flux_rpc_struct(h, "log.append", &log_line_schema, line, FLUX_NODEID_ANY,
-                                       wait ? 0 : FLUX_MSGF_NORESPONSE);
-    int rc;
+    flux_future_t *f = flux_rpc_struct(h, "log.append", &log_line_schema, line, FLUX_NODEID_ANY, 0);
 
     if (!f)
-        return cmd_error(c, "the text is not UTF-8, or memory is out");
-    rc = cmd_wait(c, f, TIMEOUT, "log.append") < 0 ? CMD_FAIL : CMD_OK;
+        (void)cmd_error(c, "the text is not UTF-8, or memory is out");
+    return f;
+}
+
+/* NULL: nothing is under way. */
+static int appended(struct cmd *c, flux_future_t *f)
+{
+    int rc = f && cmd_wait(c, f, TIMEOUT, "log.append") < 0 ? CMD_FAIL : CMD_OK;
+
     flux_future_destroy(f);
     return rc;
 }
@@ -47,6 +51,7 @@ static int append(struct cmd *c, flux_t *h, const struct log_line *line, bool wa
 static int append_words(struct cmd *c, flux_t *h, struct log_line *line, char **words)
 {
     strbuf_t *sb = strbuf_create(0);
+    flux_future_t *f;
     char *text;
     int rc;
 
@@ -58,34 +63,38 @@ static int append_words(struct cmd *c, flux_t *h, struct log_line *line, char **
     if (!(text = strbuf_take(sb)))
         return cmd_error(c, "out of memory");
     line->text = text;
-    rc = append(c, h, line, true);
+    f = append(c, h, line);
+    rc = f ? appended(c, f) : CMD_FAIL;
     free(text);
     return rc;
 }
 
 static int append_input(struct cmd *c, flux_t *h, struct log_line *line)
 {
-    char *next = NULL;
+    flux_future_t *window[WINDOW] = {NULL};
     char *text = NULL;
-    size_t next_cap = 0;
     size_t cap = 0;
-    ssize_t len = getline(&text, &cap, stdin);
+    ssize_t len;
+    unsigned n = 0;
     int rc = CMD_OK;
 
-    for (unsigned n = 1; len >= 0 && rc == CMD_OK; n++) {
-        ssize_t next_len = getline(&next, &next_cap, stdin);
-        char *swap = text;
-        size_t swap_cap = cap;
-
+    while (rc == CMD_OK && (len = getline(&text, &cap, stdin)) >= 0) {
+        flux_future_t **slot = &window[n++ % WINDOW];
         if (len > 0 && text[len - 1] == '\n')
             text[len - 1] = '\0';
         line->text = text;
-        rc = append(c, h, line, next_len < 0 || n % SYNC == 0);
-        text = next, cap = next_cap, len = next_len;
-        next = swap, next_cap = swap_cap;
+        rc = appended(c, *slot);
+        *slot = rc == CMD_OK ? append(c, h, line) : NULL;
+        if (!*slot)
+            rc = CMD_FAIL;
+    }
+    for (unsigned i = 0; i < WINDOW; i++, n++) {
+        if (rc == CMD_OK)
+            rc = appended(c, window[n % WINDOW]);
+        else
+            flux_future_destroy(window[n % WINDOW]);
     }
     free(text);
-    free(next);
     return rc;
 }
 

@@ -61,6 +61,7 @@ static const char *namespace(const struct kap_config *cfg)
     return cfg->ns[0] ? cfg->ns : NULL;
 }
 
+/* Unanswered: workers that do not hear it leave, and that is a failure (see end()). */
 static void send_go(struct coord *co)
 {
     char topic[64];

@@ -5,6 +5,9 @@
  * sends it down the tree, and answers {"seq":N}.  Subscribing is a request to the local broker,
  * which filters.
  *
+ * flux_event_send() asks for no answer, so what it publishes may be lost where the way to rank 0 is
+ * full: it is for what is said again (heartbeats), and for who accepts that.
+ *
  * Failure: as for any request.
  */
 #include "config.h"

@@ -286,7 +286,9 @@ static void send_abort(struct km_ns *ns, const char *name, uint32_t nprocs, uint
 {
     struct abort_in out = {ns->name, name, nprocs, flux_rank(ns->h), number, why};
 
-    /* A courier cannot wait for an answer once the instance ends: each one is sent at once then. */
+    /* A courier cannot wait for an answer once the instance ends: each one is sent at once then.  One
+     * that is lost costs the reason only: with the end of this instance its broker says above that the
+     * sender of the first message is gone (part_gone()), which ends the fence too. */
     if (ns->k->ending)
         flux_future_destroy(
             km_upstream_struct(ns, "kvs.fence-abort", &abort_schema, &out, false, 0));
