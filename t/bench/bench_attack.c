@@ -1,8 +1,8 @@
 /* bench_attack.c - what a client waits while another one attacks its session (t/attack/attack.c).
  *
- *    bench_attack RANK ATTACK TOPICS [NAME...]
- *        Latencies of requests, commits and submissions at rank 0, alone and while ATTACK runs at RANK: all
- *        attacks, or those named.
+ *    bench_attack RANK ATTACK TOPICS NAME...
+ *        Latencies of requests, commits and submissions at rank 0, alone and while ATTACK runs at RANK, with the
+ *        attacks named ("all": drawn one after the other, as the test does).
  *
  * What is measured is the broker's fairness, not who gets the processor: the attackers have one of their
  * own, and share with nobody.  The broker of rank 0 with its modules, and the client that is measured, run on
@@ -11,8 +11,6 @@
  *
  * A median counts requests: one that comes in a pause of the attack is soon followed by the next, so the 99%
  * beside it say what the attack costs at its worst.
- *
- * Each attack is measured alone; "all" draws one after the other, as the test does.
  */
 #include "config.h"
 #include <errno.h>
@@ -193,17 +191,13 @@ static void compare(struct client *c, const char *uri, char **argv, char *what)
 
 int main(int argc, char **argv)
 {
-    static char *const attacks[] = {(char *)"all",   (char *)"shapes", (char *)"flood",
-                                    (char *)"lie",   (char *)"stall",  (char *)"cut",
-                                    (char *)"leave", (char *)"deaf",   (char *)"large",
-                                    (char *)"crowd", (char *)"watch"};
     struct client c = {NULL};
     errmsg_t err;
     char uri[256];
     char *text;
 
-    if (argc < 4)
-        bench_die("use: bench_attack RANK ATTACK TOPICS [NAME...]");
+    if (argc < 5)
+        bench_die("use: bench_attack RANK ATTACK TOPICS NAME...");
     c.h = bench_open();
     if (!(text = flux_attr_get(c.h, "rundir", &err)))
         bench_die("%s", err.text);
@@ -215,11 +209,8 @@ int main(int argc, char **argv)
     free(text);
     bench_pin(getpid(), SERVED);
     make_submission(&c);
-    bench_title("at rank 0, the attackers at rank %s", argv[1]);
     for (int i = 4; i < argc; i++)
         compare(&c, uri, argv, argv[i]);
-    for (size_t i = 0; argc == 4 && i < sizeof(attacks) / sizeof(attacks[0]); i++)
-        compare(&c, uri, argv, attacks[i]);
     submit_writer_destroy(c.writer);
     flux_close(c.h);
     return 0;
