@@ -113,6 +113,60 @@ is $? 0 "for those who waited at the root"
 wait "$b1"
 is $? 0 "and elsewhere"
 
+# A module that hands over: requests that only the old instance has seen are answered by the new one.
+keep_has() { # COUNT [FORM]
+    [ "$("$FLUX" module stats -j keep | grep -oE '"(count|form)": ?[0-9]+' | tr -dc '0-9\n' | tr '\n' ' ')" = \
+        "$1 ${2:-1} " ]
+}
+keep_waiting() { # N [ARGUMENT]
+    "$FLUX" module load ./keep.so "${@:2}" || return
+    "$PRESSURE" ask "$1" keep.wait 0 60 >wait.out 2>wait.err &
+    client=$!
+    wait_until 20 keep_has "$1"
+}
+install_keep() { # as an installation does: another file of that name
+    cp "$BUILDDIR/t/.libs/module_keep$1.so" keep.new && mv keep.new keep.so
+}
+install_keep 1
+ok "a module that hands over" keep_waiting 3
+for i in 1 2 3; do
+    ok "reload it ($i)" "$FLUX" module reload keep
+done
+ok "... it knows what it knew" keep_has 3
+mv keep.so away.so
+fails "reload without its file is refused" "$FLUX" module reload keep
+like "$err" "keep" "... by name"
+install_keep 2
+fails "reload by a version that cannot read what it leaves is refused" "$FLUX" module reload keep
+like "$err" "module keep stays: the new version of module keep cannot go on.*--force" "... with what to do"
+ok "... it goes on" keep_has 3
+install_keep 1
+ok "... and is reloaded by its own" "$FLUX" module reload keep
+"$PRESSURE" ask 1 keep.go 0 10 >go.out
+like "$(cat go.out)" "answered 1 failed 0" "the last instance is told to answer"
+wait "$client"
+like "$(cat wait.out)" "answered 3 failed 0 twice 0" "... and those that the first had seen are"
+ok "unload" "$FLUX" module unload keep
+ok "one that refuses" keep_waiting 1 refuses
+fails "... to hand over" "$FLUX" module reload keep
+like "$err" "module keep stays: it was told not to hand over" "... says why"
+ok "... and goes on" keep_has 1
+ok "with force nobody asks" "$FLUX" module reload --force keep
+wait "$client"
+like "$(cat wait.out)" "answered 1 failed 1 twice 0.*it was ended" "... who waited is told"
+ok "... and the new one knows nothing" keep_has 0
+install_keep 2
+ok "a forced reload by another version" "$FLUX" module reload --force keep
+ok "... loads that" keep_has 0 2
+install_keep 1
+ok "unload" "$FLUX" module unload keep
+ok "one whose successor cannot begin" keep_waiting 2 unreadable
+fails "... is gone with its reload" "$FLUX" module reload keep
+like "$err" "not what this one expects" "... which says why"
+wait "$client"
+like "$(cat wait.out)" "answered 2 failed 2 twice 0.*not what this one expects" "... as do those who waited"
+serves "after handing over"
+
 fails "a file that is not there" "$FLUX" module load ./missing.so
 like "$err" 'missing' "says so"
 fails "a file that is no shared object" "$FLUX" module load ./text.so

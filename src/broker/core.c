@@ -465,7 +465,20 @@ void core_endpoint_remove(endpoint_t *ep, int errnum, const char *why)
     }
 }
 
-void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh)
+static void move_asked(endpoint_t *old, endpoint_t *fresh)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&old->from))) {
+        list_remove(n);
+        list_entry(n, struct inflight, from_node)->from_ep = fresh;
+        list_append(&fresh->from, n);
+        old->inflight--;
+        fresh->inflight++;
+    }
+}
+
+void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh, bool whole)
 {
     core_t *c = old->core;
     uint32_t id = old->id;
@@ -486,13 +499,16 @@ void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh)
     fresh->id = id;
     old->used = fresh->used;
     fresh->used = used;
+    if (whole)
+        move_asked(old, fresh);
     inflight_forget(c, &old->from, false);
     while ((n = list_first(&old->to))) {
         struct inflight *f = list_entry(n, struct inflight, to_node);
         list_remove(n);
         f->to_ep = fresh;
         list_append(&fresh->to, &f->to_node);
-        fresh->ops->send(fresh->arg, flux_msg_incref(f->req));
+        if (!whole)
+            fresh->ops->send(fresh->arg, flux_msg_incref(f->req));
     }
 }
 

@@ -166,8 +166,9 @@ void core_endpoint_remove(endpoint_t *ep, int errnum, const char *why);
 /* For a reload: `fresh`, which has sent nothing yet, takes the place of `old`: its service names,
  * its number (so that services elsewhere see the same sender, and are not told that it is gone),
  * and the requests it had not answered, which are delivered again.  What `old` had asked for is
- * forgotten. */
-void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh);
+ * forgotten.  `whole`: `fresh` knows all that `old` knew: nothing is delivered again, and answers to what
+ * `old` had asked for come to `fresh`. */
+void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh, bool whole);
 uint32_t core_endpoint_id(const endpoint_t *ep);
 /* Requests this endpoint sent which are not yet answered. */
 unsigned core_endpoint_inflight(const endpoint_t *ep);

@@ -25,7 +25,8 @@
  * the request; one that is forced, and the end of the session, do not ask.
  *
  * A reload hands every request that the old instance had not answered to the new one: clients that
- * wait keep waiting.
+ * wait keep waiting.  A module with hand_over (libflux/module.h) may leave all it knows to the new one;
+ * then also its mail, read or not, and the answers that it waits for go there.
  *
  * Invariants:
  *  1. A module that fails, ends, or is unloaded affects nothing but itself: what it had not
@@ -72,6 +73,8 @@ static void module_free(struct module *m)
     free(m->argv);
     flux_msg_destroy(m->load_req);
     flux_msg_destroy(m->stop_req);
+    flux_handover_destroy(m->inherited);
+    flux_handover_destroy(m->leaves);
     free(m->name);
     free(m->path);
     free(m);
@@ -192,7 +195,21 @@ static char *name_of(const char *path)
     return strndup(base, strcspn(base, "."));
 }
 
-static int open_dso(struct module *m, errmsg_t *err)
+/* The same file by another name: what is loaded by a name is found again by it, though there is another
+ * file of that name now.  NULL with ENOMEM. */
+static char *other_name(const char *file)
+{
+    const char *base = strrchr(file, '/');
+    char *other = NULL;
+
+    base = base ? base + 1 : file;
+    if (asprintf(&other, "%.*s%s%s", (int)(base - file), file, base == file ? "./" : "/", base) < 0)
+        return NULL;
+    return other;
+}
+
+/* `aside`: beside a module of that name, to look at it. */
+static int open_dso(struct module *m, bool aside, errmsg_t *err)
 {
     char symbol[128];
     char *file = flux_path_module(m->path, err);
@@ -205,6 +222,13 @@ static int open_dso(struct module *m, errmsg_t *err)
     }
     if (!file)
         return -1;
+    if (aside) {
+        char *other = other_name(file);
+
+        free(file);
+        if (!(file = other))
+            return errmsg_fail(err, ENOMEM, "out of memory");
+    }
     if (!file_is_trusted(file, &why)) {
         free(file);
         return errmsg_fail(err, errno, "module %s", why.text);
@@ -265,7 +289,7 @@ static struct module *module_create(modhost_t *mh, const char *path, int argc, c
         if (!(m->argv[m->argc] = strdup(argv[m->argc])))
             goto nomem;
     }
-    if (open_dso(m, err) < 0) {
+    if (open_dso(m, false, err) < 0) {
         module_free(m);
         return NULL;
     }
@@ -363,36 +387,54 @@ static void module_ready(struct module *m)
     }
 }
 
-/* What waits in the old mailbox: what is in no table of requests in flight goes to `fresh` (NULL: nobody
- * follows).  No client is held up for it any more. */
+/* A letter that the old instance has not looked at.  One that inherits gets all of them, without regard
+ * to limits: they were there.  Else what is in no table of requests in flight goes to `fresh` (NULL:
+ * nobody follows), and no client is held up for it any more. */
+static void move_letter(struct module *old, struct module *fresh, const struct letter *l)
+{
+    if (!l->msg)
+        return;
+    if (fresh && fresh->inherited && mailbox_put(fresh->inbox, l->from, l->msg, 0, 0) == 0) {
+        fresh->received++;
+        return;
+    }
+    taken(old->mh, l, core_request_weight(l->msg));
+    if (fresh && flux_msg_type(l->msg) == FLUX_MSG_REQUEST &&
+        flux_msg_has_flag(l->msg, FLUX_MSGF_NORESPONSE))
+        endpoint_send(fresh, l->msg);
+    else
+        flux_msg_destroy(l->msg);
+}
+
 static void move_mail(struct module *old, struct module *fresh)
 {
     size_t n;
-    struct letter *l = mailbox_take(old->inbox, &n);
+    struct letter *l;
 
-    for (size_t i = 0; i < n; i++) {
-        if (!l[i].msg)
-            continue;
-        taken(old->mh, &l[i], core_request_weight(l[i].msg));
-        if (fresh && flux_msg_type(l[i].msg) == FLUX_MSG_REQUEST &&
-            flux_msg_has_flag(l[i].msg, FLUX_MSGF_NORESPONSE))
-            endpoint_send(fresh, l[i].msg);
-        else
-            flux_msg_destroy(l[i].msg);
-    }
+    for (size_t i = 0; i < old->nrest; i++)
+        move_letter(old, fresh, &old->rest[i]);
+    old->nrest = 0;
+    l = mailbox_take(old->inbox, &n);
+    for (size_t i = 0; i < n; i++)
+        move_letter(old, fresh, &l[i]);
 }
 
 /* The old instance has stopped: put a new one in its place.  */
 static struct module *succeed(struct module *old, errmsg_t *err)
 {
     modhost_t *mh = old->mh;
-    struct module *m = module_create(mh, old->path, old->argc, old->argv, err);
+    struct module *m;
 
-    if (!m)
+    /* Else what is loaded would be taken for the file, which may be another one now. */
+    dlclose(old->dso);
+    old->dso = NULL;
+    if (!(m = module_create(mh, old->path, old->argc, old->argv, err)))
         return NULL;
     m->successor = true;
+    m->inherited = old->leaves;
+    old->leaves = NULL;
     /* Its mail is there before it starts: what was not answered comes first. */
-    core_endpoint_replace(old->ep, m->ep);
+    core_endpoint_replace(old->ep, m->ep, m->inherited != NULL);
     move_mail(old, m);
     if (start_thread(m, err) < 0) {
         core_endpoint_remove(m->ep, ENOSYS, "the module could not be started");
@@ -442,11 +484,27 @@ static void module_exited(struct module *m)
     check_stopped(mh);
 }
 
-int modhost_stop_one(struct module *m, bool ask)
+int modhost_may_follow(struct module *m, errmsg_t *err)
+{
+    struct module next = {.name = m->name, .path = m->path};
+    int rc = open_dso(&next, true, err);
+
+    if (rc == 0 && next.desc->handover != m->desc->handover)
+        rc = errmsg_fail(
+            err, ENOTSUP,
+            "the new version of module %s cannot go on with the work of the one that is "
+            "loaded: wait until it has none, or use --force, which ends it",
+            m->name);
+    if (next.dso)
+        dlclose(next.dso);
+    return rc;
+}
+
+int modhost_stop_one(struct module *m, enum code code)
 {
     if (m->state == STOPPING)
         return 0;
-    if (mailbox_put(m->inbox, NULL, NULL, ask ? CODE_ASK : CODE_STOP, 0) < 0)
+    if (mailbox_put(m->inbox, NULL, NULL, (int)code, 0) < 0)
         return -1;
     m->state = STOPPING;
     return 0;
@@ -456,7 +514,7 @@ int modhost_stop_one(struct module *m, bool ask)
 static void stop_for_good(struct module *m)
 {
     m->reload = false;
-    if (modhost_stop_one(m, false) < 0)
+    if (modhost_stop_one(m, CODE_STOP) < 0)
         flux_log(core_handle(m->mh->core), LOG_ERR, "module %s cannot be stopped: %s", m->name,
                  strerror(errno));
 }

@@ -15,7 +15,15 @@
 enum state { LOADING, RUNNING, STOPPING };
 /* From CODE_TOOK up: requests of weight CODE - CODE_TOOK were taken, of the client that is the letter's
  * `from`. */
-enum code { CODE_STOP = 1, CODE_ASK, CODE_READY, CODE_REFUSED, CODE_EXITED, CODE_TOOK };
+enum code {
+    CODE_STOP = 1,
+    CODE_ASK,
+    CODE_ASK_RELOAD,
+    CODE_READY,
+    CODE_REFUSED,
+    CODE_EXITED,
+    CODE_TOOK
+};
 
 struct module {
     struct list_node node;
@@ -34,15 +42,19 @@ struct module {
     enum state state;
     uint64_t received;
     uint64_t sent;
-    uint64_t dropped;     /* requests without response that found the mailbox full */
-    flux_msg_t *load_req; /* answered when it runs */
-    flux_msg_t *stop_req; /* answered when it has stopped */
-    bool reload;          /* when it has stopped, start it again */
-    bool initial;         /* counted by modhost_start() */
-    bool successor;       /* started by a reload */
+    uint64_t dropped;           /* requests without response that found the mailbox full */
+    flux_msg_t *load_req;       /* answered when it runs */
+    flux_msg_t *stop_req;       /* answered when it has stopped */
+    bool reload;                /* when it has stopped, start it again */
+    bool initial;               /* counted by modhost_start() */
+    bool successor;             /* started by a reload */
+    flux_handover_t *inherited; /* until init has seen it */
     /* written by the thread before its EXITED letter, read after it */
     int errnum;
     errmsg_t error;
+    flux_handover_t *leaves; /* to its successor; what it sends from then on is dropped */
+    struct letter *rest;     /* of the last mailbox_take(): what it does not look at any more */
+    size_t nrest;
     /* the same for its REFUSED letter */
     int refusal;
     errmsg_t refused;
@@ -79,8 +91,10 @@ struct module *modhost_find(modhost_t *mh, const char *name);
 /* Load it beside the others; its load_req is the caller's to set.  NULL with a sentence. */
 struct module *modhost_load(modhost_t *mh, const char *path, int argc, char *const *argv,
                             errmsg_t *err);
-/* Have it stopped; `ask`: it may refuse.  -1 with errno. */
-int modhost_stop_one(struct module *m, bool ask);
+/* Have it stopped; CODE_STOP, or it may refuse: CODE_ASK, CODE_ASK_RELOAD.  -1 with errno. */
+int modhost_stop_one(struct module *m, enum code code);
+/* Can the file of a module be loaded anew, and read what the module would leave?  -1 with a sentence. */
+int modhost_may_follow(struct module *m, errmsg_t *err);
 
 /* modhost_thread.c */
 /* The module's thread; `arg` is the struct module. */

@@ -89,13 +89,18 @@ static void unload_or_reload(modhost_t *mh, flux_t *h, const flux_msg_t *req, bo
 {
     bool force;
     struct module *m = named(mh, h, req, &stop_schema, &force);
+    enum code code;
+    errmsg_t err;
 
     if (!m)
         return;
+    code = force ? CODE_STOP : reload ? CODE_ASK_RELOAD : CODE_ASK;
     if (m->state != RUNNING)
         flux_respond_error(h, req, EBUSY, "module %s is being %s: try again later", m->name,
                            m->state == LOADING ? "loaded" : "unloaded");
-    else if (modhost_stop_one(m, !force) < 0)
+    else if (code == CODE_ASK_RELOAD && m->desc->hand_over && modhost_may_follow(m, &err) < 0)
+        flux_respond_error(h, req, errno, "module %s stays: %s", m->name, err.text);
+    else if (modhost_stop_one(m, code) < 0)
         flux_respond_error(h, req, errno, "module %s cannot be stopped: %s", m->name,
                            strerror(errno));
     else {

@@ -4,6 +4,9 @@
  * what is sent with that handle goes to the broker's mailbox.  Letters without message say how far
  * the module is (enum code); EXITED is the last one, after which nothing is sent.
  *
+ * A module that hands over is mute from then on: what its handle sends is dropped, until the thread
+ * has ended.
+ *
  * Failure: init's, or the reactor's, is left in `errnum` and `error`, which the broker's thread
  * reads after EXITED.
  */
@@ -11,6 +14,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "modhost_private.h"
@@ -36,6 +40,10 @@ static int thread_send(void *impl, flux_msg_t *msg)
 
     /* The host forgets a module at its last letter: what its handle still has to say when it is
      * closed after that has no sender. */
+    if (m->leaves) {
+        flux_msg_destroy(msg);
+        return 0;
+    }
     if (m->said_exit || (rc = mailbox_post(m->mh->outbox, m, msg, 0, 0)) < 0) {
         flux_msg_destroy(msg);
         return -1;
@@ -55,11 +63,27 @@ static void thread_report(struct module *m, enum code code)
         sched_yield();
 }
 
-static bool agrees(struct module *m)
+/* As hand_over in libflux/module.h. */
+static int hand_over(struct module *m, errmsg_t *err)
+{
+    flux_handover_t *o = flux_handover_create();
+    int rc;
+
+    if (!o)
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    if ((rc = m->desc->hand_over(m->h, m->ctx, o, err)) == 1)
+        m->leaves = o;
+    else
+        flux_handover_destroy(o);
+    return rc;
+}
+
+static bool agrees(struct module *m, int code)
 {
     errmsg_t err = {""};
+    int rc = code == CODE_ASK_RELOAD && m->desc->hand_over ? hand_over(m, &err) : 0;
 
-    if (!m->desc->may_stop || m->desc->may_stop(m->h, m->ctx, &err) == 0)
+    if (rc == 1 || (rc == 0 && (!m->desc->may_stop || m->desc->may_stop(m->h, m->ctx, &err) == 0)))
         return true;
     m->refusal = errno ? errno : EBUSY;
     m->refused = err;
@@ -106,15 +130,17 @@ static void thread_inbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, v
     bool stop = false;
     struct run run = {0};
 
-    for (size_t i = 0; i < n; i++) {
-        if (l[i].msg)
-            took(m, &run, &l[i]);
-        if (!l[i].msg)
-            stop = stop || l[i].code == CODE_STOP || agrees(m);
-        else if (stop) /* stays unanswered: the host ends it, or gives it to the next instance */
-            flux_msg_destroy(l[i].msg);
-        else
-            flux_handle_deliver(m->h, l[i].msg);
+    for (size_t i = 0; i < n && !stop; i++) {
+        if (!l[i].msg) {
+            stop = l[i].code == CODE_STOP || agrees(m, l[i].code);
+            if (stop) {
+                m->rest = l + i + 1;
+                m->nrest = n - i - 1;
+            }
+            continue;
+        }
+        took(m, &run, &l[i]);
+        flux_handle_deliver(m->h, l[i].msg);
     }
     tell_run(m, &run);
     if (stop)
@@ -159,18 +185,27 @@ static void thread_started(void *arg)
 
 static void thread_serve(struct module *m)
 {
+    int rc;
+
     flux_log_set_source(m->h, m->name);
     flux_watcher_start(m->w);
     m->host = (struct flux_module_host){.started = thread_started, .arg = m};
-    if (flux_aux_set(m->h, "module::host", &m->host, NULL) < 0 ||
+    if ((m->inherited && flux_aux_set(m->h, "module::inherited", m->inherited, NULL) < 0) ||
+        flux_aux_set(m->h, "module::host", &m->host, NULL) < 0 ||
         (m->successor && flux_aux_set(m->h, "module::reloaded", m, NULL) < 0)) {
         thread_fail(m, ENOMEM, "out of memory");
         return;
     }
-    if (m->desc->init(m->h, m->argc, m->argv, &m->ctx, &m->error) < 0) {
+    rc = m->desc->init(m->h, m->argc, m->argv, &m->ctx, &m->error);
+    if (rc < 0)
         thread_fail(m, errno, strerror(errno));
-        return;
+    if (m->inherited) {
+        (void)flux_aux_set(m->h, "module::inherited", NULL, NULL);
+        flux_handover_destroy(m->inherited);
+        m->inherited = NULL;
     }
+    if (rc < 0)
+        return;
     m->error.text[0] = '\0';
     if (!m->host.starting)
         thread_started(m);

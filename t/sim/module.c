@@ -114,7 +114,7 @@ static void stopped(void *arg, void *data)
     if (reload && (next = node_ep_add(e->broker, ENDPOINT_MODULE, e->name))) {
         next->succeeds = true;
         flux_aux_set(next->h, "module::reloaded", next, NULL);
-        core_endpoint_replace(e->ep, next->ep);
+        core_endpoint_replace(e->ep, next->ep, false);
         e->successor = next;
         begin(next, e->module, arguments(s, e->module));
     }

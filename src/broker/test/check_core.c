@@ -701,7 +701,7 @@ START_TEST(replaced)
     cl_pump(cl);
     answer(m, 0, 0, 0, "old");
     ck_assert_int_eq(core_service_add(m->core, "alias", m->ep), 0);
-    core_endpoint_replace(m->ep, fresh->ep);
+    core_endpoint_replace(m->ep, fresh->ep, false);
     core_endpoint_remove(m->ep, ENOSYS, "unloaded");
     ck_assert_uint_eq(fresh->n, 2);
     ck_assert_str_eq(flux_msg_topic(fresh->kept[0]), "m.3");
@@ -722,6 +722,55 @@ START_TEST(replaced)
     party_free(c);
     party_free(far);
     party_free(m);
+    party_free(fresh);
+}
+END_TEST
+
+/* The same for one that knows all that the old one knew. */
+START_TEST(inherited)
+{
+    struct cluster *cl = cl_up(3, "kary:2");
+    struct party *c = client(cl, 1);
+    struct party *m = module(cl, 1, "m");
+    struct party *far = module(cl, 2, "far");
+    struct party *fresh = party_create(cl, 1, ENDPOINT_MODULE, NULL);
+    char before[FLUX_SENDER_MAX], after[FLUX_SENDER_MAX];
+    flux_msg_t *resp;
+
+    ask(c, "m.1", FLUX_NODEID_ANY);
+    ask(m, "far.1", 2);
+    ask(m, "far.2", 2);
+    cl_pump(cl);
+    flux_msg_sender(far->kept[0], before, sizeof(before));
+    core_endpoint_replace(m->ep, fresh->ep, true);
+    ck_assert_uint_eq(core_endpoint_inflight(fresh->ep), 2);
+    core_endpoint_remove(m->ep, ENOSYS, "unloaded");
+    cl_pump(cl);
+    ck_assert_uint_eq(far->n, 2); /* nobody is gone */
+    ck_assert_uint_eq(fresh->n, 0);
+    ck_assert_uint_eq(c->n, 0);
+    answer(far, 1, 0, 0, "two");
+    answer(far, 0, 0, 0, "one");
+    cl_pump(cl);
+    ck_assert_uint_eq(fresh->n, 2);
+    ck_assert_str_eq(flux_msg_json(fresh->kept[0]), "two");
+    ck_assert_str_eq(flux_msg_json(fresh->kept[1]), "one");
+    ck_assert_uint_eq(core_endpoint_inflight(fresh->ep), 0);
+    ask(fresh, "far.3", 2);
+    cl_pump(cl);
+    ck_assert_str_eq(flux_msg_sender(far->kept[2], after, sizeof(after)), before);
+    /* the request that only the old one has seen */
+    resp = flux_msg_response_create(m->kept[0], 0);
+    ck_assert_int_eq(flux_msg_set_json(resp, "from the new one"), 0);
+    core_endpoint_input(fresh->ep, resp);
+    expect_answer(c, 1, 0, "from the new one");
+    answer(far, 2, 0, 0, "three");
+    cl_pump(cl);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_free(cl);
+    party_free(c);
+    party_free(m);
+    party_free(far);
     party_free(fresh);
 }
 END_TEST
@@ -831,5 +880,5 @@ int main(void)
 {
     RUN_SUITE("core", create, any_rank, upstream, ring, around_a_loss, peer_lost_in_flight,
               answered_once, large_payloads, endpoint_removed, no_response, bounds, accounts, held,
-              held_until_lost, replaced, bad_input, services);
+              held_until_lost, replaced, inherited, bad_input, services);
 }

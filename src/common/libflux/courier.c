@@ -111,11 +111,10 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         send_first(c);
 }
 
-static int post(courier_t *c, const char *topic, uint32_t nodeid, void *data, size_t len, bool raw)
+static int queue(courier_t *c, const char *topic, uint32_t nodeid, void *data, size_t len, bool raw)
 {
     size_t n = strlen(topic) + 1;
     struct parcel *p = malloc(sizeof(*p) + n);
-    bool first = list_empty(&c->queue);
 
     if (!p) {
         free(data);
@@ -129,6 +128,15 @@ static int post(courier_t *c, const char *topic, uint32_t nodeid, void *data, si
     p->len = len;
     p->raw = raw;
     list_append(&c->queue, &p->node);
+    return 0;
+}
+
+static int post(courier_t *c, const char *topic, uint32_t nodeid, void *data, size_t len, bool raw)
+{
+    bool first = list_empty(&c->queue);
+
+    if (queue(c, topic, nodeid, data, len, raw) < 0)
+        return -1;
     if (first && !c->f)
         send_first(c);
     return 0;
@@ -159,6 +167,67 @@ void courier_clear(courier_t *c)
     c->pause = PAUSE_MIN;
     while ((n = list_first(&c->queue)))
         parcel_free(list_entry(n, struct parcel, node));
+}
+
+void courier_save(const courier_t *c, flux_handover_t *o)
+{
+    LIST_FOREACH(it, &c->queue)
+    {
+        const struct parcel *p = list_entry(it, struct parcel, node);
+        size_t len = p->raw ? p->len : strlen(p->data) + 1;
+
+        flux_handover_put_str(o, p->topic);
+        flux_handover_put(o, p->nodeid);
+        flux_handover_put(o, p->raw);
+        flux_handover_put_data(o, p->data, len);
+    }
+    flux_handover_put_str(o, NULL);
+    flux_handover_put(o, c->f != NULL);
+    flux_handover_put(o, c->f ? flux_rpc_tag(c->f) : 0);
+}
+
+static int load_parcel(courier_t *c, const char *topic, flux_handover_t *o)
+{
+    uint32_t nodeid = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    bool raw = flux_handover_get(o, 1);
+    size_t len;
+    const void *data = flux_handover_get_data(o, &len);
+    void *copy = malloc(len + 1);
+
+    if (copy && flux_handover_ok(o)) {
+        memcpy(copy, data, len);
+        if (queue(c, topic, nodeid, copy, len, raw) == 0)
+            return 0;
+    } else {
+        free(copy);
+    }
+    flux_handover_fail(o, ENOMEM);
+    return -1;
+}
+
+bool courier_load(courier_t *c, flux_handover_t *o)
+{
+    const char *topic;
+    uint32_t tag;
+    bool sent;
+
+    while ((topic = flux_handover_get_str(o)) && load_parcel(c, topic, o) == 0)
+        ;
+    sent = flux_handover_get(o, 1);
+    tag = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    if (!flux_handover_ok(o))
+        return false;
+    if (list_empty(&c->queue))
+        return true;
+    if (!sent) {
+        wait_for_room(c);
+        return true;
+    }
+    c->f = flux_rpc_resume(c->h, "", 0, c->flags, tag);
+    if (c->f && flux_future_then(c->f, -1., answer_cb, c) == 0)
+        return true;
+    flux_handover_fail(o, ENOMEM);
+    return false;
 }
 
 courier_t *courier_create(flux_t *h, unsigned flags, const struct courier_callbacks *cbs, void *arg)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "future.h"
+#include "handover.h"
 
 typedef struct courier courier_t;
 
@@ -34,6 +35,10 @@ int courier_post(courier_t *c, const char *topic, uint32_t nodeid, void *data, s
 /* The same with JSON text. */
 int courier_post_json(courier_t *c, const char *topic, uint32_t nodeid, char *json);
 bool courier_busy(const courier_t *c);
+/* For a module that is reloaded (flux_rpc_resume() in future.h): all that is queued, and by the next
+ * instance, of a courier of its own that has nothing yet; false when *o is not what was saved. */
+void courier_save(const courier_t *c, flux_handover_t *o);
+bool courier_load(courier_t *c, flux_handover_t *o);
 /* Drop what waits and forget what is under way: the receiver is known to be gone. */
 void courier_clear(courier_t *c);
 

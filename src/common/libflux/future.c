@@ -132,10 +132,14 @@ void pending_table_destroy(struct pending_table *t)
     }
 }
 
-static struct pending *pending_add(flux_future_t *f, uint32_t rank)
+/* `tag`: of a request that was sent by another instance; 0: choose one. */
+static struct pending *pending_add(flux_future_t *f, uint32_t rank, uint32_t tag)
 {
     struct pending_table *t = flux_handle_pending(f->h);
     struct pending *p;
+
+    if (tag && hmap_get_u64(t->by_tag, tag))
+        return NULL;
 
     if (!f->pending0_used) {
         p = &f->pending0;
@@ -145,12 +149,15 @@ static struct pending *pending_add(flux_future_t *f, uint32_t rank)
     /* A module that was reloaded answers to its predecessor's number: their tags must not meet. */
     if (t->last_tag == 0)
         t->last_tag = (uint32_t)flux_random(f->h) & TAG_MAX;
-    do {
-        t->last_tag = t->last_tag >= TAG_MAX ? 1 : t->last_tag + 1;
-    } while (hmap_get_u64(t->by_tag, t->last_tag));
+    if (!tag) {
+        do {
+            t->last_tag = t->last_tag >= TAG_MAX ? 1 : t->last_tag + 1;
+        } while (hmap_get_u64(t->by_tag, t->last_tag));
+        tag = t->last_tag;
+    }
     p->f = f;
     p->rank = rank;
-    p->tag = t->last_tag;
+    p->tag = tag;
     if (hmap_put_u64(t->by_tag, p->tag, p) < 0) {
         if (p == &f->pending0)
             f->pending0_used = false;
@@ -422,7 +429,7 @@ static void send_request(flux_future_t *f, flux_msg_t *req, uint32_t rank)
             add_result(f, rank, NULL, 0, "");
         return;
     }
-    if (!(p = pending_add(f, rank))) {
+    if (!(p = pending_add(f, rank, 0))) {
         flux_msg_destroy(req);
         add_result(f, rank, NULL, ENOMEM, send_error_text(ENOMEM));
         return;
@@ -463,6 +470,38 @@ flux_future_t *flux_rpc_msg(flux_t *h, flux_msg_t *req)
     return f;
 error:
     flux_msg_destroy(req);
+    flux_future_destroy(f);
+    errno = ENOMEM;
+    return NULL;
+}
+
+uint32_t flux_rpc_tag(const flux_future_t *f)
+{
+    struct list_node *n = list_first(&f->pendings);
+
+    return n ? list_entry(n, struct pending, node)->tag : 0;
+}
+
+flux_future_t *flux_rpc_resume(flux_t *h, const char *topic, uint32_t nodeid, unsigned flags,
+                               uint32_t tag)
+{
+    flux_future_t *f = future_create(h);
+
+    if (!f)
+        goto error;
+    f->nodeid = nodeid;
+    f->flags = flags;
+    f->streaming = (flags & FLUX_MSGF_STREAMING) != 0;
+    if (f->streaming && !(f->topic = strdup(topic)))
+        goto error;
+    if (!tag)
+        add_result(f, nodeid, NULL, EIO, send_error_text(EIO));
+    else if (!pending_add(f, nodeid, tag))
+        goto error;
+    else
+        f->outstanding++;
+    return f;
+error:
     flux_future_destroy(f);
     errno = ENOMEM;
     return NULL;

@@ -38,6 +38,14 @@ flux_future_t *flux_rpc_struct(flux_t *h, const char *topic, const struct flux_s
 /* Send a request message prepared by the caller (taken over); its match tag is set here. */
 flux_future_t *flux_rpc_msg(flux_t *h, flux_msg_t *req);
 
+/* A request may be sent by one instance of a module and its answer be awaited by the next (hand_over in
+ * module.h), which names it by its match tag and says again what it was: topic, rank and flags.  Tag 0,
+ * of a request whose answer is there, or that could not be sent: a future that is ready with EIO.  NULL
+ * with ENOMEM, also when the tag is taken: resume before anything is sent. */
+uint32_t flux_rpc_tag(const flux_future_t *f);
+flux_future_t *flux_rpc_resume(flux_t *h, const char *topic, uint32_t nodeid, unsigned flags,
+                               uint32_t tag);
+
 /* The same request to each of `nranks` ranks (array copied): ready once for every rank, in the
  * order in which they answer; flux_future_next() moves to the following result and fails with
  * ENODATA after the last.  flux_mrpc_rank() is the rank of the result at hand.  At most 4096 are

@@ -48,3 +48,8 @@ bool flux_module_reloaded(flux_t *h)
 {
     return flux_aux_get(h, "module::reloaded") != NULL;
 }
+
+flux_handover_t *flux_module_inherited(flux_t *h)
+{
+    return flux_aux_get(h, "module::inherited");
+}

@@ -14,6 +14,21 @@
  *
  * A module that would lose what it was trusted with says so in may_stop, which module.unload and
  * module.reload ask unless they are forced.  When the session goes down nobody is asked.
+ *
+ * A module whose work has to go on while it is reloaded hands over: the old instance writes down in
+ * hand_over what it knows (handover.h), and the new one takes it from flux_module_inherited() in init.
+ * For everybody else it is the same module all the time:
+ *
+ *  1. What hand_over leaves is all that the old instance knows: what it sends after that, in fini too,
+ *     goes nowhere, and fini must not end what goes on.
+ *  2. What the old instance has not yet seen comes to the new one, in order: requests, responses,
+ *     events of the subscriptions it makes.
+ *  3. Requests that it has seen and not answered are not delivered again: they are part of what is
+ *     handed over (flux_handover_put_msg()).
+ *  4. Answers to requests that it had sent come to the new one, which awaits them with
+ *     flux_rpc_resume(); others are dropped, as are those that nobody awaits.
+ *  5. The new instance sees its inheritance only if both have the same number in `handover`, which
+ *     stands for the form; otherwise the reload is refused before anything was touched.
  */
 #ifndef FLUX_MODULE_H
 #define FLUX_MODULE_H
@@ -22,9 +37,10 @@
 #include "event.h"
 #include "future.h"
 #include "handle.h"
+#include "handover.h"
 #include "log.h"
 
-#define FLUX_MODULE_ABI 2
+#define FLUX_MODULE_ABI 3
 
 struct flux_module {
     int abi;
@@ -36,11 +52,19 @@ struct flux_module {
     /* NULL, or: may it be unloaded or reloaded now?  Called in the module's thread.  0, or -1 with
      * errno and a sentence: what would be lost. */
     int (*may_stop)(flux_t *h, void *ctx, errmsg_t *err);
+    /* NULL, or: it is to be reloaded, and was not forced.  1: *o has all that the next instance needs,
+     * and this one ends.  0: there is nothing to hand over, it may be reloaded like any other
+     * (may_stop is asked).  -1 with errno and a sentence: it goes on, and nothing has changed. */
+    int (*hand_over)(flux_t *h, void *ctx, flux_handover_t *o, errmsg_t *err);
+    unsigned handover; /* number of the form that hand_over writes and init reads */
 };
 
+#define FLUX_MODULE_THAT_HANDS_OVER(NAME, INIT, FINI, MAY_STOP, HAND_OVER, FORM)           \
+    extern const struct flux_module flux_module_##NAME;                                    \
+    const struct flux_module flux_module_##NAME = {FLUX_MODULE_ABI, #NAME,     INIT, FINI, \
+                                                   MAY_STOP,        HAND_OVER, FORM}
 #define FLUX_MODULE_THAT_MAY_REFUSE(NAME, INIT, FINI, MAY_STOP) \
-    extern const struct flux_module flux_module_##NAME;         \
-    const struct flux_module flux_module_##NAME = {FLUX_MODULE_ABI, #NAME, INIT, FINI, MAY_STOP}
+    FLUX_MODULE_THAT_HANDS_OVER(NAME, INIT, FINI, MAY_STOP, NULL, 0)
 #define FLUX_MODULE(NAME, INIT, FINI) FLUX_MODULE_THAT_MAY_REFUSE(NAME, INIT, FINI, NULL)
 
 /* What a host tells the functions below, in the handle's aux data "module::host". */
@@ -63,5 +87,7 @@ void flux_module_started(flux_t *h); /* harmless without the former, and where t
 /* true in an instance that was started to take the place of another (module.reload): requests the
  * other had not answered come first. */
 bool flux_module_reloaded(flux_t *h);
+/* For init: what the instance before this one has left; NULL: nothing. */
+flux_handover_t *flux_module_inherited(flux_t *h);
 
 #endif

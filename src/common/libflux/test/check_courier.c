@@ -202,7 +202,58 @@ START_TEST(destroyed_in_callback)
 }
 END_TEST
 
+/* To a courier of the next instance, with the request that is under way, or its pause. */
+START_TEST(handed_over)
+{
+    for (int pausing = 0; pausing < 2; pausing++) {
+        static const struct courier_callbacks cbs = {idle_cb, failed_cb};
+        struct bed *b = bed_create();
+        flux_handover_t *o = flux_handover_create();
+        flux_t *before = b->f->h;
+        size_t at = 1;
+
+        post(b, "one");
+        ck_assert_int_eq(courier_post_json(b->c, "s.json", 5, strdup("{}")), 0);
+        until_sent(b, 1);
+        if (pausing)
+            answer(b, 0, EAGAIN);
+        courier_save(b->c, o);
+        courier_destroy(b->c);
+        b->f->h = flux_handle_create(&fake_ops, b->f, b->f->r, 3, 8, 43);
+        ck_assert_ptr_nonnull(b->c = courier_create(b->f->h, FLUX_MSGF_UPSTREAM, &cbs, b));
+        ck_assert(courier_load(b->c, o));
+        ck_assert_int_eq(flux_handover_end(o, NULL), 0);
+        ck_assert(courier_busy(b->c));
+        if (pausing) {
+            until_sent(b, 2);
+            expect(b, 1, "one");
+            at = 2;
+        }
+        ck_assert_uint_eq(b->f->nsent, at);
+        answer(b, at - 1, 0);
+        until_sent(b, at + 1);
+        ck_assert_str_eq(flux_msg_topic(b->f->sent[at]), "s.json");
+        ck_assert_str_eq(flux_msg_json(b->f->sent[at]), "{}");
+        answer(b, at, 0);
+        ck_assert_uint_eq(b->idle, 1);
+        ck_assert(!courier_busy(b->c));
+        flux_handover_destroy(o);
+        /* what is no courier's */
+        o = flux_handover_create();
+        flux_handover_put_str(o, "s.take");
+        flux_handover_put(o, 5);
+        flux_handover_put(o, 2);
+        ck_assert(!courier_load(b->c, o));
+        ck_assert(!flux_handover_ok(o));
+        flux_handover_destroy(o);
+        flux_close(before);
+        b->f->destroyed = false;
+        bed_free(b);
+    }
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("courier", in_order, again, failure, clear, destroyed_in_callback);
+    RUN_SUITE("courier", in_order, again, failure, clear, destroyed_in_callback, handed_over);
 }

@@ -275,6 +275,48 @@ START_TEST(errors)
 }
 END_TEST
 
+/* One instance has sent, the next one gets the answers. */
+START_TEST(resumed)
+{
+    struct fake *f = fake_create();
+    flux_future_t *one = flux_rpc(f->h, "a.b", NULL, 3, 0), *again;
+    flux_future_t *many = flux_rpc(f->h, "c.d", NULL, 4, FLUX_MSGF_STREAMING);
+    uint32_t tags[2] = {flux_rpc_tag(one), flux_rpc_tag(many)};
+    struct got g = {.next = true};
+    flux_t *h;
+
+    ck_assert_uint_eq(tags[0], flux_msg_matchtag(f->sent[0]));
+    ck_assert_uint_eq(tags[1], flux_msg_matchtag(f->sent[1]));
+    h = flux_handle_create(&fake_ops, f, f->r, 3, 8, 43);
+    ck_assert_ptr_nonnull(one = flux_rpc_resume(h, "a.b", 3, 0, tags[0]));
+    ck_assert_ptr_null(flux_rpc_resume(h, "a.b", 3, 0, tags[0]));
+    ck_assert_ptr_nonnull(many = flux_rpc_resume(h, "c.d", 4, FLUX_MSGF_STREAMING, tags[1]));
+    ck_assert_uint_eq(flux_rpc_tag(one), tags[0]);
+    ck_assert_int_eq(flux_future_then(many, -1., got_cb, &g), 0);
+    flux_handle_deliver(h, fake_answer(f, 0, 0, 0, "{\"v\":1}"));
+    ck_assert_int_eq(flux_rpc_get(one, NULL), 0);
+    ck_assert_uint_eq(flux_rpc_tag(one), 0);
+    flux_handle_deliver(h, fake_answer(f, 1, 0, FLUX_MSGF_STREAMING, "{\"v\":2}"));
+    flux_handle_deliver(h, fake_answer(f, 1, 0, FLUX_MSGF_STREAMING, "{\"v\":3}"));
+    ck_assert_int_eq(g.calls, 2);
+    ck_assert_str_eq(g.last, "{\"v\":3}");
+    /* whose answer was there, or that could not be sent */
+    ck_assert_ptr_nonnull(again = flux_rpc_resume(h, "a.b", 3, 0, 0));
+    ck_assert_int_eq(flux_future_errnum(again), EIO);
+    ck_assert_uint_eq(f->nsent, 2);
+    /* a stream that is given up is cancelled where it was asked for */
+    flux_future_destroy(many);
+    ck_assert_uint_eq(f->nsent, 3);
+    ck_assert_str_eq(flux_msg_topic(f->sent[2]), "c.cancel");
+    ck_assert_uint_eq(flux_msg_nodeid(f->sent[2]), 4);
+    flux_future_destroy(one);
+    flux_future_destroy(again);
+    flux_close(h);
+    f->destroyed = false;
+    fake_free(f);
+}
+END_TEST
+
 struct num {
     int v;
     const char *s;
@@ -776,7 +818,7 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("future", handle, open_errors, lost, lost_ends_run, plain, errors, structs,
+    RUN_SUITE("future", handle, open_errors, lost, lost_ends_run, plain, errors, resumed, structs,
               no_response, failing_send, lost_in_send, waiting, then_after_results, next_later,
               result_in_callback, destroy_in_callback, timeouts, streaming, closed_with_futures,
               mrpc, mrpc_answered_at_once, mrpc_no_response);
