@@ -12,7 +12,9 @@
  *  2. Frames leave at the end of the pass, or as soon as BATCH bytes wait, BATCH bytes in a request
  *     (or one frame that is larger).  What waits for the answer of an earlier request is bounded by
  *     the credit of the jobs and by the jobs that the ranks below have room for.
- *  3. The request that comes before the tree is known here waits, unanswered; there is only one.
+ *  3. When the module hands over, streams and requests under way stay what they are, for both ends: the
+ *     next instance waits for their answers, and answers the parent's.
+ *  4. The request that comes before this instance is ready waits, unanswered; there is only one.
  *
  * Failure: an edge whose stream ends, or whose child refuses a request, is closed, what waits for it
  * is dropped, and its user is told once, with the reason.
@@ -42,7 +44,8 @@ struct edges {
     char up_sender[FLUX_SENDER_MAX];
     buf_t *up;
     struct window up_window;
-    flux_msg_t *early; /* came before the tree was known */
+    bool ready;        /* what comes from the parent can be handled */
+    flux_msg_t *early; /* came before that */
 };
 
 static int put(buf_t *b, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
@@ -205,16 +208,23 @@ static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         edge_lost(e, strerror(errno));
 }
 
-static int edge_open(struct edge *e)
+/* What an edge needs from when it is first opened. */
+static int edge_prepare(struct edge *e)
 {
     static const struct courier_callbacks cbs = {.idle = sent_cb, .failed = refused_cb};
     edges_t *es = e->all;
 
+    if ((!e->courier && !(e->courier = courier_create(es->h, 0, &cbs, e))) ||
+        (!e->again && !(e->again = flux_timer_create(flux_get_reactor(es->h), again_cb, e))))
+        return -1;
+    return 0;
+}
+
+static int edge_open(struct edge *e)
+{
     if (e->state != EDGE_CLOSED)
         return 0;
-    if ((!e->courier && !(e->courier = courier_create(es->h, 0, &cbs, e))) ||
-        (!e->again && !(e->again = flux_timer_create(flux_get_reactor(es->h), again_cb, e))) ||
-        ask_stream(e) < 0)
+    if (edge_prepare(e) < 0 || ask_stream(e) < 0)
         return -1;
     e->state = EDGE_OPENING;
     return 0;
@@ -335,7 +345,7 @@ void edges_down(edges_t *es, const flux_msg_t *msg)
     if (!es->up_req || strcmp(flux_msg_sender(msg, sender, sizeof(sender)), es->up_sender) != 0)
         flux_respond_error(es->h, msg, ENOTCONN, "rank %u has no stream to this instance",
                            flux_rank(es->h));
-    else if (es->topo)
+    else if (es->ready)
         down(es, msg);
     else if (!es->early)
         es->early = flux_msg_incref(msg);
@@ -440,8 +450,13 @@ int edges_set_topology(edges_t *es, const topology_t *t)
         }
     }
     es->topo = t;
-    forget_early(es, true);
     return 0;
+}
+
+void edges_ready(edges_t *es)
+{
+    es->ready = true;
+    forget_early(es, true);
 }
 
 uint32_t edges_count(const edges_t *es)
@@ -465,4 +480,78 @@ struct edge *edges_find(edges_t *es, uint32_t rank)
             hi = mid;
     }
     return lo < es->n && es->v[lo].rank == child ? &es->v[lo] : NULL;
+}
+
+/* --- from one instance to the next --- */
+
+void edges_flush(edges_t *es)
+{
+    flusher_cb(NULL, NULL, 0, es);
+}
+
+void edges_save(const edges_t *es, flux_handover_t *o)
+{
+    flux_handover_put_mark(o, "edges");
+    flux_handover_put_msg(o, es->up_req);
+    flux_handover_put_str(o, es->up_sender);
+    flux_handover_put_msg(o, es->early);
+    flux_handover_put(o, es->n);
+    for (uint32_t i = 0; i < es->n; i++) {
+        const struct edge *e = &es->v[i];
+
+        flux_handover_put(o, e->state);
+        if (e->state == EDGE_CLOSED)
+            continue;
+        flux_handover_put(o, e->f != NULL);
+        flux_handover_put(o, e->f ? flux_rpc_tag(e->f) : 0);
+        courier_save(e->courier, o);
+        flux_handover_put_data(o, buf_data(e->out), buf_len(e->out));
+    }
+}
+
+static void edge_load(struct edge *e, flux_handover_t *o)
+{
+    bool asked = flux_handover_get(o, 1);
+    uint32_t tag = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    const void *data;
+    size_t len;
+
+    if (edge_prepare(e) < 0) {
+        flux_handover_fail(o, ENOMEM);
+        return;
+    }
+    courier_load(e->courier, o);
+    data = flux_handover_get_data(o, &len);
+    if (buf_append(e->out, data, len) < 0)
+        flux_handover_fail(o, ENOMEM);
+    if (!asked) {
+        flux_timer_start(e->again, AGAIN, 0.);
+        return;
+    }
+    e->f = flux_rpc_resume(e->all->h, "wrexec.tree", e->rank, FLUX_MSGF_STREAMING, tag);
+    if (!e->f || flux_future_then(e->f, -1., tree_cb, e) < 0)
+        flux_handover_fail(o, ENOMEM);
+}
+
+void edges_load(edges_t *es, flux_handover_t *o)
+{
+    const char *sender;
+
+    flux_handover_get_mark(o, "edges");
+    es->up_req = flux_handover_get_msg(o);
+    sender = flux_handover_get_str(o);
+    if (!sender || strlen(sender) >= sizeof(es->up_sender))
+        flux_handover_fail(o, EPROTO);
+    else
+        memcpy(es->up_sender, sender, strlen(sender) + 1);
+    es->early = flux_handover_get_msg(o);
+    if (flux_handover_get(o, UINT32_MAX) != es->n)
+        flux_handover_fail(o, EPROTO);
+    for (uint32_t i = 0; i < es->n && flux_handover_ok(o); i++) {
+        struct edge *e = &es->v[i];
+
+        e->state = (enum edge_state)flux_handover_get(o, EDGE_OPEN);
+        if (e->state != EDGE_CLOSED)
+            edge_load(e, o);
+    }
 }

@@ -48,8 +48,10 @@ struct edge_callbacks {
 edges_t *edges_create(flux_t *h, const struct edge_callbacks *cbs, void *arg);
 void edges_destroy(edges_t *es); /* NULL-safe, keeps errno */
 
-/* The tree is known now.  -1 with ENOMEM.  What came from the parent before is handled. */
+/* The tree is known now.  -1 with ENOMEM. */
 int edges_set_topology(edges_t *es, const topology_t *t);
+/* Jobs can be launched now: what came from the parent before is handled. */
+void edges_ready(edges_t *es);
 /* Number of children, and the one whose subtree a rank is in (NULL: none). */
 uint32_t edges_count(const edges_t *es);
 struct edge *edges_find(edges_t *es, uint32_t rank);
@@ -57,6 +59,12 @@ struct edge *edges_find(edges_t *es, uint32_t rank);
 /* Queue a frame for a child, or for the parent; lost when there is none.  Pieces are copied. */
 void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
 void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
+
+/* Send what waits for the end of the pass; then what the next instance of the module needs to go on with
+ * all streams.  It calls edges_load() when it has set the topology, before it sends anything. */
+void edges_flush(edges_t *es);
+void edges_save(const edges_t *es, flux_handover_t *o);
+void edges_load(edges_t *es, flux_handover_t *o);
 
 /* Handlers of "wrexec.tree" and "wrexec.down". */
 void edges_tree(edges_t *es, const flux_msg_t *req);

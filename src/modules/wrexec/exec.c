@@ -8,7 +8,9 @@
  *     may wait for children too.
  *  2. What the socket does not take waits in `out`, bounded by OUT_MAX; beyond that the launcher
  *     does not read, and is given up.
- *  3. A launcher that was lost is followed by another, at once when it had run anything, else with
+ *  3. When the module hands over, the launcher does not notice: its socket and its process descriptor
+ *     go to the next instance, with the bytes that have been read and not understood, or not written.
+ *  4. A launcher that was lost is followed by another, at once when it had run anything, else with
  *     the next job; that ends what the lost one left behind (--sweep).
  */
 #include "config.h"
@@ -306,6 +308,14 @@ static void send_config(exec_t *x)
     (void)put(x, WIRE_CONFIG, 0, iov, WIRE_CONFIG_STRINGS);
 }
 
+/* Without the watcher of its end it is reaped later. */
+static void watch_end(exec_t *x)
+{
+    x->end = flux_fd_watcher_create(flux_get_reactor(x->h), x->pidfd, FLUX_POLLIN, end_cb, x);
+    if (x->end)
+        flux_watcher_start(x->end);
+}
+
 static int start(exec_t *x, errmsg_t *err)
 {
     flux_reactor_t *r = flux_get_reactor(x->h);
@@ -330,8 +340,7 @@ static int start(exec_t *x, errmsg_t *err)
     sv[0] = -1;
     x->started++;
     flux_watcher_start(x->io);
-    if ((x->end = flux_fd_watcher_create(r, x->pidfd, FLUX_POLLIN, end_cb, x)))
-        flux_watcher_start(x->end);
+    watch_end(x);
     send_config(x);
     rc = 0;
 out:
@@ -410,4 +419,84 @@ int exec_pid(const exec_t *x)
 unsigned exec_started(const exec_t *x)
 {
     return x->started;
+}
+
+/* --- from one instance to the next --- */
+
+void exec_save(const exec_t *x, flux_handover_t *o)
+{
+    flux_handover_put_mark(o, "launcher");
+    for (int i = 0; i < WIRE_CONFIG_STRINGS; i++)
+        flux_handover_put_str(o, x->config[i]);
+    flux_handover_put_fd(o, x->fd);
+    flux_handover_put_fd(o, x->pidfd);
+    flux_handover_put(o, (uint64_t)x->pid);
+    flux_handover_put(o, x->started);
+    flux_handover_put_str(o, x->token);
+    flux_handover_put_str(o, x->last);
+    flux_handover_put(o, x->used);
+    flux_handover_put(o, x->follow);
+    flux_handover_put_data(o, buf_data(x->in), buf_len(x->in));
+    flux_handover_put_data(o, buf_data(x->out), buf_len(x->out));
+}
+
+void exec_leave(exec_t *x)
+{
+    cut(x);
+    flux_watcher_stop(x->flusher);
+    flux_watcher_destroy(x->end);
+    x->end = NULL;
+    if (x->pidfd >= 0)
+        close(x->pidfd);
+    x->pidfd = -1;
+}
+
+static void load_token(char token[17], flux_handover_t *o)
+{
+    const char *s = flux_handover_get_str(o);
+
+    if (!s || strlen(s) > 16)
+        flux_handover_fail(o, EPROTO);
+    else
+        snprintf(token, 17, "%s", s);
+}
+
+static void load_bytes(buf_t *b, flux_handover_t *o)
+{
+    size_t len;
+    const void *data = flux_handover_get_data(o, &len);
+
+    if (buf_append(b, data, len) < 0)
+        flux_handover_fail(o, ENOMEM);
+}
+
+void exec_load(exec_t *x, flux_handover_t *o)
+{
+    flux_handover_get_mark(o, "launcher");
+    for (int i = 0; i < WIRE_CONFIG_STRINGS; i++) {
+        const char *s = flux_handover_get_str(o);
+
+        if (exec_config(x, (enum wire_config)i, s) < 0)
+            flux_handover_fail(o, ENOMEM);
+    }
+    x->fd = flux_handover_get_fd(o);
+    x->pidfd = flux_handover_get_fd(o);
+    x->pid = (pid_t)flux_handover_get(o, INT32_MAX);
+    x->started = (unsigned)flux_handover_get(o, UINT32_MAX);
+    load_token(x->token, o);
+    load_token(x->last, o);
+    x->used = flux_handover_get(o, 1);
+    x->follow = flux_handover_get(o, 1);
+    load_bytes(x->in, o);
+    load_bytes(x->out, o);
+    if (x->pidfd >= 0)
+        watch_end(x);
+    if (x->fd < 0)
+        return;
+    if (!(x->io = flux_fd_watcher_create(flux_get_reactor(x->h), x->fd, FLUX_POLLIN, io_cb, x))) {
+        flux_handover_fail(o, ENOMEM);
+        return;
+    }
+    flux_watcher_start(x->io);
+    flux_watcher_start(x->flusher);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "libflux/handle.h"
+#include "libflux/handover.h"
 #include "libutil/errmsg.h"
 #include "proto.h"
 
@@ -43,6 +44,12 @@ void exec_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, 
  * EMSGSIZE, ENOBUFS (too much waits for the launcher to read it) or ENOMEM, and nothing was sent. */
 int exec_try_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
                   const void *data, size_t len);
+
+/* Write down what the next instance of the module needs to go on with this launcher, and let go of it
+ * without a word; and the other way round, of an object that has no launcher yet. */
+void exec_save(const exec_t *x, flux_handover_t *o);
+void exec_leave(exec_t *x);
+void exec_load(exec_t *x, flux_handover_t *o);
 
 /* Process id of the launcher, 0 when there is none; how many were started. */
 int exec_pid(const exec_t *x);

@@ -243,7 +243,7 @@ void job_frame(struct job *j, const struct wire_frame *f)
 
 /* --- what comes from a child --- */
 
-static void part_done(struct part *p)
+void job_part_done(struct part *p)
 {
     list_remove(&p->node);
     p->done = true;
@@ -256,7 +256,7 @@ void job_part_lost(struct part *p, const char *why)
     idset_t *nodes = idset_intersect(p->edge->below, j->ranks);
     char *ranks = nodes ? idset_format(nodes, 0) : NULL, text[512];
 
-    part_done(p);
+    job_part_done(p);
     if (nodes)
         add_lost(j, nodes);
     snprintf(text, sizeof(text), "lost the tasks on rank%s %s: %s",
@@ -275,7 +275,7 @@ static void part_result(struct part *p, const void *data, size_t len)
         job_part_lost(p, err.text);
         return;
     }
-    part_done(p);
+    job_part_done(p);
     job_check_begun(p->job);
     job_check(p->job);
 }

@@ -77,23 +77,29 @@ void job_flush(struct job *j)
     job_check(j);
 }
 
-/* Output came from the launcher or a child. */
-void job_output(struct job *j, uint32_t src, const void *data, size_t len)
+int job_piece_add(struct job *j, uint32_t src, const void *data, size_t len)
 {
-    struct piece *p;
+    struct piece *p = malloc(sizeof(*p) + len);
 
-    if (list_empty(&j->pieces) && forward(j, src, data, len))
-        return;
-    if (!(p = malloc(sizeof(*p) + len))) {
-        /* Not to lose it in silence. */
-        source_credit(j, src, len);
-        job_fail(j, 1, "out of memory for output: some of it is lost");
-        return;
-    }
+    if (!p)
+        return -1;
     p->src = src;
     p->len = len;
     memcpy(p->data, data, len);
     list_append(&j->pieces, &p->node);
+    return 0;
+}
+
+/* Output came from the launcher or a child. */
+void job_output(struct job *j, uint32_t src, const void *data, size_t len)
+{
+    if (list_empty(&j->pieces) && forward(j, src, data, len))
+        return;
+    if (job_piece_add(j, src, data, len) < 0) {
+        /* Not to lose it in silence. */
+        source_credit(j, src, len);
+        job_fail(j, 1, "out of memory for output: some of it is lost");
+    }
 }
 
 /* --- input --- */

@@ -297,6 +297,80 @@ void clients_gone(struct clients *cl, const char *sender, uint32_t matchtag)
         listener_gone(cl, l);
 }
 
+/* --- from one instance to the next --- */
+
+void clients_save(struct clients *cl, flux_handover_t *o)
+{
+    size_t pos = 0;
+    void *val;
+
+    flux_handover_put_mark(o, "clients");
+    while (hmap_next(cl->map, &pos, NULL, NULL, &val)) {
+        LIST_FOREACH(it, &((struct client *)val)->listeners)
+        {
+            const struct listener *l = list_entry(it, struct listener, node);
+
+            flux_handover_put_msg(o, l->req);
+            flux_handover_put(o, l->id);
+            flux_handover_put(o, (uint64_t)l->credit);
+            flux_handover_put(o, l->input);
+            flux_handover_put(o, l->rj != NULL);
+        }
+    }
+    flux_handover_put_msg(o, NULL);
+    LIST_FOREACH(it, &cl->order)
+    {
+        const struct recent *rc = list_entry(it, struct recent, node);
+
+        flux_handover_put_str(o, rc->json);
+        flux_handover_put(o, rc->id);
+    }
+    flux_handover_put_str(o, NULL);
+}
+
+static void load_listener(struct clients *cl, const flux_msg_t *req, flux_handover_t *o)
+{
+    uint64_t id = flux_handover_get(o, UINT64_MAX);
+    int64_t credit = (int64_t)flux_handover_get(o, UINT64_MAX);
+    bool input = flux_handover_get(o, 1), joined = flux_handover_get(o, 1);
+    struct job *j = hmap_get_u64(cl->root->ctx->jobs, id);
+    struct listener *l;
+
+    if (joined && (!j || !j->rj || j->rj->l)) {
+        flux_handover_fail(o, EPROTO);
+        return;
+    }
+    if (!(l = listener_create(cl, req, id, 0))) {
+        flux_handover_fail(o, ENOMEM);
+        return;
+    }
+    l->credit = credit;
+    l->input = input;
+    if (joined) {
+        l->rj = j->rj;
+        j->rj->l = l;
+    } else if (hmap_put_u64(cl->early, id, l) < 0) {
+        listener_drop(cl, l);
+        flux_handover_fail(o, ENOMEM);
+    }
+}
+
+void clients_load(struct clients *cl, flux_handover_t *o)
+{
+    flux_msg_t *req;
+    const char *json;
+
+    flux_handover_get_mark(o, "clients");
+    while ((req = flux_handover_get_msg(o))) {
+        load_listener(cl, req, o);
+        flux_msg_destroy(req);
+    }
+    while ((json = flux_handover_get_str(o)))
+        recent_keep(cl, flux_handover_get(o, UINT64_MAX), json);
+}
+
+/* --- life --- */
+
 struct clients *clients_create(struct root *r)
 {
     struct clients *cl = calloc(1, sizeof(*cl));

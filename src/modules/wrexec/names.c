@@ -15,8 +15,8 @@
  *  1. A name is published once: the commit is guarded by its absence.
  *  2. It is removed when its job is over; a job that ends while its commit is under way is asked
  *     about when the answer is there.
- *  3. At the first request everything is removed that another instance left: no job of that time is
- *     there any more.
+ *  3. At the first request everything is removed that another instance left, unless it handed over: no
+ *     job of that time is there any more.
  *  4. Who waits for a name hangs on the name and on its job; the end of either ends the waiting.
  *  5. At most REQUESTS_MAX requests wait or are under way, JOB_REQUESTS_MAX of them of one job.
  *
@@ -51,7 +51,8 @@ struct names {
     struct list_node waiters;
     hmap_t *counts; /* job -> how many requests of it are there, as a pointer */
     size_t count;
-    flux_future_t *clean; /* NULL: not yet asked */
+    bool cleaned; /* that was asked for */
+    flux_future_t *clean;
 };
 
 struct owner {
@@ -384,9 +385,10 @@ static flux_future_t *send_unpublish(struct request *r, errmsg_t *err)
     return f;
 }
 
+static const flux_future_f after[] = {published, looked_up, unpublished};
+
 static void start(struct request *r)
 {
-    static const flux_future_f after[] = {published, looked_up, unpublished};
     errmsg_t err = {"out of memory"};
     struct wrexec_name name;
     const char *json;
@@ -419,10 +421,30 @@ static void clean(struct names *n)
 {
     flux_kvs_txn_t *txn = flux_kvs_txn_create();
 
+    n->cleaned = true;
     if (txn && flux_kvs_txn_unlink(txn, ROOT, FLUX_KVS_RECURSIVE, NULL) == 0 &&
         (n->clean = flux_kvs_commit(n->h, NULL, txn)))
         flux_future_then(n->clean, -1., cleaned, n);
     flux_kvs_txn_destroy(txn);
+}
+
+static struct request *request_create(struct names *n, const flux_msg_t *msg, uint64_t id,
+                                      const char *service)
+{
+    struct request *r = calloc(1, sizeof(*r));
+
+    if (!r || !(r->service = strdup(service)) || count_change(n, id, 1) < 0) {
+        if (r)
+            free(r->service);
+        free(r);
+        return NULL;
+    }
+    r->n = n;
+    r->msg = flux_msg_incref(msg);
+    r->id = id;
+    make_key(r->key, flux_msg_userid(msg), service);
+    list_init(&r->node);
+    return r;
 }
 
 static int check(struct names *n, const struct wrexec_name *name, enum op *op, errmsg_t *err)
@@ -462,22 +484,13 @@ void names_request(names_t *n, const flux_msg_t *req)
         flux_respond_error(n->h, req, EAGAIN,
                            "job %" PRIu64 ": too many requests about names wait: try again later",
                            name.id);
-    } else if (!(r = calloc(1, sizeof(*r))) || !(r->service = strdup(name.service)) ||
-               count_change(n, name.id, 1) < 0) {
-        if (r)
-            free(r->service);
-        free(r);
+    } else if (!(r = request_create(n, req, name.id, name.service))) {
         flux_respond_error(n->h, req, ENOMEM, "no memory for a name");
     } else {
-        if (!n->clean)
+        if (!n->cleaned)
             clean(n);
-        r->n = n;
-        r->msg = flux_msg_incref((flux_msg_t *)req);
         r->op = op;
-        r->id = name.id;
         r->wait = name.wait;
-        make_key(r->key, flux_msg_userid(req), name.service);
-        list_init(&r->node);
         list_append(&n->requests, &r->node);
         start(r);
     }
@@ -511,6 +524,103 @@ void names_job_over(names_t *n, uint64_t id)
         commit_and_forget(n, txn);
     flux_kvs_txn_destroy(txn);
     owner_free(o);
+}
+
+/* --- from one instance to the next --- */
+
+static void save_requests(const struct list_node *list, flux_handover_t *o)
+{
+    LIST_FOREACH(it, list)
+    {
+        const struct request *r = list_entry(it, struct request, node);
+
+        flux_handover_put_msg(o, r->msg);
+        flux_handover_put(o, r->op);
+        flux_handover_put(o, r->id);
+        flux_handover_put(o, r->wait);
+        flux_handover_put(o, r->again);
+        flux_handover_put_str(o, r->service);
+        flux_handover_put(o, r->f != NULL);
+        flux_handover_put(o, r->f ? flux_rpc_tag(r->f) : 0);
+    }
+    flux_handover_put_msg(o, NULL);
+}
+
+void names_save(const names_t *n, flux_handover_t *o)
+{
+    size_t pos = 0;
+    uint64_t id;
+    void *val;
+
+    flux_handover_put_mark(o, "names");
+    flux_handover_put(o, n->cleaned);
+    while (hmap_next(n->owners, &pos, NULL, &id, &val)) {
+        LIST_FOREACH(it, &((struct owner *)val)->keys)
+        {
+            flux_handover_put_str(o, list_entry(it, struct owned, node)->key);
+            flux_handover_put(o, id);
+        }
+    }
+    flux_handover_put_str(o, NULL);
+    save_requests(&n->requests, o);
+    save_requests(&n->waiters, o);
+}
+
+static int load_request(struct names *n, struct list_node *list, const flux_msg_t *msg,
+                        flux_handover_t *o)
+{
+    enum op op = (enum op)flux_handover_get(o, UNPUBLISH);
+    uint64_t id = flux_handover_get(o, UINT64_MAX);
+    bool wait = flux_handover_get(o, 1), again = flux_handover_get(o, 1), asked;
+    const char *service = flux_handover_get_str(o);
+    struct request *r;
+    uint32_t tag;
+
+    asked = flux_handover_get(o, 1);
+    tag = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    if (!service || asked != (list == &n->requests)) {
+        flux_handover_fail(o, EPROTO);
+        return -1;
+    }
+    if (!(r = request_create(n, msg, id, service)))
+        return -1;
+    r->op = op;
+    r->wait = wait;
+    r->again = again;
+    list_append(list, &r->node);
+    if (!asked)
+        return 0;
+    r->f = flux_rpc_resume(n->h, "", 0, 0, tag);
+    return r->f ? flux_future_then(r->f, -1., after[op], r) : -1;
+}
+
+static void load_requests(struct names *n, struct list_node *list, flux_handover_t *o)
+{
+    flux_msg_t *msg;
+
+    while ((msg = flux_handover_get_msg(o))) {
+        if (load_request(n, list, msg, o) < 0)
+            flux_handover_fail(o, ENOMEM);
+        flux_msg_destroy(msg);
+    }
+}
+
+void names_load(names_t *n, flux_handover_t *o)
+{
+    const char *key;
+
+    flux_handover_get_mark(o, "names");
+    n->cleaned = flux_handover_get(o, 1);
+    while ((key = flux_handover_get_str(o))) {
+        uint64_t id = flux_handover_get(o, UINT64_MAX);
+
+        if (strlen(key) >= KEY_MAX)
+            flux_handover_fail(o, EPROTO);
+        else if (own(n, id, key) < 0)
+            flux_handover_fail(o, ENOMEM);
+    }
+    load_requests(n, &n->requests, o);
+    load_requests(n, &n->waiters, o);
 }
 
 names_t *names_create(flux_t *h, bool (*runs)(void *arg, uint64_t id), void *arg)

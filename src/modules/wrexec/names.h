@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "libflux/flux.h"
+#include "libflux/handover.h"
 
 typedef struct names names_t;
 
@@ -19,5 +20,9 @@ void names_request(names_t *n, const flux_msg_t *req);
 /* The job is over: what it published is removed, what it waits for is given up.  Costs one look in
  * a table for jobs that did neither.  NULL-safe. */
 void names_job_over(names_t *n, uint64_t id);
+
+/* What the next instance of the module needs; it calls names_load() before it sends anything. */
+void names_save(const names_t *n, flux_handover_t *o);
+void names_load(names_t *n, flux_handover_t *o);
 
 #endif

@@ -10,6 +10,8 @@
  *     is told once by "raise", and with its end.
  *  4. A job's end is told after its output is in the store.
  *
+ *  5. When the module hands over, the next instance waits for the commit under way.
+ *
  * Failure: what a failed commit held is lost, and told like that.
  */
 #include "config.h"
@@ -217,4 +219,43 @@ void output_destroy(struct output *o)
     flux_future_destroy(o->commit);
     flux_watcher_destroy(o->flusher);
     free(o);
+}
+
+/* --- from one instance to the next --- */
+
+void output_save(const struct output *o, flux_handover_t *ho)
+{
+    flux_handover_put_mark(ho, "output");
+    flux_handover_put(ho, o->limit);
+    flux_handover_put(ho, o->commit != NULL);
+    flux_handover_put(ho, o->commit ? flux_rpc_tag(o->commit) : 0);
+}
+
+void output_load(struct output *o, flux_handover_t *ho)
+{
+    bool commit;
+    uint32_t tag;
+
+    flux_handover_get_mark(ho, "output");
+    o->limit = flux_handover_get(ho, UINT64_MAX);
+    commit = flux_handover_get(ho, 1);
+    tag = (uint32_t)flux_handover_get(ho, UINT32_MAX);
+    if (!commit)
+        return;
+    o->commit = flux_rpc_resume(o->root->ctx->h, "", 0, 0, tag);
+    if (!o->commit || flux_future_then(o->commit, -1., commit_cb, o) < 0)
+        flux_handover_fail(ho, ENOMEM);
+}
+
+void output_take_up(struct output *o, struct rootjob *rj)
+{
+    size_t len = rj->outbuf ? buf_len(rj->outbuf) : 0;
+
+    o->held += len;
+    if (rj->committing)
+        list_append(&o->committed, &rj->dirty);
+    else if (len > 0)
+        list_append(&o->dirty, &rj->dirty);
+    if (len > 0 && !o->commit)
+        flux_watcher_start(o->flusher);
 }

@@ -23,6 +23,8 @@
  * fencing              the fence                     reading
  * reading              the directory                 over
  *
+ * When the module hands over, the next instance waits for the same answer.
+ *
  * A barrier that tasks of another node will never enter, since they left without a word, would last
  * for ever.  So a node says once up the tree that it has begun (its first barrier; with PMIx its
  * first client), and where a part of the job ends that never did while another one has, the job
@@ -48,11 +50,14 @@
 #include "result.h"
 
 /* A barrier under way; or (job_name()) a request about a name. */
+enum step { NAMING, FENCING, READING, ASKING, STEPS };
 struct fence {
     struct list_node node;
     struct job *job;
-    uint32_t num;        /* of the barrier; of the task that asks */
-    flux_kvs_txn_t *txn; /* until the fence is entered */
+    enum step step;
+    uint32_t num; /* of the barrier; of the task that asks */
+    void *pairs;  /* of this node, while NAMING */
+    size_t len;
     flux_future_t *f;
 };
 
@@ -60,7 +65,7 @@ static void fence_free(struct fence *fe)
 {
     list_remove(&fe->node);
     flux_future_destroy(fe->f);
-    flux_kvs_txn_destroy(fe->txn);
+    free(fe->pairs);
     free(fe);
 }
 
@@ -147,38 +152,10 @@ static void fenced_cb(flux_future_t *f, void *arg)
     flux_future_destroy(f);
     job_namespace(fe->job->id, ns);
     snprintf(key, sizeof(key), "%u", fe->num);
+    fe->step = READING;
     fe->f = flux_kvs_readdir(fe->job->ctx->h, ns, key, FLUX_KVS_VALUES, NULL);
     if (!fe->f || flux_future_then(fe->f, -1., read_cb, fe) < 0)
         fence_failed(fe, "could not be read", strerror(errno));
-}
-
-static void fence_enter(struct fence *fe)
-{
-    struct job *j = fe->job;
-    char ns[JOB_NAMESPACE_MAX], name[16];
-
-    job_namespace(j->id, ns);
-    snprintf(name, sizeof(name), "%u", fe->num);
-    fe->f = flux_kvs_fence(j->ctx->h, ns, name, j->nnodes, fe->txn);
-    flux_kvs_txn_destroy(fe->txn);
-    fe->txn = NULL;
-    if (!fe->f || flux_future_then(fe->f, -1., fenced_cb, fe) < 0)
-        fence_failed(fe, "could not be entered", strerror(errno));
-}
-
-static void named_cb(flux_future_t *f, void *arg)
-{
-    struct fence *fe = arg;
-    errmsg_t err;
-
-    if (flux_rpc_get(f, &err) < 0 && errno != EEXIST) {
-        fence_failed(fe, "could not be entered", err.text);
-        return;
-    }
-    flux_future_destroy(f);
-    fe->f = NULL;
-    fe->job->named = true;
-    fence_enter(fe);
 }
 
 static flux_kvs_txn_t *pairs_txn(struct job *j, uint32_t num, const void *blob, size_t len,
@@ -205,6 +182,46 @@ static flux_kvs_txn_t *pairs_txn(struct job *j, uint32_t num, const void *blob, 
         }
     }
     return txn;
+}
+
+/* With the pairs of this node. */
+static void fence_enter(struct fence *fe, const void *pairs, size_t len)
+{
+    struct job *j = fe->job;
+    char ns[JOB_NAMESPACE_MAX], name[16];
+    errmsg_t err = {"out of memory"};
+    flux_kvs_txn_t *txn = pairs_txn(j, fe->num, pairs, len, &err);
+
+    if (!txn) {
+        fence_failed(fe, "could not be entered", err.text);
+        return;
+    }
+    job_namespace(j->id, ns);
+    snprintf(name, sizeof(name), "%u", fe->num);
+    fe->step = FENCING;
+    fe->f = flux_kvs_fence(j->ctx->h, ns, name, j->nnodes, txn);
+    flux_kvs_txn_destroy(txn);
+    if (!fe->f || flux_future_then(fe->f, -1., fenced_cb, fe) < 0)
+        fence_failed(fe, "could not be entered", strerror(errno));
+}
+
+static void named_cb(flux_future_t *f, void *arg)
+{
+    struct fence *fe = arg;
+    errmsg_t err;
+    void *pairs;
+
+    if (flux_rpc_get(f, &err) < 0 && errno != EEXIST) {
+        fence_failed(fe, "could not be entered", err.text);
+        return;
+    }
+    flux_future_destroy(f);
+    fe->f = NULL;
+    fe->job->named = true;
+    pairs = fe->pairs;
+    fe->pairs = NULL;
+    fence_enter(fe, pairs, fe->len);
+    free(pairs);
 }
 
 /* --- who has begun --- */
@@ -263,7 +280,6 @@ void job_begun(struct job *j, struct part *p)
 
 void job_fence(struct job *j, uint32_t num, const void *blob, size_t len)
 {
-    errmsg_t err = {"out of memory"};
     char ns[JOB_NAMESPACE_MAX];
     struct fence *fe = calloc(1, sizeof(*fe));
 
@@ -276,14 +292,16 @@ void job_fence(struct job *j, uint32_t num, const void *blob, size_t len)
     fe->job = j;
     fe->num = num;
     list_append(&j->fences, &fe->node);
-    if (!(fe->txn = pairs_txn(j, num, blob, len, &err))) {
-        fence_failed(fe, "could not be entered", err.text);
-        return;
-    }
     if (j->named) {
-        fence_enter(fe);
+        fence_enter(fe, blob, len);
         return;
     }
+    if (!(fe->pairs = malloc(len + 1))) {
+        fence_failed(fe, "could not be entered", "out of memory");
+        return;
+    }
+    memcpy(fe->pairs, blob, len);
+    fe->len = len;
     job_namespace(j->id, ns);
     fe->f = flux_kvs_namespace_create(j->ctx->h, ns, FLUX_KVS_OWNER_SELF, idset_first(j->ranks));
     if (!fe->f || flux_future_then(fe->f, -1., named_cb, fe) < 0)
@@ -337,6 +355,7 @@ void job_name(struct job *j, const void *payload, size_t len)
     if (op == WIRE_NAME_PUBLISH)
         req.port = service + strlen(service) + 1;
     fe->job = j;
+    fe->step = ASKING;
     fe->num = wire_u32(payload);
     list_append(&j->fences, &fe->node);
     fe->f = flux_rpc_struct(j->ctx->h, "wrexec.name", &wrexec_name_schema, &req, 0, 0);
@@ -344,4 +363,51 @@ void job_name(struct job *j, const void *payload, size_t len)
         named(fe, errno, errno == EINVAL ? "names need to be UTF-8" : "out of memory");
     else if (flux_future_then(fe->f, -1., name_cb, fe) < 0)
         named(fe, errno, "out of memory");
+}
+
+/* --- from one instance to the next --- */
+
+void job_fences_save(const struct job *j, flux_handover_t *o)
+{
+    LIST_FOREACH(it, &j->fences)
+    {
+        const struct fence *fe = list_entry(it, struct fence, node);
+
+        flux_handover_put(o, 1);
+        flux_handover_put(o, fe->step);
+        flux_handover_put(o, fe->num);
+        flux_handover_put_data(o, fe->pairs, fe->len * (fe->pairs != NULL));
+        flux_handover_put(o, flux_rpc_tag(fe->f));
+    }
+    flux_handover_put(o, 0);
+}
+
+static int fence_load(struct job *j, flux_handover_t *o)
+{
+    static const flux_future_f after[STEPS] = {named_cb, fenced_cb, read_cb, name_cb};
+    struct fence *fe = calloc(1, sizeof(*fe));
+    const void *data;
+
+    if (!fe)
+        return -1;
+    fe->job = j;
+    list_append(&j->fences, &fe->node);
+    fe->step = (enum step)flux_handover_get(o, STEPS - 1);
+    fe->num = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    data = flux_handover_get_data(o, &fe->len);
+    if (!(fe->pairs = malloc(fe->len + 1)))
+        return -1;
+    memcpy(fe->pairs, data, fe->len);
+    fe->f = flux_rpc_resume(j->ctx->h, "", 0, 0, (uint32_t)flux_handover_get(o, UINT32_MAX));
+    return fe->f ? flux_future_then(fe->f, -1., after[fe->step], fe) : -1;
+}
+
+void job_fences_load(struct job *j, flux_handover_t *o)
+{
+    while (flux_handover_get(o, 1) == 1) {
+        if (fence_load(j, o) == 0)
+            continue;
+        flux_handover_fail(o, ENOMEM);
+        return;
+    }
 }

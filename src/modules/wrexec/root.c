@@ -312,20 +312,27 @@ static void launch(struct root *r, const flux_msg_t *req)
     }
 }
 
+static int wait_ready(struct root *r, const flux_msg_t *req,
+                      void (*fn)(struct root *r, const flux_msg_t *req))
+{
+    struct waiting *w = r->nwaiting < WAITING_MAX ? calloc(1, sizeof(*w)) : NULL;
+
+    if (!w)
+        return -1;
+    w->fn = fn;
+    w->msg = flux_msg_incref(req);
+    list_append(&r->waiting, &w->node);
+    r->nwaiting++;
+    return 0;
+}
+
 /* Now, or when the tree is known. */
 static void when_ready(struct root *r, const flux_msg_t *req,
                        void (*fn)(struct root *r, const flux_msg_t *req))
 {
-    struct waiting *w;
-
     if (r->ctx->ready) {
         fn(r, req);
-    } else if (r->nwaiting < WAITING_MAX && (w = calloc(1, sizeof(*w)))) {
-        w->fn = fn;
-        w->msg = flux_msg_incref(req);
-        list_append(&r->waiting, &w->node);
-        r->nwaiting++;
-    } else {
+    } else if (wait_ready(r, req, fn) < 0) {
         flux_respond_error(r->ctx->h, req, EAGAIN,
                            "rank 0 does not know the shape of the tree yet, and too much waits");
     }
@@ -480,6 +487,71 @@ void root_client_gone(struct root *r, const char *sender, uint32_t matchtag)
         flux_msg_destroy(r->jobs_req);
         r->jobs_req = NULL;
     }
+}
+
+/* --- from one instance to the next --- */
+
+static void save_array(const json_t *array, flux_handover_t *o)
+{
+    char *text = array ? json_dumps(array, JSON_COMPACT) : NULL;
+
+    if (array && !text)
+        flux_handover_fail(o, ENOMEM);
+    flux_handover_put_str(o, text);
+    free(text);
+}
+
+static json_t *load_array(flux_handover_t *o)
+{
+    const char *text = flux_handover_get_str(o);
+    json_t *array = text ? json_loads(text, 0, NULL) : NULL;
+
+    if (text && !json_is_array(array))
+        flux_handover_fail(o, EPROTO);
+    return array;
+}
+
+void root_save(struct root *r, flux_handover_t *o)
+{
+    flux_handover_put_mark(o, "root");
+    flux_handover_put_msg(o, r->jobs_req);
+    save_array(r->ended, o);
+    save_array(r->raise, o);
+    LIST_FOREACH(it, &r->told)
+    flux_handover_put_str(o, list_entry(it, struct told, node)->json);
+    flux_handover_put_str(o, NULL);
+    LIST_FOREACH(it, &r->waiting)
+    {
+        const struct waiting *w = list_entry(it, struct waiting, node);
+
+        flux_handover_put_msg(o, w->msg);
+        flux_handover_put(o, w->fn == launch);
+    }
+    flux_handover_put_msg(o, NULL);
+    runs_save(r->runs, o);
+    output_save(r->output, o);
+}
+
+void root_load(struct root *r, flux_handover_t *o)
+{
+    const char *json;
+    flux_msg_t *msg;
+
+    flux_handover_get_mark(o, "root");
+    if ((r->jobs_req = flux_handover_get_msg(o)))
+        flux_msg_sender(r->jobs_req, r->jobs_sender, sizeof(r->jobs_sender));
+    r->ended = load_array(o);
+    r->raise = load_array(o);
+    while ((json = flux_handover_get_str(o)))
+        told_keep(r, json);
+    while ((msg = flux_handover_get_msg(o))) {
+        if (wait_ready(r, msg, flux_handover_get(o, 1) ? launch : kill_all) < 0)
+            flux_handover_fail(o, ENOMEM);
+        flux_msg_destroy(msg);
+    }
+    runs_load(r->runs, o);
+    output_load(r->output, o);
+    flux_watcher_start(r->flusher);
 }
 
 /* --- life --- */

@@ -47,6 +47,7 @@ struct rootjob {
     int fail_code; /* may be 0: MPI_Abort() with that code */
     char *fail_text;
     flux_watcher_t *grace;
+    double deadline; /* when that ends, by flux_now() */
     uint64_t *taken; /* standard input to all: taken by each node */
     uint64_t acked;
     uint32_t behind; /* nodes that have taken just that */
@@ -71,6 +72,8 @@ struct rootjob *rootjob_create(struct root *r, struct job *j);
 void rootjob_fail(struct rootjob *rj, int code, const char *text);
 /* SIGTERM, and SIGKILL after a while. */
 void rootjob_terminate(struct rootjob *rj, double grace);
+void rootjob_save(const struct rootjob *rj, flux_handover_t *o);
+void rootjob_load(struct rootjob *rj, flux_handover_t *o);
 
 /* listen.c */
 struct clients *clients_create(struct root *r);
@@ -88,6 +91,8 @@ void clients_job(struct clients *cl, struct rootjob *rj);
 void clients_result(struct clients *cl, struct rootjob *rj, const char *json);
 /* There will be no such job. */
 void clients_unknown(struct clients *cl, uint64_t id);
+void clients_save(struct clients *cl, flux_handover_t *o);
+void clients_load(struct clients *cl, flux_handover_t *o); /* after all jobs */
 
 /* output.c */
 struct output *output_create(struct root *r);
@@ -98,11 +103,16 @@ bool output_put(struct output *o, struct rootjob *rj, const void *data, size_t l
 /* Is all that was put in the store?  Else root_job_finished() will be called again. */
 bool output_settled(struct output *o, struct rootjob *rj);
 void output_forget(struct output *o, struct rootjob *rj);
+void output_save(const struct output *o, flux_handover_t *ho);
+void output_load(struct output *o, flux_handover_t *ho);   /* before any job */
+void output_take_up(struct output *o, struct rootjob *rj); /* a job that was loaded */
 
 /* run.c */
 struct runs *runs_create(struct root *r);
 void runs_destroy(struct runs *rs);
 void runs_ready(struct runs *rs);
 void runs_gone(struct runs *rs, const char *sender, uint32_t matchtag);
+void runs_save(const struct runs *rs, flux_handover_t *o);
+void runs_load(struct runs *rs, flux_handover_t *o);
 
 #endif

@@ -255,5 +255,87 @@ void rootjob_terminate(struct rootjob *rj, double grace)
     }
     job_signal(j, SIGTERM);
     job_signal(j, SIGCONT);
+    rj->deadline = flux_now(j->ctx->h) + grace;
     flux_timer_start(rj->grace, grace, 0.);
+}
+
+/* --- from one instance to the next --- */
+
+void rootjob_save(const struct rootjob *rj, flux_handover_t *o)
+{
+    double left = rj->grace ? rj->deadline - flux_now(rj->j->ctx->h) : 0.;
+
+    flux_handover_put(o, rj->gone);
+    flux_handover_put(o, rj->terminating);
+    flux_handover_put(o, (uint64_t)rj->signaled);
+    flux_handover_put(o, rj->failed);
+    flux_handover_put(o, (uint32_t)rj->fail_code);
+    flux_handover_put_str(o, rj->fail_text);
+    flux_handover_put(o, rj->grace && !rj->j->finished && !rj->j->killed);
+    flux_handover_put(o, left > 0. ? (uint64_t)(left * 1e6) : 0);
+    flux_handover_put_data(o, rj->taken, rj->taken ? rj->j->nnodes * sizeof(*rj->taken) : 0);
+    flux_handover_put(o, rj->acked);
+    flux_handover_put(o, rj->behind);
+    flux_handover_put_data(o, rj->outbuf ? buf_data(rj->outbuf) : NULL,
+                           rj->outbuf ? buf_len(rj->outbuf) : 0);
+    flux_handover_put(o, rj->kept);
+    flux_handover_put(o, rj->lost);
+    flux_handover_put(o, rj->sent);
+    flux_handover_put(o, rj->committing);
+}
+
+static void load_taken(struct rootjob *rj, flux_handover_t *o)
+{
+    size_t len, want = rj->taken ? rj->j->nnodes * sizeof(*rj->taken) : 0;
+    const void *data = flux_handover_get_data(o, &len);
+
+    if (len != want)
+        flux_handover_fail(o, EPROTO);
+    else if (len)
+        memcpy(rj->taken, data, len);
+}
+
+static void load_output(struct rootjob *rj, flux_handover_t *o)
+{
+    size_t len;
+    const void *data = flux_handover_get_data(o, &len);
+
+    if (!(rj->outbuf = buf_create(0)) || buf_append(rj->outbuf, data, len) < 0)
+        flux_handover_fail(o, ENOMEM);
+    rj->kept = flux_handover_get(o, UINT64_MAX);
+    rj->lost = flux_handover_get(o, UINT64_MAX);
+    rj->sent = flux_handover_get(o, UINT64_MAX);
+    rj->committing = flux_handover_get(o, 1);
+    if (flux_handover_ok(o))
+        output_take_up(rj->root->output, rj);
+}
+
+void rootjob_load(struct rootjob *rj, flux_handover_t *o)
+{
+    const char *text;
+    uint64_t left;
+    bool grace;
+
+    rj->gone = flux_handover_get(o, 1);
+    rj->terminating = flux_handover_get(o, 1);
+    rj->signaled = (int)flux_handover_get(o, _NSIG);
+    rj->failed = flux_handover_get(o, 1);
+    rj->fail_code = (int)(uint32_t)flux_handover_get(o, UINT32_MAX);
+    if ((text = flux_handover_get_str(o)) && !(rj->fail_text = strdup(text)))
+        flux_handover_fail(o, ENOMEM);
+    grace = flux_handover_get(o, 1);
+    left = flux_handover_get(o, UINT64_MAX);
+    load_taken(rj, o);
+    rj->acked = flux_handover_get(o, UINT64_MAX);
+    rj->behind = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    load_output(rj, o);
+    if (!grace || !flux_handover_ok(o))
+        return;
+    rj->grace = flux_timer_create(flux_get_reactor(rj->j->ctx->h), grace_cb, rj);
+    if (!rj->grace) {
+        flux_handover_fail(o, ENOMEM);
+        return;
+    }
+    rj->deadline = flux_now(rj->j->ctx->h) + (double)left * 1e-6;
+    flux_timer_start(rj->grace, (double)left * 1e-6, 0.);
 }

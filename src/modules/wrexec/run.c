@@ -215,23 +215,31 @@ static void ask(struct runs *rs)
     }
 }
 
+static int add_waiting(struct runs *rs, const flux_msg_t *req)
+{
+    struct waiting *w = rs->nwaiting < WAITING_MAX ? calloc(1, sizeof(*w)) : NULL;
+
+    if (!w)
+        return -1;
+    w->req = flux_msg_incref(req);
+    list_append(&rs->waiting, &w->node);
+    rs->nwaiting++;
+    return 0;
+}
+
 void root_run(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct runs *rs = ctx->root ? ctx->root->runs : NULL;
-    struct waiting *w;
 
     if (!rs) {
         flux_respond_error(h, req, EINVAL, "programs are run by rank 0, not by rank %u", ctx->rank);
         return;
     }
-    if (rs->nwaiting >= WAITING_MAX || !(w = calloc(1, sizeof(*w)))) {
+    if (add_waiting(rs, req) < 0) {
         flux_respond_error(h, req, EAGAIN, "too many programs wait to be run");
         return;
     }
-    w->req = flux_msg_incref(req);
-    list_append(&rs->waiting, &w->node);
-    rs->nwaiting++;
     runs_ready(rs);
 }
 
@@ -272,6 +280,29 @@ void runs_gone(struct runs *rs, const char *sender, uint32_t matchtag)
         rs->nwaiting--;
         flux_msg_destroy(w->req);
         free(w);
+    }
+}
+
+void runs_save(const struct runs *rs, flux_handover_t *o)
+{
+    flux_handover_put_mark(o, "runs");
+    flux_handover_put(o, rs->next_exec);
+    LIST_FOREACH(it, &rs->waiting)
+    flux_handover_put_msg(o, list_entry(it, struct waiting, node)->req);
+    flux_handover_put_msg(o, NULL);
+}
+
+/* Which ranks are up is asked anew. */
+void runs_load(struct runs *rs, flux_handover_t *o)
+{
+    flux_msg_t *req;
+
+    flux_handover_get_mark(o, "runs");
+    rs->next_exec = flux_handover_get(o, UINT64_MAX);
+    while ((req = flux_handover_get_msg(o))) {
+        if (add_waiting(rs, req) < 0)
+            flux_handover_fail(o, ENOMEM);
+        flux_msg_destroy(req);
     }
 }
 

@@ -10,7 +10,10 @@
  *  2. A job belongs to the request it came with.  When who asked is gone (disconnect, cancel), so
  *     is the job: all the way down, since each instance is the client of the one above.
  *  3. When the module is unloaded, or its broker goes, the launcher sees its connection end, and no
- *     task stays.  So the module refuses to be unloaded or reloaded under jobs, unless it is forced.
+ *     task stays.  So the module refuses to be unloaded under jobs, unless it is forced.
+ *  4. When it is reloaded, and not forced, it hands over (handover.c), and nobody notices but by the
+ *     moment it takes.  Under jobs the launcher stays; without, it ends, and the next one gets settings
+ *     and plugins as they are then.
  *
  * Failure: a rank that cannot start its tasks, a launcher or a rank that is lost: the job ends with
  * an exit code that is not 0, and a sentence.
@@ -241,15 +244,21 @@ static void reaper_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 /* All is known that jobs need: those that came before go on. */
 static void go_on(struct ctx *ctx)
 {
-    if (!ctx->topo || !ctx->settings || !settings_known(ctx->settings))
+    if (ctx->ready || !ctx->topo || !ctx->settings || !settings_known(ctx->settings))
         return;
-    if (edges_set_topology(ctx->edges, ctx->topo) < 0) {
-        flux_log(ctx->h, LOG_ERR, "no memory for the shape of the tree: no job is run here");
-        return;
-    }
     ctx->ready = true;
+    edges_ready(ctx->edges);
     if (ctx->root)
         root_ready(ctx->root);
+}
+
+int tree_create(struct ctx *ctx, errmsg_t *err)
+{
+    if (ctx->shape_text)
+        ctx->topo = topology_create_text(ctx->shape, strlen(ctx->shape), "file", ctx->size, err);
+    else
+        ctx->topo = topology_create(ctx->shape, ctx->size, err);
+    return ctx->topo ? 0 : -1;
 }
 
 static void topology_cb(flux_future_t *f, void *arg)
@@ -259,12 +268,17 @@ static void topology_cb(flux_future_t *f, void *arg)
     errmsg_t err;
 
     if (flux_rpc_get_struct(f, &overlay_shape_schema, &s, &err) == 0) {
-        if (s.file[0])
-            ctx->topo = topology_create_text(s.file, strlen(s.file), s.topology, s.size, &err);
+        ctx->shape_text = s.file[0] != '\0';
+        if (!(ctx->shape = strdup(ctx->shape_text ? s.file : s.topology)))
+            errmsg_set(&err, "out of memory");
         else
-            ctx->topo = topology_create(s.topology, s.size, &err);
+            (void)tree_create(ctx, &err);
     }
     flux_future_destroy(f);
+    if (ctx->topo && edges_set_topology(ctx->edges, ctx->topo) < 0) {
+        flux_log(ctx->h, LOG_ERR, "no memory for the shape of the tree: no job is run here");
+        return;
+    }
     if (!ctx->topo)
         flux_log(ctx->h, LOG_ERR, "the shape of the tree is not known: %s", err.text);
     go_on(ctx);
@@ -304,6 +318,7 @@ static void wrexec_fini(flux_t *h, void *arg)
     settings_destroy(ctx->settings);
     flux_watcher_destroy(ctx->reaper);
     topology_destroy(ctx->topo);
+    free(ctx->shape);
     free(ctx);
 }
 
@@ -324,9 +339,46 @@ static int wrexec_may_stop(flux_t *h, void *arg, errmsg_t *err)
                        n, n == 1 ? "" : "s", ctx->rank, n == 1 ? "it has" : "they have");
 }
 
+/* All goes on with the next instance; but without jobs that has a launcher of its own. */
+static int wrexec_hand_over(flux_t *h, void *arg, flux_handover_t *o, errmsg_t *err)
+{
+    struct ctx *ctx = arg;
+
+    reaper_cb(NULL, NULL, 0, ctx);
+    edges_flush(ctx->edges);
+    if (handover_save(ctx, o, err) < 0)
+        return -1;
+    if (hmap_count(ctx->jobs) > 0)
+        exec_leave(ctx->exec);
+    return 1;
+}
+
+/* Begin, or go on where the instance before this one has stopped. */
+static int begin(struct ctx *ctx, errmsg_t *err)
+{
+    flux_handover_t *o = flux_module_inherited(ctx->h);
+
+    errmsg_set(err, "the wrexec module is out of memory");
+    if (o && handover_load(ctx, o, err) < 0)
+        return -1;
+    if (!(ctx->handlers = flux_handlers_add(ctx->h, handlers, ctx)))
+        return -1;
+    if (!ctx->topo &&
+        ask(flux_rpc(ctx->h, "overlay.topology", NULL, ctx->rank, 0), topology_cb, ctx) < 0)
+        return -1;
+    if (!(ctx->settings = settings_ask(ctx, go_on)))
+        return -1;
+    if (ctx->rank == 0)
+        flux_future_destroy(flux_event_subscribe(ctx->h, "overlay."));
+    if (o)
+        handover_go_on(ctx);
+    return 0;
+}
+
 static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
 {
     struct ctx *ctx;
+    int errnum;
 
     if (argc > 0)
         return errmsg_fail(err, EINVAL,
@@ -345,17 +397,19 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
     ctx->edges = edges_create(h, &edge_callbacks, ctx);
     if (!ctx->jobs || !ctx->reaper || !ctx->exec || !ctx->edges ||
         (ctx->rank == 0 &&
-         (!(ctx->root = root_create(ctx)) || !(ctx->names = names_create(h, job_runs, ctx)))) ||
-        !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
-        ask(flux_rpc(h, "overlay.topology", NULL, ctx->rank, 0), topology_cb, ctx) < 0 ||
-        !(ctx->settings = settings_ask(ctx, go_on))) {
+         (!(ctx->root = root_create(ctx)) || !(ctx->names = names_create(h, job_runs, ctx))))) {
         wrexec_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "the wrexec module is out of memory");
     }
-    if (ctx->rank == 0)
-        flux_future_destroy(flux_event_subscribe(h, "overlay."));
+    if (begin(ctx, err) < 0) {
+        errnum = errno ? errno : ENOMEM;
+        wrexec_fini(h, ctx);
+        errno = errnum;
+        return -1;
+    }
     *arg = ctx;
     return 0;
 }
 
-FLUX_MODULE_THAT_MAY_REFUSE(wrexec, wrexec_init, wrexec_fini, wrexec_may_stop);
+FLUX_MODULE_THAT_HANDS_OVER(wrexec, wrexec_init, wrexec_fini, wrexec_may_stop, wrexec_hand_over,
+                            HANDOVER_FORM);

@@ -26,6 +26,8 @@ struct ctx {
     uint32_t rank;
     uint32_t size;
     topology_t *topo; /* NULL until the broker has said it */
+    char *shape;      /* what it was made of, and whether that is the text of a file */
+    bool shape_text;
     struct settings *settings;
     bool ready; /* jobs may be launched: the tree and all settings are known */
     edges_t *edges;
@@ -92,6 +94,17 @@ struct settings *settings_ask(struct ctx *ctx, void (*done)(struct ctx *ctx));
 bool settings_known(const struct settings *s);
 void settings_destroy(struct settings *s); /* NULL-safe */
 
+/* handover.c */
+#define HANDOVER_FORM 1
+/* All that goes on when the module is reloaded.  The latter, before anything is sent; what has waited is
+ * looked at again by handover_go_on().  -1 with errno and a sentence. */
+int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
+int handover_load(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
+void handover_go_on(struct ctx *ctx);
+
+/* wrexec.c: the tree of `shape`.  -1 with errno and a sentence. */
+int tree_create(struct ctx *ctx, errmsg_t *err);
+
 /* job.c */
 struct job *job_create(struct ctx *ctx, struct spec *spec, errmsg_t *err); /* takes spec over */
 void job_free(struct job *j);
@@ -109,6 +122,8 @@ void job_signal(struct job *j, int signum);
 void job_abandon(struct job *j);
 /* Something that was waited for is done. */
 void job_check(struct job *j);
+/* A child has told all there is to tell. */
+void job_part_done(struct part *p);
 void job_fail(struct job *j, int code, const char *text);
 /* One frame to the parent, or to a child. */
 void job_send_up(struct job *j, enum wire_type type, const void *fixed, size_t fixedlen,
@@ -121,6 +136,8 @@ void job_send_down(struct part *p, enum wire_type type, const void *fixed, size_
 void job_output(struct job *j, uint32_t src, const void *data, size_t len);
 /* Pass on what waits. */
 void job_flush(struct job *j);
+/* Have a piece wait behind others.  -1 with ENOMEM. */
+int job_piece_add(struct job *j, uint32_t src, const void *data, size_t len);
 void job_piece_free(struct piece *p);
 /* Bytes for the standard input of the tasks that read it, here and below. */
 void job_stdin(struct job *j, const void *data, size_t len);
@@ -133,6 +150,8 @@ void job_fence(struct job *j, uint32_t num, const void *blob, size_t len);
 /* The namespace of a job that has several nodes, once its tasks exchange something. */
 void job_namespace(uint64_t id, char name[JOB_NAMESPACE_MAX]);
 void job_fences_free(struct job *j);
+void job_fences_save(const struct job *j, flux_handover_t *o);
+void job_fences_load(struct job *j, flux_handover_t *o);
 /* A task here (NULL) or below has begun with MPI. */
 void job_begun(struct job *j, struct part *p);
 /* Local tasks, or a part, are done: if they never began and others did, the job fails. */
@@ -143,6 +162,8 @@ void job_name(struct job *j, const void *payload, size_t len);
 /* root.c */
 struct root *root_create(struct ctx *ctx);
 void root_destroy(struct root *r);
+void root_save(struct root *r, flux_handover_t *o);
+void root_load(struct root *r, flux_handover_t *o); /* before any job */
 /* The tree is known: what waited for it goes on. */
 void root_ready(struct root *r);
 void root_launch(flux_t *h, const flux_msg_t *req, void *arg);

@@ -32,6 +32,9 @@ struct bed {
     size_t notices;
     size_t refused;   /* requests about names, with EAGAIN */
     size_t responses; /* to wrexec.launch and wrexec.kill */
+    size_t named;     /* to wrexec.name */
+    char last[512];   /* JSON of the last of these, and of wrexec.listen */
+    bool mute;        /* has handed over */
 };
 
 static const char *frame_name(enum wire_type type)
@@ -84,6 +87,9 @@ static void take_response(struct bed *b, const flux_msg_t *msg)
         b->refused += (flux_msg_errnum(msg) == EAGAIN);
     else if (strcmp(flux_msg_topic(msg), "wrexec.listen") == 0)
         b->notices++;
+    b->named += strcmp(flux_msg_topic(msg), "wrexec.name") == 0;
+    if (flux_msg_json(msg))
+        snprintf(b->last, sizeof(b->last), "%s", flux_msg_json(msg));
 }
 
 /* What the module sends: requests are kept, the rest is looked at. */
@@ -91,6 +97,10 @@ static void sent(struct fake *f, flux_msg_t *msg)
 {
     struct bed *b = f->user;
 
+    if (b->mute) {
+        flux_msg_destroy(msg);
+        return;
+    }
     if (flux_msg_type(msg) == FLUX_MSG_RESPONSE) {
         take_response(b, msg);
     } else if (flux_msg_type(msg) == FLUX_MSG_REQUEST &&
@@ -413,8 +423,199 @@ START_TEST(many_names)
 }
 END_TEST
 
+/* --- reloaded --- */
+
+static int init_with(struct bed *b, flux_handover_t *o, errmsg_t *err)
+{
+    b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, 2, 43);
+    ck_assert_ptr_nonnull(b->f.h);
+    ck_assert_int_eq(flux_aux_set(b->f.h, "module::inherited", o, NULL), 0);
+    return flux_module_wrexec.init(b->f.h, 0, NULL, &b->ctx, err);
+}
+
+/* As the module host does. */
+static void reload(struct bed *b)
+{
+    flux_handover_t *o = flux_handover_create();
+    errmsg_t err = {""};
+
+    ck_assert_int_eq(flux_module_wrexec.hand_over(b->f.h, b->ctx, o, &err), 1);
+    b->mute = true;
+    flux_module_wrexec.fini(b->f.h, b->ctx);
+    flux_close(b->f.h);
+    b->mute = false;
+    ck_assert_msg(init_with(b, o, &err) == 0, "%s", err.text);
+    flux_handover_destroy(o);
+}
+
+/* Its only task, on rank 1, has exited with 3. */
+static void end_job(struct bed *b, uint64_t id)
+{
+    uint8_t res[WIRE_TIMES + 9] = {0};
+
+    le_put32(res + WIRE_TIMES, 3 << 8);
+    le_put32(res + WIRE_TIMES + 4, 1);
+    res[WIRE_TIMES + 8] = '0';
+    up(b, WIRE_RESULT, id, res, sizeof(res));
+    turn(b);
+}
+
+/* Before the tree is known, and again before settings are: what waits, waits on. */
+START_TEST(reloaded_early)
+{
+    struct bed *b = bed_create();
+
+    say(b, "wrexec.listen", 5, FLUX_MSGF_STREAMING, "{\"id\":7,\"input\":false}");
+    say(b, "wrexec.jobs", 1, FLUX_MSGF_STREAMING, "{}");
+    launch(b, 7);
+    kill_jobs(b, "7", SIGTERM);
+    reload(b);
+    reload(b);
+    turn(b);
+    ck_assert_str_eq(b->frames, "");
+    ck_assert_uint_eq(b->responses, 0);
+    answer(b);
+    ck_assert_str_eq(b->frames, "LAUNCH SIGNAL ");
+    ck_assert_uint_eq(b->responses, 2);
+    ck_assert_uint_eq(b->notices, 1);
+    end_job(b, 7);
+    ck_assert_uint_eq(b->notices, 2);
+    ck_assert_ptr_nonnull(strstr(b->told, "\"id\":7,\"code\":3"));
+    bed_free(b);
+}
+END_TEST
+
+/* While a stream is opened, and while a frame is under way. */
+START_TEST(reloaded_edges)
+{
+    struct bed *b = bed_create();
+
+    say(b, "wrexec.jobs", 1, FLUX_MSGF_STREAMING, "{}");
+    answer(b);
+    launch(b, 7);
+    flux_timer_start(b->stop, 0.002, 0.); /* the child does not answer yet */
+    flux_reactor_run(b->f.r);
+    ck_assert_ptr_nonnull(b->tree);
+    ck_assert(!b->opened);
+    reload(b);
+    kill_jobs(b, "7", SIGTERM);
+    reload(b);
+    turn(b);
+    ck_assert_str_eq(b->frames, "LAUNCH SIGNAL ");
+    ck_assert_int_eq(b->ntree, 1);
+    kill_jobs(b, "7", SIGUSR1);
+    flux_timer_start(b->stop, 0.002, 0.);
+    flux_reactor_run(b->f.r);
+    ck_assert_ptr_nonnull(b->down);
+    kill_jobs(b, "7", SIGKILL);
+    reload(b);
+    turn(b);
+    ck_assert_str_eq(b->frames, "LAUNCH SIGNAL SIGNAL KILL ");
+    ck_assert_int_eq(b->ndown, 3);
+    end_job(b, 7);
+    ck_assert_ptr_nonnull(strstr(b->told, "\"id\":7,\"code\":3"));
+    ck_assert_int_eq(b->ntree, 1);
+    bed_free(b);
+}
+END_TEST
+
+/* Output that waits for its client, its credit, and a result that nobody came for yet. */
+START_TEST(reloaded_clients)
+{
+    struct bed *b = bed_create();
+    uint8_t rec[WIRE_RECORD + 100] = {0};
+
+    answer(b);
+    launch(b, 7);
+    launch(b, 8);
+    say(b, "wrexec.listen", 5, FLUX_MSGF_STREAMING, "{\"id\":7,\"window\":1,\"input\":false}");
+    turn(b);
+    wire_record_header(rec, 0, 1, 100);
+    for (int i = 0; i < 3; i++)
+        up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
+    turn(b);
+    ck_assert_uint_eq(b->output, sizeof(rec));
+    end_job(b, 8);
+    reload(b);
+    turn(b);
+    ck_assert_uint_eq(b->output, sizeof(rec));
+    credit(b, 6, 7, 1u << 20);
+    ck_assert_uint_eq(b->output, sizeof(rec));
+    credit(b, 5, 7, sizeof(rec));
+    ck_assert_uint_eq(b->output, 2 * sizeof(rec));
+    reload(b);
+    credit(b, 5, 7, 1u << 20);
+    ck_assert_uint_eq(b->output, 3 * sizeof(rec));
+    end_job(b, 7);
+    ck_assert_ptr_nonnull(strstr(b->last, "\"code\":3"));
+    b->last[0] = '\0';
+    reload(b); /* without jobs */
+    say(b, "wrexec.listen", 5, FLUX_MSGF_STREAMING, "{\"id\":8,\"input\":false}");
+    ck_assert_ptr_nonnull(strstr(b->last, "\"code\":3"));
+    bed_free(b);
+}
+END_TEST
+
+/* A look-up that is under way at the store, and one that waits for the name. */
+START_TEST(reloaded_names)
+{
+    struct bed *b = bed_create();
+
+    answer(b);
+    launch(b, 7);
+    turn(b);
+    say(b, "wrexec.name", 1, 0, "{\"op\":\"lookup\",\"id\":7,\"service\":\"x\"}");
+    reload(b);
+    ck_assert_uint_eq(b->named, 0);
+    answer(b); /* of the store, to the instance before: there is none */
+    ck_assert_uint_eq(b->named, 1);
+    ck_assert_ptr_nonnull(strstr(b->last, "nobody has published the name 'x'"));
+    say(b, "wrexec.name", 2, 0, "{\"op\":\"lookup\",\"id\":7,\"service\":\"y\",\"wait\":true}");
+    answer(b);
+    reload(b);
+    answer(b);
+    ck_assert_uint_eq(b->named, 1);
+    end_job(b, 7);
+    turn(b);
+    ck_assert_uint_eq(b->named, 2);
+    ck_assert_ptr_nonnull(strstr(b->last, "is over"));
+    bed_free(b);
+}
+END_TEST
+
+/* What is not what an instance leaves is refused, with a sentence, and leaves nothing. */
+START_TEST(bad_inheritance)
+{
+    for (int bad = 0; bad < 8; bad++) {
+        struct bed *b = bed_create();
+        flux_handover_t *o = flux_handover_create();
+        errmsg_t err = {""};
+
+        flux_module_wrexec.fini(b->f.h, b->ctx);
+        flux_close(b->f.h);
+        if (bad > 0)
+            flux_handover_put_mark(o, bad == 1 ? "another" : "wrexec");
+        flux_handover_put(o, bad == 2 ? 1 : 0); /* rank, size */
+        flux_handover_put(o, bad == 3 ? 3 : 2);
+        flux_handover_put_str(o, bad == 4 ? "kary:0" : "kary:2");
+        flux_handover_put(o, bad == 5 ? 2 : 0);
+        flux_handover_put(o, 7);
+        flux_handover_put(o, bad == 6); /* jobs, but no launcher */
+        flux_handover_put_mark(o, "edges");
+        ck_assert_int_eq(init_with(b, o, &err), -1);
+        ck_assert_int_eq(errno, bad == 4 ? EINVAL : EPROTO);
+        ck_assert_str_ne(err.text, "");
+        flux_aux_set(b->f.h, "module::inherited", NULL, NULL);
+        flux_handover_destroy(o);
+        ck_assert_int_eq(flux_module_wrexec.init(b->f.h, 0, NULL, &b->ctx, &err), 0);
+        bed_free(b);
+    }
+}
+END_TEST
+
 int main(void)
 {
     RUN_SUITE("wrexec module", early_kill, early_jobs, foreign_credit, full_child, answered,
-              many_names);
+              many_names, reloaded_early, reloaded_edges, reloaded_clients, reloaded_names,
+              bad_inheritance);
 }

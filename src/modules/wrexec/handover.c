@@ -1,0 +1,293 @@
+/* From one instance of the module to the next (hand_over in libflux/module.h): what a reload must not
+ * lose.
+ *
+ * The form, HANDOVER_FORM, in this order; each source writes and reads its own part:
+ *
+ *    "wrexec"    rank, size, shape of the tree (none: not known yet), jobs so far, are there any now
+ *    "launcher"  (under jobs) exec.c: its descriptors, settings, bytes of half frames
+ *    "edges"     edge.c: streams to children and from the parent, and what waits for them
+ *    "root"      (rank 0) root.c, run.c, output.c: what the job module is still to be told, programs to
+ *                be run, the commit of output that is under way
+ *    "job"       for each: the JSON it was launched with, and how far it is; its barriers (pmi.c); at
+ *                rank 0 rootjob.c
+ *    "clients"   (rank 0) listen.c
+ *    "names"     (rank 0) names.c
+ *    "end"
+ *
+ *  1. Nothing is waited for: requests that are under way stay so, and the next instance awaits their
+ *     answers by their match tags.  So a store, a child or a client that does not answer delays no
+ *     reload, and any number of ranks can be reloaded at a time.
+ *  2. Saving changes nothing: when it fails, this instance goes on.
+ *  3. What can be told from the rest is not written: which children have part in a job, which jobs have
+ *     output to be committed.
+ *  4. Settings are asked anew, for later launchers.  Under jobs those of before count until they are
+ *     there; without jobs, jobs wait for them, since the launcher does not stay.
+ *  5. Whatever does not agree with the rest ends the new instance: its host lets go of the descriptors,
+ *     and the launcher ends its tasks.
+ *
+ * When the form changes, or what module and launcher say to each other (wire.h), HANDOVER_FORM gets
+ * another number; then jobs have to end before the new version is loaded.
+ */
+#include "config.h"
+#include "root.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "names.h"
+
+#define WINDOW_MOST (1ull << 40) /* of credit: more is a mistake */
+
+/* --- one job --- */
+
+static void save_parts(const struct job *j, flux_handover_t *o)
+{
+    flux_handover_put(o, j->nparts);
+    for (uint32_t i = 0; i < j->nparts; i++) {
+        const struct part *p = &j->parts[i];
+
+        flux_handover_put(o, p->edge->rank);
+        flux_handover_put(o, p->owed);
+        flux_handover_put(o, p->begun);
+        flux_handover_put(o, p->done);
+    }
+}
+
+static void load_parts(struct job *j, flux_handover_t *o)
+{
+    if (flux_handover_get(o, UINT32_MAX) != j->nparts)
+        flux_handover_fail(o, EPROTO);
+    for (uint32_t i = 0; i < j->nparts && flux_handover_ok(o); i++) {
+        struct part *p = &j->parts[i];
+
+        if (flux_handover_get(o, UINT32_MAX) != p->edge->rank)
+            flux_handover_fail(o, EPROTO);
+        p->owed = flux_handover_get(o, WINDOW_MOST);
+        p->begun = flux_handover_get(o, 1);
+        if (flux_handover_get(o, 1))
+            job_part_done(p);
+        else if (p->edge->state == EDGE_CLOSED)
+            flux_handover_fail(o, EPROTO);
+    }
+}
+
+static void save_pieces(const struct job *j, flux_handover_t *o)
+{
+    LIST_FOREACH(it, &j->pieces)
+    {
+        const struct piece *p = list_entry(it, struct piece, node);
+
+        flux_handover_put(o, 1);
+        flux_handover_put(o, p->src);
+        flux_handover_put_data(o, p->data, p->len);
+    }
+    flux_handover_put(o, 0);
+}
+
+static void load_pieces(struct job *j, flux_handover_t *o)
+{
+    while (flux_handover_get(o, 1) == 1) {
+        uint32_t src = (uint32_t)flux_handover_get(o, UINT32_MAX);
+        size_t len;
+        const void *data = flux_handover_get_data(o, &len);
+
+        if (src != JOB_LOCAL && src >= j->nparts)
+            flux_handover_fail(o, EPROTO);
+        else if (job_piece_add(j, src, data, len) < 0)
+            flux_handover_fail(o, ENOMEM);
+    }
+}
+
+static void save_result(const struct job *j, flux_handover_t *o)
+{
+    size_t len = 0;
+    void *data = result_pack(j->result, &len);
+
+    if (!data)
+        flux_handover_fail(o, ENOMEM);
+    flux_handover_put_data(o, data, len);
+    free(data);
+}
+
+static void load_result(struct job *j, flux_handover_t *o)
+{
+    size_t len;
+    const void *data = flux_handover_get_data(o, &len);
+    errmsg_t err;
+
+    if (flux_handover_ok(o) && result_unpack(j->result, data, len, &err) < 0)
+        flux_handover_fail(o, errno);
+}
+
+static void job_save(const struct job *j, flux_handover_t *o)
+{
+    char *json = json_dumps(j->spec->owner, JSON_COMPACT);
+
+    if (!json)
+        flux_handover_fail(o, ENOMEM);
+    flux_handover_put_mark(o, "job");
+    flux_handover_put_str(o, json);
+    free(json);
+    flux_handover_put(o, j->nonce);
+    flux_handover_put(o, j->node);
+    flux_handover_put(o, j->count);
+    flux_handover_put(o, j->local_done);
+    flux_handover_put(o, j->killed);
+    flux_handover_put(o, j->finished);
+    flux_handover_put(o, j->deaf);
+    flux_handover_put(o, j->named);
+    flux_handover_put(o, j->begun);
+    flux_handover_put(o, j->local_begun);
+    flux_handover_put(o, j->window);
+    flux_handover_put(o, (uint64_t)j->credit);
+    flux_handover_put(o, j->owed);
+    save_parts(j, o);
+    save_pieces(j, o);
+    save_result(j, o);
+    job_fences_save(j, o);
+    if (j->rj)
+        rootjob_save(j->rj, o);
+}
+
+static void load_state(struct job *j, flux_handover_t *o)
+{
+    j->nonce = flux_handover_get(o, UINT64_MAX);
+    j->node = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    j->count = (uint32_t)flux_handover_get(o, WIRE_TASKS_MAX);
+    j->local_done = flux_handover_get(o, 1);
+    j->killed = flux_handover_get(o, 1);
+    j->finished = flux_handover_get(o, 1);
+    j->deaf = flux_handover_get(o, 1);
+    j->named = flux_handover_get(o, 1);
+    j->begun = flux_handover_get(o, 1);
+    j->local_begun = flux_handover_get(o, 1);
+    j->window = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    j->credit = (int64_t)flux_handover_get(o, UINT64_MAX);
+    j->owed = flux_handover_get(o, WINDOW_MOST);
+    if ((j->node == JOB_LOCAL) != !idset_test(j->ranks, j->ctx->rank) ||
+        (j->node != JOB_LOCAL &&
+         (j->node >= j->nnodes || j->count != layout_count(j->spec->layout, j->node))))
+        flux_handover_fail(o, EPROTO);
+}
+
+static void job_load(struct ctx *ctx, flux_handover_t *o)
+{
+    const char *json = flux_handover_get_str(o);
+    struct spec *s = NULL;
+    struct job *j = NULL;
+    uint64_t id;
+    errmsg_t err;
+
+    if (json && (s = spec_create(json, strlen(json), ctx->size, &id, &err)))
+        j = job_create(ctx, s, &err);
+    if (!j || (ctx->root && !(j->rj = rootjob_create(ctx->root, j)))) {
+        flux_handover_fail(o, json ? errno : EPROTO);
+        job_free(j);
+        return;
+    }
+    load_state(j, o);
+    load_parts(j, o);
+    load_pieces(j, o);
+    load_result(j, o);
+    if (flux_handover_ok(o))
+        job_fences_load(j, o);
+    if (j->rj && flux_handover_ok(o))
+        rootjob_load(j->rj, o);
+}
+
+/* --- all --- */
+
+int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err)
+{
+    size_t pos = 0;
+    void *val;
+
+    flux_handover_put_mark(o, "wrexec");
+    flux_handover_put(o, ctx->rank);
+    flux_handover_put(o, ctx->size);
+    flux_handover_put_str(o, ctx->shape);
+    flux_handover_put(o, ctx->shape_text);
+    flux_handover_put(o, ctx->njobs);
+    flux_handover_put(o, hmap_count(ctx->jobs) > 0);
+    if (hmap_count(ctx->jobs) > 0)
+        exec_save(ctx->exec, o);
+    edges_save(ctx->edges, o);
+    if (ctx->root)
+        root_save(ctx->root, o);
+    while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
+        flux_handover_put(o, 1);
+        job_save(val, o);
+    }
+    flux_handover_put(o, 0);
+    if (ctx->root) {
+        clients_save(ctx->root->clients, o);
+        names_save(ctx->names, o);
+    }
+    flux_handover_put_mark(o, "end");
+    return flux_handover_end(o, err);
+}
+
+static void load_tree(struct ctx *ctx, flux_handover_t *o)
+{
+    const char *shape = flux_handover_get_str(o);
+
+    ctx->shape_text = flux_handover_get(o, 1);
+    if (!shape)
+        return;
+    if (!(ctx->shape = strdup(shape)) || tree_create(ctx, NULL) < 0 ||
+        edges_set_topology(ctx->edges, ctx->topo) < 0)
+        flux_handover_fail(o, errno);
+}
+
+int handover_load(struct ctx *ctx, flux_handover_t *o, errmsg_t *err)
+{
+    bool under_jobs;
+    uint64_t njobs;
+
+    flux_handover_get_mark(o, "wrexec");
+    if (flux_handover_get(o, UINT32_MAX) != ctx->rank ||
+        flux_handover_get(o, UINT32_MAX) != ctx->size)
+        flux_handover_fail(o, EPROTO);
+    load_tree(ctx, o);
+    njobs = flux_handover_get(o, UINT64_MAX);
+    under_jobs = flux_handover_get(o, 1);
+    if (under_jobs)
+        exec_load(ctx->exec, o);
+    if (flux_handover_ok(o))
+        edges_load(ctx->edges, o);
+    if (ctx->root && flux_handover_ok(o))
+        root_load(ctx->root, o);
+    while (flux_handover_get(o, 1) == 1) {
+        flux_handover_get_mark(o, "job");
+        job_load(ctx, o);
+    }
+    ctx->njobs = njobs;
+    if (ctx->root && flux_handover_ok(o)) {
+        clients_load(ctx->root->clients, o);
+        names_load(ctx->names, o);
+    }
+    flux_handover_get_mark(o, "end");
+    if (flux_handover_end(o, err) < 0)
+        return -1;
+    if (under_jobs) {
+        ctx->ready = true;
+        edges_ready(ctx->edges);
+    }
+    return 0;
+}
+
+void handover_go_on(struct ctx *ctx)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
+        struct job *j = val;
+
+        if (!j->finished)
+            job_flush(j);
+    }
+    if (ctx->root)
+        runs_ready(ctx->root->runs);
+}
