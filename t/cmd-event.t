@@ -14,6 +14,7 @@ declare -A pid
 subscribe() {
     local name=$1 rank=$2
     shift 2
+    rm -f "$name.err"
     FLUX_URI=$(uri_of "$rank") "$FLUX" event sub --confirm "$@" >"$name.out" 2>"$name.err" &
     pid[$name]=$!
     wait_until 10 grep -q subscribed "$name.err"

@@ -38,8 +38,8 @@ for arg in "kvs foo=bar:has no setting 'foo'" "sched queue-polcy=fcfs:has no set
     "kvs sync=never:kvs.sync=never" "kvs sync=commit:takes no argument" "resrc config=x:takes no argument" \
     "wrexec tmpdir=/tmp:takes no argument" "wrexec tmpdr=/tmp:did you mean tmpdir" "job graze=5:did you mean grace" \
     "job grace=soon:job.grace=soon" "sched fcfs:an argument is NAME=VALUE, not 'fcfs'"; do
-    # shellcheck disable=SC2086 # words
-    exits 1 "load ${arg%%:*}" "$FLUX" module load -r 1 ${arg%%:*}
+    read -r -a words <<<"${arg%%:*}"
+    exits 1 "load ${words[*]}" "$FLUX" module load -r 1 "${words[@]}"
     like "$err" "${arg#*:}" "says what is wrong"
 done
 exits 2 "reload with an argument" "$FLUX" module reload hb period=1s

@@ -67,9 +67,9 @@ run "$FLUX" exec -r 1 sh -c 'exit 5'
 like "$err" 'rank 1 on [^ ]+: exit code 5' "flux exec names ranks"
 run "$FLUX" submit --quiet --wait sh -c 'exit 6'
 like "$err" 'flux submit: job [0-9]+: task 0 on [^ ]+ \(rank [01]\): exit code 6' "flux submit --wait names the task"
-for what in "submit --wait" "batch --wait --output=none" alloc; do
+for what in "submit --wait" "batch --wait --output=none --wrap" alloc; do
     # shellcheck disable=SC2086 # words
-    run "$FLUX" $what -N2 -x $([[ $what = batch* ]] && echo --wrap) sh -c 'exit 8' </dev/null
+    run "$FLUX" $what -N2 -x sh -c 'exit 8' </dev/null
     like "$err" "^flux ${what%% *}: job [0-9]+: task 0 on [^ ]+ \(rank [01]\): exit code 8" "flux $what names the task"
 done
 for what in wreckrun alloc "submit --quiet --wait"; do

@@ -81,6 +81,7 @@ deaf broker.ping 3 10 "$BUFFERS" "a million pings to another rank"
 
 # One that begins to read after all gets each answer, once.
 new_fifo
+rm -f deaf.out # what is waited for is in it
 run_with_timeout 150 "$PRESSURE" ask 200000 broker.ping 1 10 deaf <fifo >deaf.out 9>&- &
 client=$!
 wait_until 60 grep -q blocked deaf.out

@@ -24,6 +24,7 @@ beats_reach() {
 subscribe() {
     local count=$1 topic=$2 i
     subscribers=()
+    rm -f sub.*
     for i in "${!uris[@]}"; do
         FLUX_URI=${uris[$i]} run_with_timeout 100 "$FLUX" event sub --confirm -c "$count" "$topic" \
             >"sub.$i" 2>"sub.$i.err" &

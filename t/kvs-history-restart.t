@@ -51,6 +51,7 @@ rounds() {
         if [ "$round" = "$n" ]; then
             seconds=1
         fi
+        rm -f rec.out
         run_with_timeout 60 "$RECORD" --seed="$((seed + round))" --seconds=$seconds --clients=6 \
             --first="$((round * 1000))" "$log.$round" "${uris[@]}" >rec.out 2>rec.err &
         recorder=$!

@@ -24,6 +24,7 @@ for ns in primary far; do
     at 0 -N $ns put k "old of $ns" >/dev/null
     v=$(at 0 -N $ns put big.k first)
     pids=()
+    rm -f snap.*
     for rank in 0 1 2 3; do
         at "$rank" -N $ns wait "$v" 10 >/dev/null
         FLUX_URI=$(uri "$rank") "$PROBE" -N $ns snapshot 4 k >"snap.$rank" 2>&1 &
