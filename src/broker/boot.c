@@ -102,16 +102,19 @@ static int attr_bool(const boot_t *b, const char *name, bool *val, errmsg_t *err
 
 /* RUNDIR/local leads to the socket of a broker of this host, whatever its rank: programs find a system
  * session by that name (FLUX_SYSTEM_SOCKET).  One that a killed broker left is replaced; it is for convenience
- * only, so that a failure is not one of the start. */
-static void link_socket(const boot_t *b)
+ * only, so that a failure is not one of the start.  Was it made? */
+static bool link_socket(const boot_t *b)
 {
     char path[BOOT_PATH_MAX + 8], target[32];
 
     snprintf(path, sizeof(path), "%s/local", b->rundir);
     snprintf(target, sizeof(target), "%u/local", b->rank);
-    if (symlink(target, path) < 0 && errno == EEXIST && access(path, F_OK) < 0 &&
-        unlink(path) == 0 && symlink(target, path) < 0)
-        errno = 0;
+    if (b->ops != &boot_config_ops || !boot_attr(b, "rundir"))
+        return false;
+    if (symlink(target, path) == 0)
+        return true;
+    return errno == EEXIST && access(path, F_OK) < 0 && unlink(path) == 0 &&
+           symlink(target, path) == 0;
 }
 
 static int make_dirs(boot_t *b, errmsg_t *err)
@@ -124,8 +127,7 @@ static int make_dirs(boot_t *b, errmsg_t *err)
             rmdir(b->rundir);
         return -1;
     }
-    if (b->ops == &boot_config_ops && boot_attr(b, "rundir"))
-        link_socket(b);
+    link_socket(b);
     return 0;
 }
 
@@ -162,14 +164,13 @@ int boot_restore_dirs(boot_t *b, errmsg_t *err)
 
     if (fstat(b->dirlock, &locked) == 0 && lstat(b->rankdir, &there) == 0 &&
         locked.st_dev == there.st_dev && locked.st_ino == there.st_ino)
-        return 0;
+        return link_socket(b);
     if (boot_dir_session(b->rundir, rundir, &made, err) < 0 ||
         (lock = boot_dir_rank(rundir, b->rank, b->rankdir, err)) < 0)
         return -1;
     close(b->dirlock);
     b->dirlock = lock;
-    if (b->ops == &boot_config_ops && boot_attr(b, "rundir"))
-        link_socket(b);
+    link_socket(b);
     return 1;
 }
 

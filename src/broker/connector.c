@@ -749,11 +749,16 @@ error:;
 
 int connector_relisten(connector_t *cn, errmsg_t *err)
 {
+    uint64_t accepted;
     struct stat st;
 
     if (!cn->path || (lstat(cn->path, &st) == 0 && st.st_dev == cn->dev && st.st_ino == cn->ino))
         return 0;
-    accept_cb(cn->r, cn->accept, FLUX_POLLIN, cn); /* those who came before the name went */
+    /* Those who came before the name went. */
+    do {
+        accepted = cn->stats.accepted;
+        accept_cb(cn->r, cn->accept, FLUX_POLLIN, cn);
+    } while (cn->stats.accepted != accepted && !cn->starved);
     return listen_at_path(cn, err) < 0 ? -1 : 1;
 }
 

@@ -399,8 +399,10 @@ static void move_letter(struct module *old, struct module *fresh, const struct l
         return;
     }
     taken(old->mh, l, core_request_weight(l->msg));
-    if (fresh && flux_msg_type(l->msg) == FLUX_MSG_REQUEST &&
-        flux_msg_has_flag(l->msg, FLUX_MSGF_NORESPONSE))
+    if (fresh && fresh->inherited && flux_msg_type(l->msg) == FLUX_MSG_REQUEST)
+        refuse(fresh, l->msg); /* no memory */
+    else if (fresh && flux_msg_type(l->msg) == FLUX_MSG_REQUEST &&
+             flux_msg_has_flag(l->msg, FLUX_MSGF_NORESPONSE))
         endpoint_send(fresh, l->msg);
     else
         flux_msg_destroy(l->msg);
@@ -423,6 +425,7 @@ static void move_mail(struct module *old, struct module *fresh)
 static struct module *succeed(struct module *old, errmsg_t *err)
 {
     modhost_t *mh = old->mh;
+    unsigned form = old->desc->handover;
     struct module *m;
 
     /* Else what is loaded would be taken for the file, which may be another one now. */
@@ -430,6 +433,14 @@ static struct module *succeed(struct module *old, errmsg_t *err)
     old->dso = NULL;
     if (!(m = module_create(mh, old->path, old->argc, old->argv, err)))
         return NULL;
+    if (old->leaves && m->desc->handover != form) {
+        core_endpoint_remove(m->ep, ENOSYS, "the module was not reloaded");
+        module_free(m);
+        errmsg_fail(
+            err, ENOTSUP,
+            "its file was replaced meanwhile by one that takes what jobs it knows in another form");
+        return NULL;
+    }
     m->successor = true;
     m->inherited = old->leaves;
     old->leaves = NULL;
@@ -437,6 +448,7 @@ static struct module *succeed(struct module *old, errmsg_t *err)
     core_endpoint_replace(old->ep, m->ep, m->inherited != NULL);
     move_mail(old, m);
     if (start_thread(m, err) < 0) {
+        move_mail(m, NULL); /* nobody is held up for it any more */
         core_endpoint_remove(m->ep, ENOSYS, "the module could not be started");
         module_free(m);
         return NULL;

@@ -100,13 +100,18 @@ struct run {
 /* The broker is not woken for it while so little waits that no client can be held up: it hears of it
  * when something else is said.  (Who finds little when it takes the last of what waits is right: what
  * a client is held up for is counted before it is put in the mailbox.)
- * Without memory for it the client is heard less until it connects anew. */
+ * Without memory for it the thread waits for some: what is not said would count against the client
+ * for ever. */
 static void tell_run(struct module *m, struct run *run)
 {
-    if (run->weight > 0 &&
-        mailbox_post(m->mh->outbox, (void *)(uintptr_t)run->from, NULL,
-                     CODE_TOOK + (int)run->weight, 0) == 1 &&
-        atomic_load(&m->mh->queued) > CORE_QUEUED_LOW)
+    int rc;
+
+    if (run->weight == 0)
+        return;
+    while ((rc = mailbox_post(m->mh->outbox, (void *)(uintptr_t)run->from, NULL,
+                              CODE_TOOK + (int)run->weight, 0)) < 0)
+        sched_yield();
+    if (rc == 1 && atomic_load(&m->mh->queued) > CORE_QUEUED_LOW)
         m->said++;
     run->weight = 0;
 }

@@ -2,7 +2,7 @@
  *
  * Purpose.  Programs that tidy up temporary directories remove sockets of sessions that have run
  * for days.  Connections stay as they are, but nobody new can get in.  The kernel tells (inotify)
- * when a name in the directory, the directory itself, or the one above it goes; the owner then looks
+ * when the directory, the one above it, or a name in one of them goes; the owner then looks
  * what is missing and makes it again.
  *
  *    state      what happens                              left when
@@ -31,8 +31,8 @@
 
 #define SETTLE 0.1 /* seconds */
 #define POLL 15.   /* seconds */
-#define ITSELF (IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_DONT_FOLLOW)
-#define EVENTS (IN_DELETE | IN_MOVED_FROM | ITSELF)
+#define EVENTS \
+    (IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_DONT_FOLLOW)
 
 struct sockwatch {
     char *dir, *above;
@@ -53,7 +53,7 @@ static char *parent_of(const char *dir)
 /* Ask the kernel to tell about the directories as they are now. */
 static bool watch(const sockwatch_t *sw)
 {
-    return sw->fd >= 0 && inotify_add_watch(sw->fd, sw->above, ITSELF) >= 0 &&
+    return sw->fd >= 0 && inotify_add_watch(sw->fd, sw->above, EVENTS) >= 0 &&
            inotify_add_watch(sw->fd, sw->dir, EVENTS) >= 0;
 }
 

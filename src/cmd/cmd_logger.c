@@ -4,9 +4,11 @@
  * held back, and none is lost unheard.
  */
 #include "config.h"
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd_all.h"
 #include "libflux/log.h"
@@ -71,6 +73,7 @@ static int append_words(struct cmd *c, flux_t *h, struct log_line *line, char **
 
 static int append_input(struct cmd *c, flux_t *h, struct log_line *line)
 {
+    struct pollfd more = {.fd = STDIN_FILENO, .events = POLLIN};
     flux_future_t *window[WINDOW] = {NULL};
     char *text = NULL;
     size_t cap = 0;
@@ -87,6 +90,8 @@ static int append_input(struct cmd *c, flux_t *h, struct log_line *line)
         *slot = rc == CMD_OK ? append(c, h, line) : NULL;
         if (!*slot)
             rc = CMD_FAIL;
+        else if (poll(&more, 1, 0) == 0)
+            (void)flux_future_wait(*slot, -1.); /* it may be long until the next line */
     }
     for (unsigned i = 0; i < WINDOW; i++, n++) {
         if (rc == CMD_OK)

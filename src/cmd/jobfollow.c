@@ -259,8 +259,7 @@ static void size_cb(flux_future_t *f, void *arg)
 
     if (flux_kvs_lookup_get_info(f, &info, &err) == 0) {
         j->total = info.size;
-        if (info.size > joboutput_seen(j->output))
-            joboutput_known(j->output, info.size);
+        joboutput_ended(j->output, info.size);
     } else if (errno != ENOENT) {
         fail(j->jf, err.text);
         return;

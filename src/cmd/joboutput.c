@@ -32,6 +32,7 @@ struct joboutput {
     char key[FLUX_JOB_KEY_MAX];
     flux_future_t *watch, *piece;
     uint64_t seen, size;
+    uint64_t final; /* of the value, once the job has ended */
     bool paused, failed;
     bool anew; /* the next bytes are the first of another value */
 };
@@ -60,6 +61,8 @@ static void piece_cb(flux_future_t *f, void *arg)
     } else if (rc < 0 || len == 0) {
         /* Purged, or shorter than it was said to be: the watch tells when that changes. */
         o->size = o->seen;
+        if (o->final > o->seen)
+            fail(o, "the rest of the job's output is gone: the job was purged");
     } else {
         o->anew = false;
         o->seen += len;
@@ -83,7 +86,8 @@ static void ask(joboutput_t *o)
         fail(o, "out of memory");
 }
 
-void joboutput_known(joboutput_t *o, uint64_t size)
+/* The value has so many bytes by now. */
+static void known(joboutput_t *o, uint64_t size)
 {
     if (size < o->seen) {
         o->seen = 0;
@@ -93,6 +97,13 @@ void joboutput_known(joboutput_t *o, uint64_t size)
     }
     o->size = size;
     ask(o);
+}
+
+void joboutput_ended(joboutput_t *o, uint64_t size)
+{
+    o->final = size;
+    if (size > o->seen)
+        known(o, size);
 }
 
 static void watch_cb(flux_future_t *f, void *arg)
@@ -105,7 +116,7 @@ static void watch_cb(flux_future_t *f, void *arg)
 
     while (!flux_kvs_watch_absent(f) && (rc = flux_kvs_readdir_next(f, &pos, &e, &err)) > 0) {
         if (strcmp(e.name, NAME) == 0 && e.type == FLUX_KVS_VALUE && e.size != o->size)
-            joboutput_known(o, e.size);
+            known(o, e.size);
     }
     if (rc < 0)
         fail(o, err.text);

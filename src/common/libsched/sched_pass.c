@@ -66,6 +66,7 @@ static void pass_begin(sched_t *s, double now)
     s->pass_reserved = 0;
     s->lapse = SCHED_NEVER;
     s->stopped = 0;
+    s->nmissed = 0;
     s->stats.passes++;
     for (size_t i = s->nreserved; i-- > 0 && s->expiration < SCHED_NEVER;) {
         struct claim *c = s->reserved[i];

@@ -217,6 +217,7 @@ struct sched {
     double expiration; /* SCHED_NEVER: none */
     double lapse;      /* when the job at which the last pass stopped can no longer start */
     uint64_t stopped;  /* its id, or 0 */
+    unsigned nmissed;  /* shapes of which this pass has logged that nodes are missing */
     bool ready;        /* the inventory is known */
     bool unheard;      /* nobody tells at present which nodes are up */
     bool empty_shapes; /* some shape may have lost its last job during the pass */

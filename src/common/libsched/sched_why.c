@@ -20,7 +20,8 @@
 #define DEPTH 64
 #define EVERY 1. /* seconds */
 #define DAY 86400
-#define LIST_MAX 60 /* characters of a list of ranks */
+#define LOGGED_MAX 8 /* lines of the log in a pass */
+#define LIST_MAX 60  /* characters of a list of ranks */
 
 struct text {
     char *at;
@@ -300,8 +301,9 @@ void why_log_missing(sched_t *s, struct shape *sh)
     struct text text = {why, sizeof(why)};
     const struct job *j = n || (n = tree_first(&sh->endless)) ? job_among(n) : NULL;
 
-    if (!j || sh->missed || s->unheard)
+    if (!j || sh->missed || s->unheard || s->nmissed >= LOGGED_MAX)
         return;
+    s->nmissed++;
     put_missing(&text, s, sh);
     sched_say(s, "job %ju %s", (uintmax_t)j->id, why);
     sh->missed = true;

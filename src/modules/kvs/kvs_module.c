@@ -411,6 +411,8 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     if (!(k = calloc(1, sizeof(*k))))
         return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
     k->h = h;
+    /* Not those of an earlier instance here: the master may still know them. */
+    k->last_uploader = (uint32_t)flux_random(h);
     k->first = flux_rank(h) == 0;
     k->cache_limit = CACHE_LIMIT;
     k->expire = EXPIRE;

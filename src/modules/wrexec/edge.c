@@ -370,6 +370,8 @@ bool edges_parent_gone(edges_t *es, const char *sender, uint32_t matchtag)
         return false;
     if (matchtag && (!es->up_req || flux_msg_matchtag(es->up_req) != matchtag))
         return false;
+    if (matchtag)
+        flux_respond_error(es->h, es->up_req, ENODATA, "canceled");
     flux_msg_destroy(es->up_req);
     es->up_req = NULL;
     es->up_sender[0] = '\0';

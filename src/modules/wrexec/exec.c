@@ -252,6 +252,7 @@ static int spawn_launcher(exec_t *x, const char *program, int fd, int nullfd, er
                               .flags = SPAWN_SESSION,
                               .pidfd = &x->pidfd};
     int argc = 4;
+    pid_t pid;
 
     if (fcntl(2, F_GETFD) < 0)
         fds[1].src = fds[2].src = nullfd;
@@ -262,9 +263,10 @@ static int spawn_launcher(exec_t *x, const char *program, int fd, int nullfd, er
         snprintf(sweep, sizeof(sweep), "--sweep=%s", x->last);
         argv[argc++] = sweep;
     }
-    x->pid = spawn_process(&sp, err);
+    pid = spawn_process(&sp, err);
+    x->pid = pid > 0 ? pid : 0;
     x->last[0] = '\0';
-    return x->pid > 0 ? 0 : -1;
+    return pid > 0 ? 0 : -1;
 }
 
 static int put(exec_t *x, enum wire_type type, uint64_t job, const struct iovec *iov, int n)

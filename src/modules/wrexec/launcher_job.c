@@ -167,8 +167,16 @@ void job_start(struct job *j)
 
 void jobs_spawn(struct launcher *l)
 {
-    LIST_FOREACH_SAFE(it, tmp, &l->spawning)
-    spawn_more(list_entry(it, struct job, spawning));
+    struct list_node round, *n;
+
+    /* One that starts its tasks may take any other off the list. */
+    list_init(&round);
+    list_splice(&round, &l->spawning);
+    while ((n = list_first(&round))) {
+        list_remove(n);
+        list_append(&l->spawning, n);
+        spawn_more(list_entry(n, struct job, spawning));
+    }
 }
 
 /* --- what hangs --- */

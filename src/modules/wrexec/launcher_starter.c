@@ -47,10 +47,11 @@
 #include <unistd.h>
 
 #define THREADS_MAX 256
-#define STUCK 50000       /* microseconds */
-#define SLICE 2000        /* ... of starting tasks at a time */
-#define STACK_SIZE 524288 /* what is not touched costs nothing */
-#define BUSY_TRIES 20     /* a millisecond each */
+#define STUCK 50000 /* microseconds */
+#define SLICE 2000  /* ... of starting tasks at a time */
+#define STACK_SIZE \
+    (8 << 20) /* as the main thread's: hooks in Lua run on it; what is not touched costs nothing */
+#define BUSY_TRIES 20 /* a millisecond each */
 
 struct starter {
     struct starters *all;
@@ -438,14 +439,27 @@ bool starters_reaped(struct launcher *l, pid_t pid, int status)
 {
     struct starters *a = l->starters;
     struct starter *s;
+    bool known = false;
 
     pthread_mutex_lock(&a->lock);
     if ((s = of_pid(a, pid))) {
         s->reaped = pid;
         s->status = status;
+        known = true;
+    }
+    /* Its thread may have said a moment ago that it is done with it. */
+    LIST_FOREACH(it, &a->done)
+    {
+        struct request *r = list_entry(it, struct request, node);
+
+        if (r->pid == pid && !r->reaped) {
+            r->reaped = true;
+            r->status = status;
+            known = true;
+        }
     }
     pthread_mutex_unlock(&a->lock);
-    return s != NULL;
+    return known;
 }
 
 bool starters_have(struct launcher *l, pid_t pid)

@@ -259,10 +259,12 @@ void root_listen(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
-static void listener_gone(struct clients *cl, struct listener *l)
+static void listener_gone(struct clients *cl, struct listener *l, bool canceled)
 {
     struct rootjob *rj = l->rj;
 
+    if (canceled)
+        flux_respond_error(cl->root->ctx->h, l->req, ENODATA, "canceled");
     listener_drop(cl, l);
     if (!rj || rj->j->finished)
         return;
@@ -294,7 +296,7 @@ void clients_gone(struct clients *cl, const char *sender, uint32_t matchtag)
 
     /* Looked up anew each time: what one of them ends may end others. */
     while ((c = hmap_get(cl->map, sender)) && (l = find(c, matchtag)))
-        listener_gone(cl, l);
+        listener_gone(cl, l, matchtag != 0);
 }
 
 /* --- from one instance to the next --- */

@@ -484,6 +484,8 @@ void root_client_gone(struct root *r, const char *sender, uint32_t matchtag)
     runs_gone(r->runs, sender, matchtag);
     if (r->jobs_req && strcmp(sender, r->jobs_sender) == 0 &&
         (!matchtag || matchtag == flux_msg_matchtag(r->jobs_req))) {
+        if (matchtag)
+            flux_respond_error(r->ctx->h, r->jobs_req, ENODATA, "canceled");
         flux_msg_destroy(r->jobs_req);
         r->jobs_req = NULL;
     }

@@ -278,6 +278,8 @@ void runs_gone(struct runs *rs, const char *sender, uint32_t matchtag)
             continue;
         list_remove(&w->node);
         rs->nwaiting--;
+        if (matchtag)
+            flux_respond_error(rs->root->ctx->h, w->req, ENODATA, "canceled");
         flux_msg_destroy(w->req);
         free(w);
     }

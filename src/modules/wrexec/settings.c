@@ -15,6 +15,7 @@
 #include "config.h"
 #include "root.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +87,9 @@ static void got(flux_future_t *f, void *arg)
 
     if (flux_attr_future_get(f, &value, NULL) == 0)
         use(s, one->what, value);
+    else if (errno == ENOENT && one->what < LIMIT)
+        (void)exec_config(s->ctx->exec, (enum wire_config)one->what,
+                          NULL); /* not inherited either */
     flux_future_destroy(f);
     if (--s->pending == 0)
         s->done(s->ctx);

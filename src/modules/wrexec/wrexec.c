@@ -271,8 +271,10 @@ static void topology_cb(flux_future_t *f, void *arg)
         ctx->shape_text = s.file[0] != '\0';
         if (!(ctx->shape = strdup(ctx->shape_text ? s.file : s.topology)))
             errmsg_set(&err, "out of memory");
-        else
-            (void)tree_create(ctx, &err);
+        else if (tree_create(ctx, &err) < 0) {
+            free(ctx->shape);
+            ctx->shape = NULL;
+        }
     }
     flux_future_destroy(f);
     if (ctx->topo && edges_set_topology(ctx->edges, ctx->topo) < 0) {
