@@ -41,6 +41,8 @@ id=$out
 end
 is $? "$good" "SIGTERM ends it, with a code that counts as success"
 begin second >/dev/null 2>&1
+rm run/flux/local
+ok "its name is made again when somebody removes it" wait_until 30 "$FLUX" getattr size
 # The same directory at its usual place: without FLUX_URI the session is found.
 if unshare -m sh -c 'mkdir -p /run && mount -t tmpfs none /run && mkdir /run/flux' 2>/dev/null; then
     cat >inside <<END
