@@ -129,7 +129,7 @@ static bool tell_tasks(struct cmd *c, const struct job_ended *e, unsigned max)
     char text[128], where[300];
 
     for (; n < max && job_failed_at(e->failed, n, &f) == 0; n++) {
-        snprintf(where, sizeof(where), f.host[0] ? " on %.255s" : "", f.host);
+        snprintf(where, sizeof(where), "%s%.255s", f.host[0] ? " on " : "", f.host);
         cmd_error(c, "job %" PRIu64 ": task %u%s (rank %u): %s", e->id, f.task, where, f.rank,
                   spawn_status_text(f.status, text, sizeof(text)));
     }

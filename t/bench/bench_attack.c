@@ -191,7 +191,7 @@ static void compare(struct client *c, const char *uri, char **argv, char *what)
 
 int main(int argc, char **argv)
 {
-    struct client c = {NULL};
+    struct client c = {0};
     errmsg_t err;
     char uri[256];
     char *text;

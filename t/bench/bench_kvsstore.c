@@ -188,7 +188,7 @@ static void collect_all(struct bench *x)
 static void expire_all(struct bench *x)
 {
     content_set_clock(x->c, 1);
-    content_expire(x->c, UINT32_MAX);
+    content_expire(x->c, UINT32_MAX, SIZE_MAX);
     content_set_clock(x->c, 0);
 }
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +27,16 @@ static char path[128];
 static kvs_storage_t *s;
 
 /* So many more calls to fsync() and fdatasync() fail; -1: all. */
-static int bad_syncs;
+static atomic_int bad_syncs; /* the writer's thread reads it */
 
 static int sync_fd(long call, int fd)
 {
-    if (bad_syncs == 0)
+    int left = atomic_load(&bad_syncs);
+
+    if (left == 0)
         return (int)syscall(call, fd);
-    bad_syncs -= bad_syncs > 0;
+    if (left > 0)
+        atomic_fetch_sub(&bad_syncs, 1);
     errno = EIO;
     return -1;
 }
