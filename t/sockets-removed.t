@@ -37,6 +37,9 @@ kill "$sub"
 wait "$sub"
 like "$("$FLUX" up --json)" '"up": "0-2"' "no rank was lost"
 
+# What peers listen at is theirs to make, and stays as it is.
+unlike "$("$FLUX" dmesg)" 'cannot be made again' "each rank makes its own again, and no other's"
+
 # One that may not be made again: somebody else's file is in the way.
 rm "$rundir/2/local" && mkdir "$rundir/2/local"
 cannot() { "$FLUX" dmesg | grep -q "sockets in $rundir/2 were removed and cannot be made again.*is not a socket"; }

@@ -406,15 +406,17 @@ const char *link_event_uri(const link_t *l)
 
 int link_rebind(link_t *l, errmsg_t *err)
 {
+    static const int bound[] = {SRC_IN, SRC_PUB}; /* the others' names are those of peers */
     int made = 0;
 
-    for (int i = 0; i < SRC_COUNT; i++) {
-        const char *uri = l->src[i].uri;
+    for (size_t i = 0; i < sizeof(bound) / sizeof(bound[0]); i++) {
+        const struct link_source *src = &l->src[bound[i]];
+        const char *uri = src->uri;
 
         if (!uri || !str_starts(uri, "ipc://") || access(uri + strlen("ipc://"), F_OK) == 0)
             continue;
         /* A second listener: the end of the first would be that of its connections. */
-        if (zmq_bind(l->src[i].sock, uri) < 0)
+        if (zmq_bind(src->sock, uri) < 0)
             return errmsg_fail(err, errno, "cannot listen at %s: %s", uri, zmq_strerror(errno));
         made = 1;
     }
