@@ -161,7 +161,8 @@ static void get_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
-/* A misspelt setting would be kept and never read.  Names of other rooms than the table has are free. */
+/* A misspelt setting would be kept and never read.  Names whose first part is not in the table are
+ * free. */
 static bool is_misspelt(const char *name)
 {
     size_t n = strcspn(name, ".");
