@@ -10,6 +10,7 @@
 #include "libflux/event.h"
 #include "libflux/future.h"
 #include "libflux/handle.h"
+#include "libflux/handover.h"
 #include "libflux/log.h"
 #include "libflux/module.h"
 #include "libflux/msg.h"
