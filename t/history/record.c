@@ -15,6 +15,8 @@
  *    --no-fences     no fences        --no-snapshots     hold no roots
  *    --no-watches    watch nothing
  *
+ * SIGTERM ends it as the end of its time does.
+ *
  * A client whose broker ends goes on as another client at another broker, and first waits there for
  * the newest version that was told to anybody here.  At the end the clients wait for that too, and
  * read all.  When no broker is left it ends, too.  Exit code 0 when all came to their end, and all who watch a key were told what it is
@@ -24,6 +26,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -52,6 +55,7 @@ struct recorder {
     flux_watcher_t *closer; /* outside of the callbacks of what is closed */
     flux_watcher_t *end;
     flux_watcher_t *look;
+    flux_watcher_t *told; /* to end, by a signal */
     bool late;
     enum { RUNNING, ENDING, ENDED, VERIFYING, VERIFIED } phase;
 };
@@ -153,6 +157,14 @@ static void end_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
         rec->late = true;
         flux_reactor_stop(r, 0);
     }
+}
+
+static void told_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    const struct recorder *rec = arg;
+
+    if (rec->phase == RUNNING)
+        flux_timer_start(rec->end, 0., 0.);
 }
 
 static void look_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -326,7 +338,9 @@ int main(int argc, char **argv)
         (rec.history = history_create()) && (rec.load = histload_create(&cfg, rec.history)) &&
         (rec.closer = flux_defer_create(rec.r, closer_cb, &rec)) &&
         (rec.end = flux_timer_create(rec.r, end_cb, &rec)) &&
-        (rec.look = flux_timer_create(rec.r, look_cb, &rec))) {
+        (rec.look = flux_timer_create(rec.r, look_cb, &rec)) &&
+        (rec.told = flux_signal_watcher_create(rec.r, SIGTERM, told_cb, &rec))) {
+        flux_watcher_start(rec.told);
         history_log(rec.history, log);
         rc = run(&rec, clients, seconds);
     } else {
@@ -340,6 +354,7 @@ int main(int argc, char **argv)
     flux_watcher_destroy(rec.closer);
     flux_watcher_destroy(rec.end);
     flux_watcher_destroy(rec.look);
+    flux_watcher_destroy(rec.told);
     flux_reactor_destroy(rec.r);
     history_destroy(rec.history);
     free(rec.dead);

@@ -34,6 +34,10 @@ void audit_destroy(audit_t *a); /* NULL-safe, keeps errno */
 /* What there is (KVS resource.inventory).  -1 with the errno of resgraph_parse() and a sentence. */
 int audit_inventory(audit_t *a, const char *text, size_t len, errmsg_t *err);
 
+/* The wall clock was set meanwhile: nothing is concluded from times, neither of order nor of who had
+ * what at a time.  Before the first job. */
+void audit_clock_set(audit_t *a);
+
 struct audit_job {
     uint64_t id;
     const char *log; /* NULL: there is none, which is a violation; so for the others */

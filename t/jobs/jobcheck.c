@@ -1,6 +1,6 @@
 /* jobcheck.c - prove from the event logs of a session that its jobs were treated as they should be.
  *
- *    jobcheck [--expect=FILE] [--count=N] [--active] [DIR]
+ *    jobcheck [--expect=FILE] [--count=N] [--active] [--clock-set] [DIR]
  *
  * Reads job.* and resource.inventory of the session that FLUX_URI leads to, at one root of its
  * key-value store; or files of the same names below DIR (job/7/eventlog), which is what
@@ -10,6 +10,7 @@
  *                   failed, canceled, timeout; "-": in any way) with exit code CODE
  *    --count=N      there are exactly so many jobs
  *    --active       jobs that have not ended are no violation
+ *    --clock-set    the wall clock was set meanwhile: times prove nothing
  *
  * Each violation is a sentence on standard error (the first 50).  Exit code: 0 none, 1 some, 2 the
  * record cannot be read.
@@ -300,6 +301,7 @@ int main(int argc, char **argv)
     static const struct option options[] = {{"expect", required_argument, NULL, 'e'},
                                             {"count", required_argument, NULL, 'c'},
                                             {"active", no_argument, NULL, 'a'},
+                                            {"clock-set", no_argument, NULL, 't'},
                                             {NULL, 0, NULL, 0}};
     audit_t *a = audit_create();
     int64_t count = -1;
@@ -312,6 +314,8 @@ int main(int argc, char **argv)
             rc = str2i64(optarg, &count) < 0 ? fail(optarg, "is no number") : 0;
         else if (c == 'a')
             flags |= AUDIT_ACTIVE_OK;
+        else if (c == 't')
+            audit_clock_set(a);
         else
             rc = -1;
     }

@@ -192,12 +192,14 @@ static void hear(const char *sentence, void *arg)
     snprintf(h->text[h->n++], sizeof(h->text[0]), "%s", sentence);
 }
 
-static audit_t *make(const struct rec *jobs, size_t n)
+static audit_t *make(const struct rec *jobs, size_t n, bool clock_set)
 {
     audit_t *a = audit_create();
     errmsg_t err = {""};
     char log[8192];
 
+    if (clock_set)
+        audit_clock_set(a);
     ck_assert_msg(audit_inventory(a, inventory, sizeof(inventory) - 1, &err) == 0, "%s", err.text);
     for (size_t i = 0; i < n && (jobs[i].log || jobs[i].spec); i++) {
         struct audit_job job = {.id = i + 1, .log = jobs[i].log ? log : NULL};
@@ -215,7 +217,7 @@ static audit_t *make(const struct rec *jobs, size_t n)
 START_TEST(planted)
 {
     struct heard h = {.n = 0};
-    audit_t *a = make(cases[_i].jobs, 3);
+    audit_t *a = make(cases[_i].jobs, 3, false);
     int want = 0;
 
     while (want < 3 && cases[_i].told[want])
@@ -252,7 +254,7 @@ START_TEST(expected)
 
     for (size_t i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
         struct heard h = {.n = 0};
-        audit_t *a = make(jobs, 3);
+        audit_t *a = make(jobs, 3, false);
 
         ck_assert_int_eq(audit_expect(a, wants[i].id, wants[i].result, wants[i].code), 0);
         ck_assert_int_eq(audit_run(a, 0, hear, &h), wants[i].told ? 1 : 0);
@@ -261,6 +263,24 @@ START_TEST(expected)
         ck_assert_uint_eq(audit_njobs(a), 3);
         ck_assert_uint_eq(audit_nallocs(a), 2);
         ck_assert_uint_eq(audit_peak(a), 1);
+        audit_destroy(a);
+    }
+}
+END_TEST
+
+/* Times prove something as long as the clock was not set; the rest is looked at then, too. */
+START_TEST(clock_set)
+{
+    static const struct rec jobs[] = {{"s9d9p9a2r3f4l4v4c1", R("0", "0", ""), ONE},
+                                      {GOOD, R("0", "0", ""), ONE},
+                                      {"s1d1p1a2", R("0", "1", ""), ONE}};
+
+    for (int set = 0; set < 2; set++) {
+        struct heard h = {.n = 0};
+        audit_t *a = make(jobs, 3, set);
+
+        ck_assert_int_eq(audit_run(a, 0, hear, &h), set ? 1 : 4);
+        ck_assert_str_eq(h.text[set ? 0 : 2], "job 3: has not ended: it is in state RUN");
         audit_destroy(a);
     }
 }
@@ -284,6 +304,7 @@ int main(void)
 
     tcase_add_loop_test(tc, planted, 0, sizeof(cases) / sizeof(cases[0]));
     tcase_add_test(tc, expected);
+    tcase_add_test(tc, clock_set);
     tcase_add_test(tc, twice);
     return run_case("audit", tc);
 }

@@ -1,0 +1,94 @@
+# shellcheck shell=bash
+# What must be true of what the load was told (see load.sh), whatever happened to the session.  Each
+# prints a line for each violation, and nothing when there is none; t/fault/checks.t plants each of them.
+#
+#     jobs_violations ACCEPTED RUNS LISTED        of jobs
+#     events_violations FILE [LAST]               of what one subscriber printed
+#     refusals_violations FILE                    of what commands said that failed
+#
+# Lines of ACCEPTED: "ID TASKS KIND" for each id that a client was told; KIND is `endless` for a job that
+# cannot complete by itself.  Of RUNS: "ID TASK" by each task when it begins.  Of LISTED: "ID RESULT TASKS"
+# by `flux jobs -a` at the end.
+
+jobs_violations() {
+    awk '
+        FILENAME == ARGV[1] {
+            if ($1 in accepted)
+                print "id " $1 " was given to two jobs"
+            accepted[$1] = $3
+            next
+        }
+        FILENAME == ARGV[2] {
+            if ($0 !~ /^[0-9]+ [0-9]+$/) {
+                print "a task wrote \"" $0 "\""
+                next
+            }
+            if (++ran[$1, $2] == 2)
+                print "job " $1 ": task " $2 " ran twice"
+            runs[$1]++
+            next
+        }
+        {
+            listed[$1] = 1
+            if ($2 !~ /^(completed|failed|canceled|timeout)$/)
+                print "job " $1 ": has not ended: \"" $2 "\""
+            if ($2 == "completed" && runs[$1] != $3)
+                print "job " $1 ": completed, and " runs[$1] + 0 " of " $3 " tasks ran"
+            if ($2 == "completed" && accepted[$1] == "endless")
+                print "job " $1 ": completed, which it cannot by itself"
+        }
+        END {
+            for (id in accepted)
+                if (!(id in listed))
+                    print "job " id ": was accepted, and is not on record"
+            for (id in runs)
+                if (!(id in listed))
+                    print "job " id ": ran, and is not on record"
+        }' "$1" "$2" "$3"
+}
+
+# Numbers of events follow each other, or are named as lost, from the first that was seen on; with LAST, up to
+# at least that one.  The last line of a client that was killed may be half of one.
+events_violations() {
+    awk -F '\t' -v last="${2:-0}" -v file="${1##*/}" '
+        function field(name) {
+            return match($3, "\"" name "\":[0-9]+") ? substr($3, RSTART + length(name) + 3) + 0 : -1
+        }
+        { line[NR] = $0 }
+        END {
+            for (i = 1; i <= NR; i++) {
+                $0 = line[i]
+                if (NF != 3) {
+                    if (i < NR || last)
+                        print file ": line " i " is \"" $0 "\""
+                    continue
+                }
+                if (over) {
+                    print file ": event " $1 " after the last one"
+                    break
+                }
+                from = $1 + 0
+                to = from
+                if ($2 == "event.lost") {
+                    from = field("from")
+                    to = field("to")
+                    if (to == 0) {
+                        over = 1
+                        continue
+                    }
+                }
+                if (next_one && from != next_one)
+                    print file ": event " from " follows " next_one - 1
+                if (to < from)
+                    print file ": events " from " to " to " are told as lost"
+                next_one = to + 1
+            }
+            if (last && (over || next_one <= last))
+                print file ": ends before event " last
+        }' "$1"
+}
+
+# An error is a sentence of the command it comes from, and no crash.
+refusals_violations() {
+    grep -vE '^(flux|flux [a-z]+( [a-z]+)?): .' "$1" | grep -v '^$' | head -n 10
+}

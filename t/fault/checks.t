@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# The checkers of t/fault: each kind of violation, planted in a sound record, is named; a sound one has none.
+# (Those of histories and of event logs have tests of this kind of their own: t/history, t/jobs.)
+# shellcheck source=t/lib.sh
+. "$(dirname "$0")/../lib.sh"
+# shellcheck source=t/fault/check.sh
+. "$SRCDIR/t/fault/check.sh"
+
+# --- jobs ---
+
+sound() {
+    printf '%s\n' '1 1 any' '2 2 any' '3 1 endless' '5 1 any' >accepted
+    printf '%s\n' '2 1' '1 0' '2 0' '3 0' '4 0' >runs # 4: whoever submitted it was killed; 5 was cancelled
+    printf '%s\n' '1 completed 1' '2 completed 2' '3 timeout 1' '4 failed 1' '5 canceled 1' >listed
+}
+# planted NAME SENTENCE COMMAND...: what is wrong after this command
+planted() {
+    local name=$1 sentence=$2
+    shift 2
+    sound
+    "$@"
+    is "$(jobs_violations accepted runs listed)" "$sentence" "$name"
+}
+line() { # FILE TEXT
+    echo "$2" >>"$1"
+}
+planted "nothing is wrong" "" true
+planted "no job at all" "" eval ': >accepted; : >runs; : >listed'
+planted "a task that ran twice" "job 2: task 1 ran twice
+job 2: completed, and 3 of 2 tasks ran" line runs "2 1"
+planted "a job that failed and ran twice" "job 4: task 0 ran twice" line runs "4 0"
+planted "an id that was given twice" "id 1 was given to two jobs" line accepted "1 1 any"
+planted "an accepted job that is not there" "job 5: was accepted, and is not on record" sed -i /^5/d listed
+planted "one that ran and is not there" "job 4: ran, and is not on record" sed -i /^4/d listed
+planted "one that has not ended" 'job 4: has not ended: "running"' sed -i 's/4 failed/4 running/' listed
+planted "one without a result" 'job 4: has not ended: ""' sed -i 's/^4 .*/4/' listed
+planted "one that completed and did not run" "job 1: completed, and 0 of 1 tasks ran" sed -i '/^1/d' runs
+planted "one of which a task did not run" "job 2: completed, and 1 of 2 tasks ran" sed -i '/^2 0/d' runs
+planted "one whose time limit did not end it" "job 3: completed, which it cannot by itself" \
+    sed -i 's/3 timeout/3 completed/' listed
+planted "a line that no task wrote" 'a task wrote "7x"' line runs 7x
+
+# --- events ---
+
+events() { # LAST LINE... : what is wrong with these lines
+    local last=$1
+    shift
+    printf '%b\n' "$@" >events
+    events_violations events "$last"
+}
+lost='\tevent.lost\t{"from":7,"to":9}'
+is "$(events '' '5\ta\t{}' '6\tb\t{}')" "" "events follow each other"
+is "$(events 6 '5\ta\t{}' '6\tb\t{}')" "" "... up to the last one"
+is "$(events 7 '5\ta\t{}' '6\tb\t{}')" "events: ends before event 7" "one that did not come at the end"
+is "$(events '' '5\ta\t{}' '7\tb\t{}')" "events: event 7 follows 5" "one that did not come"
+is "$(events '' '5\ta\t{}' '5\tb\t{}')" "events: event 5 follows 5" "one that came twice"
+is "$(events '' '5\ta\t{}' '4\tb\t{}')" "events: event 4 follows 5" "one that came late"
+is "$(events 10 '6\ta\t{}' "0$lost" '10\tb\t{}')" "" "events that are told as lost"
+is "$(events '' '6\ta\t{}' "0$lost" '11\tb\t{}')" "events: event 11 follows 9" "... of which one more is missing"
+is "$(events '' '5\ta\t{}' "0$lost")" "events: event 7 follows 5" "... of which one is not told"
+is "$(events '' '6\ta\t{}' '0\tevent.lost\t{"from":7,"to":6}')" "events: events 7 to 6 are told as lost" \
+    "... of which there is none"
+is "$(events '' '6\ta\t{}' '0\tevent.lost\t{"from":7,"to":0}')" "" "none any more"
+is "$(events '' '6\ta\t{}' '0\tevent.lost\t{"from":7,"to":0}' '7\ta\t{}')" "events: event 7 after the last one" \
+    "... and then one"
+is "$(events 6 '6\ta\t{}' '0\tevent.lost\t{"from":7,"to":0}')" "events: ends before event 6" \
+    "... at a rank that is up"
+is "$(events '' '6\ta\t{}' '7\tb')" "" "a client that was killed while it printed"
+is "$(events '' '6\ta\t{}' '7\tb' '8\tc\t{}')" "events: line 2 is \"7	b\"
+events: event 8 follows 6" "... not at its end"
+
+# --- refusals ---
+
+printf '%s\n' 'flux submit: there is no room on the disk' '' 'flux: no session' 'flux kvs put: refused' >refused
+is "$(refusals_violations refused)" "" "sentences of commands"
+for text in 'Segmentation fault' 'flux submit: ' 'Assertion failed'; do
+    printf '%s\n' 'flux submit: there is no room on the disk' "$text" >refused
+    is "$(refusals_violations refused)" "$text" "something else: $text"
+done
+finish

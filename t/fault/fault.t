@@ -1,0 +1,241 @@
+#!/usr/bin/env bash
+# Faults of all kinds, one after the other, in a session that works: which ones comes from a seed.  In the end
+# nothing that anybody was told is untrue: the history of the key-value store keeps all promises, no commit that
+# was acknowledged is lost; each job that was accepted ended, once, no task ran twice, no id was given twice;
+# subscribers saw each event, or were told which ones they did not; the session ends, and leaves nothing.
+#
+# A run is a session with a statedir of its own: 4 to 7 brokers, on this host or on hosts made of network
+# namespaces, with kvs.sync=commit or interval; it meets up to 15 faults (inject.sh), each kind once before
+# the first comes again, while clients are at work (load.sh).  After each fault (but a third of them, which the next
+# one follows at once) the session must have the state that follows from it: the ranks that are not lost are up,
+# a commit is acknowledged and seen at another rank, and a job over all of them runs.
+#
+#     FAULT_SEED=N     where chance comes from; printed (default 3; `make soak` takes another each time)
+#     FAULT_COUNT=N    so many faults (default 30)
+#     FAULT_RUN=R      only run R of those: what happens in it does not depend on the others
+#     FAULT_KIND=K     only faults of that kind, which is one of inject.sh
+#     FAULT_KEEP=DIR   what a run that failed left (histories, logs, statedir) is copied there
+#
+# A failure says how to meet the same faults again: FAULT_SEED=.. FAULT_COUNT=.. FAULT_RUN=.. (the moments in
+# which they meet the load are never the same).  doc/testing-faults.rst tells more.
+#
+# What is mounted is seen by this test alone, and gone with it.
+if [ -z "${FAULT_NAMESPACE-}" ] && unshare -m true 2>/dev/null; then
+    FAULT_NAMESPACE=1 exec unshare -m bash "$0"
+fi
+# shellcheck source=t/lib.sh
+. "$(dirname "$0")/../lib.sh"
+need_flux start kvs submit wreckrun queue event module
+need prlimit pgrep fallocate
+RECORD=$BUILDDIR/t/history/record
+CHECK=$BUILDDIR/t/history/history-check
+JOBCHECK=$BUILDDIR/t/jobs/jobcheck
+FSCK=$BUILDDIR/src/modules/flux-kvs-fsck
+for program in "$RECORD" "$CHECK" "$JOBCHECK"; do
+    [ -x "$program" ] || skip_all "$program has not been built: make check builds it"
+done
+# shellcheck source=t/fault/lib.sh
+. "$SRCDIR/t/fault/lib.sh"
+# shellcheck source=t/fault/load.sh
+. "$SRCDIR/t/fault/load.sh"
+# shellcheck source=t/fault/check.sh
+. "$SRCDIR/t/fault/check.sh"
+# shellcheck source=t/fault/inject.sh
+. "$SRCDIR/t/fault/inject.sh"
+seed=${FAULT_SEED:-3}
+count=${FAULT_COUNT:-30}
+A_RUN=15
+note "FAULT_SEED=$seed FAULT_COUNT=$count"
+
+# --- what this host allows ---
+
+mkdir disk
+mount -t tmpfs -o size=192m tmpfs disk 2>/dev/null
+can_disk=$((!$?))
+hosts_possible
+can_cut=$((!$?))
+preload=$BUILDDIR/t/job/.libs/wallclock.so
+can_clock=0
+if [ -e "$preload" ]; then
+    can_clock=1
+    # The runtime of a sanitizer has to come before all that is preloaded.
+    case ${FLUX_TEST_SANITIZERS-} in
+    *address*) preload="$(gcc -print-file-name=libasan.so) $preload" ;;
+    esac
+    FAULT_PRELOAD=$preload
+    export WALLCLOCK=$TEST_DIR/clock
+fi
+[ "$can_disk$can_cut$can_clock" = 111 ] || note "not here: $([ $can_disk = 1 ] || echo full disks \
+    )$([ $can_cut = 1 ] || echo ' hosts')$([ $can_clock = 1 ] || echo ' clocks')"
+possible() { # KIND
+    case $1 in
+    disk) [ $can_disk = 1 ] ;;
+    clock) [ "$ticks" = 0 ] ;;
+    cut) [ "$where" = hosts ] ;;
+    esac
+}
+
+# --- after a fault ---
+
+up_is() {
+    [[ $(at 0 "$FLUX" up) == "${#up[@]} of $n up"* ]]
+}
+down_is() {
+    [ "$(at 0 "$FLUX" resource list | awk '$1 == "down" { print $2 }')" = $((n - ${#up[@]})) ]
+}
+acknowledged() {
+    at 0 "$FLUX" kvs put "fault.probe=$probe"
+}
+seen() {
+    [ "$(at "${up[-1]}" "$FLUX" kvs get fault.probe)" = "$probe" ]
+}
+probe=0
+recovered() {
+    local told uri=${uris[0]}
+    probe=$((probe + 1))
+    wait_until 60 up_is || return 1
+    wait_until 60 down_is || return 1
+    wait_until 60 acknowledged || return 1
+    wait_until 60 seen || return 1
+    submit_one probe any ${#up[@]} --wait -N ${#up[@]} -- : || {
+        cat refused.probe
+        return 1
+    }
+    [ ! -e hung ] || {
+        echo "commands that did not end: $(cat hung)"
+        return 1
+    }
+}
+# In a third of the cases the next fault comes at once.
+injected() { # KIND
+    local hurry
+    draw 3
+    hurry=$drawn
+    "fault_$1" || return 1
+    [ "$hurry" = 0 ] || recovered
+}
+
+# --- at the end of a run ---
+
+idle() {
+    at 0 "$FLUX" queue idle
+}
+history_kept() {
+    local e
+    for ((e = 1; e <= era; e++)); do
+        "$CHECK" history.$e.* || return 1
+    done
+}
+jobs_kept() {
+    local bad=0
+    cat accepted.* >accepted
+    at 0 "$FLUX" jobs -a -n --count=0 -o '{id} {result} {ntasks}' >listed
+    jobs_violations accepted runs listed >violations
+    echo "$(wc -l <accepted) jobs accepted, $(wc -l <listed) on record, $(wc -l <runs) tasks ran"
+    [ ! -s violations ] || bad=1
+    cat violations
+    [ "$ticks" = 1 ] || set -- --clock-set
+    at 0 "$JOBCHECK" "$@" || bad=1
+    return $bad
+}
+# What to do to meet it again; what is left of the session is ended, so that the test can.
+give_up() {
+    local r
+    note "again: FAULT_SEED=$seed FAULT_COUNT=$count FAULT_RUN=$run" >&2
+    for r in "${up[@]}"; do
+        note "$(at 0 "$FLUX" dmesg 2>&1 | tail -n 40)" >&2
+        break
+    done
+    note "$(tail -n 20 "log.$life")" >&2
+    if [ -n "${FAULT_KEEP:-}" ]; then
+        mkdir -p "$FAULT_KEEP/run.$seed.$run"
+        cp -r -- * "$FAULT_KEEP/run.$seed.$run" 2>/dev/null
+    fi
+    touch stop
+    session_crash
+    load_end
+    kill -KILL "$recorder" "${subscribers[@]}" 2>/dev/null
+    wait 2>/dev/null &
+    hosts_end
+    umount -l disk 2>/dev/null
+    rm -rf "$TMPDIR"/flux-*
+    bail "seed $seed, run $run: what comes after that would mean nothing"
+}
+
+# The kinds of faults of a run: shuffled, and shuffled again when all have had their turn.
+shuffled() {
+    local i last
+    deck=()
+    for kind in "${KINDS[@]}"; do
+        ! possible "$kind" || [ "${FAULT_KIND:-$kind}" != "$kind" ] || deck+=("$kind")
+    done
+    [ ${#deck[@]} -gt 0 ] || bail "no such fault here"
+    for ((i = ${#deck[@]}; i > 1; i--)); do
+        draw "$i"
+        last=${deck[i - 1]} deck[i - 1]=${deck[drawn]} deck[drawn]=$last
+    done
+}
+
+one_run() { # RUN FAULTS
+    local run=$1 faults=$2 i plan=() deck
+    local trees=(kary:2 flat chain kary:3) way=$(((seed + $1) & 3))
+    draw_from "$seed" "$run" 0
+    draw 4
+    local size=$((drawn + 4))
+    draw ${#trees[@]}
+    local tree=${trees[$drawn]} place=local how=commit
+    case $way in
+    1 | 3) [ "$can_cut" = 0 ] || place=hosts ;;
+    esac
+    case $way in
+    1 | 2) how=interval ;;
+    esac
+    # Where the clock is set, times on record prove nothing: only in every other run.
+    ticks=$(((seed / 4 + run + 1) & 1))
+    [ "$can_clock" = 1 ] || ticks=1
+    rm -rf history.* events.* record.* accepted* refused* log.* wreckrun.* where disk/*
+    STATE=$TEST_DIR/disk/state
+    clock=0 era=1 life=0
+    echo 0 >clock
+    note "run $run: $size brokers ($tree, $place), kvs.sync=$how"
+    session_new "$size" "$tree" "$how" "$place"
+    while [ ${#plan[@]} -lt "$faults" ]; do
+        shuffled
+        plan+=("${deck[@]}")
+    done
+    note "run $run: ${plan[*]:0:$faults}"
+    ok "run $run: the session comes up" session_start || give_up
+    load_begin "$((seed + run))"
+    ok "run $run: clients are at work" load_attach "$seed" || give_up
+    for ((i = 1; i <= faults; i++)); do
+        draw_from "$seed" "$run" "$i"
+        draw_pause 0 40
+        sleep "$drawn"
+            ok "run $run, fault $i: ${plan[i - 1]}" injected "${plan[i - 1]}" || give_up
+        note "$out"
+    done
+    ok "run $run: the session is well" recovered || give_up
+    load_end
+    ok "run $run: all jobs end" idle || give_up
+    ok "run $run: each job that was accepted ended, once" jobs_kept || give_up
+    note "$out"
+    ok "run $run: recorder and subscribers were told all" load_detach calm || give_up
+    session_end
+    is $? 0 "run $run: nothing is left of the session"
+    is "$status" 0 "run $run: it ended well" || give_up
+    ok "run $run: its history keeps all promises" history_kept || give_up
+    note "$out"
+    cat refused.* >refused
+    is "$(refusals_violations refused)" "" "run $run: refusals are sentences"
+    is "$(cat hung 2>/dev/null)" "" "run $run: no command hung"
+    ok "run $run: the store is sound" "$FSCK" "$STATE" || give_up
+}
+
+for ((run = 1; count > (run - 1) * A_RUN; run++)); do
+    faults=$((count - (run - 1) * A_RUN))
+    [ "$faults" -le "$A_RUN" ] || faults=$A_RUN
+    [ "${FAULT_RUN:-$run}" != "$run" ] || one_run "$run" "$faults"
+done
+hosts_end
+umount -l disk 2>/dev/null
+finish

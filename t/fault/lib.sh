@@ -1,0 +1,215 @@
+# shellcheck shell=bash
+# A session for faults: it is started, killed, and started again from its statedir, on this host or with
+# each broker in a network namespace of its own.
+#
+#     session_new N TOPOLOGY SYNC WHERE    what the session is to be; WHERE is local or hosts
+#     session_start                        it comes up, as a whole
+#     session_end                          orderly; the exit code in $status
+#     session_crash                        SIGKILL for all brokers and `flux start` at once
+#     session_lose RANK                    it is lost, and all below it
+#     session_gone                         has every process of it gone?  (and every task)
+#     at RANK COMMAND...                   a client of that broker, for at most a minute; says `hung` in
+#                                          the file of this name when it has not ended by then
+#
+# Set: $up (ranks), $n, ${pids[RANK]}, ${uris[RANK]}; and in the directory of the test `where`, for the load:
+# a line "RANK URI" for each rank that is up, while the session is.
+# shellcheck disable=SC2034,SC2154 # some are for the test to read; TEST_DIR and others are of t/lib.sh
+
+life=0
+up=()
+pids=()
+uris=()
+starts=()
+abandoned=() # directories of brokers that were killed
+LIMIT=$((60 * PATIENCE))
+FAULT_PRELOAD=
+
+at() {
+    local uri=${uris[$1]}
+    shift
+    bounded "$uri" "$@"
+}
+# bounded URI COMMAND...
+bounded() {
+    local uri=$1 code
+    shift
+    FLUX_URI=$uri timeout -k 5 "$LIMIT" "$@"
+    code=$?
+    [ "$code" != 124 ] || echo "$*" >>"$TEST_DIR/hung"
+    return "$code"
+}
+
+# --- hosts ---
+
+# Namespaces live as long as the process that holds them: nothing has to be removed.
+holders=()
+new_netns() {
+    unshare -n sleep 1000000 &
+    holders+=($!)
+    wait_until 5 sh -c "[ \"\$(readlink /proc/$!/ns/net)\" != \"$(readlink /proc/$$/ns/net)\" ]"
+}
+in_ns() { # NUMBER COMMAND...
+    local pid=${holders[$1]}
+    shift
+    nsenter -t "$pid" -n "$@"
+}
+# Is there a way to have hosts?  Makes the switch that connects them.
+hosts_possible() {
+    [ ${#holders[@]} -eq 0 ] || return 0
+    command -v ip >/dev/null && command -v nsenter >/dev/null && unshare -n true 2>/dev/null || return 1
+    new_netns && in_ns 0 ip link add bridge type bridge 2>/dev/null && in_ns 0 ip link set bridge up
+}
+# hosts_make N: holders[RANK + 1] is a host that reaches the others
+hosts_make() {
+    local i
+    for ((i = ${#holders[@]}; i <= $1; i++)); do
+        new_netns
+        in_ns 0 ip link add "port$i" type veth peer name eth0 netns "${holders[$i]}"
+        in_ns 0 ip link set "port$i" master bridge up
+        in_ns "$i" ip link set lo up
+        in_ns "$i" ip addr add "10.77.0.$i/24" dev eth0
+        in_ns "$i" ip link set eth0 up
+    done
+}
+hosts_end() {
+    [ ${#holders[@]} -gt 0 ] || return 0
+    kill "${holders[@]}"
+    wait "${holders[@]}" 2>/dev/null
+    holders=()
+}
+link() { # RANK up|down
+    in_ns 0 ip link set "port$(($1 + 1))" "$2"
+}
+
+# --- its tree ---
+
+parent_of() {
+    case $topology in
+    flat) echo 0 ;;
+    chain) echo $(($1 - 1)) ;;
+    *) echo $((($1 - 1) / ${topology#kary:})) ;;
+    esac
+}
+# Is the second one the first, or above it?
+is_below() {
+    local r=$1
+    while [ "$r" -gt "$2" ]; do
+        r=$(parent_of "$r")
+    done
+    [ "$r" -eq "$2" ]
+}
+session_lose() {
+    local r left=()
+    for r in "${up[@]}"; do
+        is_below "$r" "$1" || left+=("$r")
+    done
+    up=("${left[@]}")
+    say_where
+}
+# For the load.
+say_where() {
+    local r
+    for r in "${up[@]}"; do
+        echo "$r ${uris[$r]}"
+    done >where.new
+    mv where.new where
+}
+
+# --- its life ---
+
+session_new() {
+    n=$1 topology=$2 sync=$3 where=$4
+    settings=(--set=kvs.sync="$sync" --set=orphan.timeout=2s --set=peer.timeout=$((6 * TIME_SCALE))s
+        --set=kvs.checkpoint-bytes=500k --set=kvs.checkpoint-interval=200ms)
+    if [ "$where" = hosts ]; then
+        hosts_make "$n"
+        [ -e key ] || "$FLUX" keygen key
+        echo "session { hosts = '10.77.0.[1-$n]', keyfile = '$TEST_DIR/key', topology = '$topology' }" >conf.lua
+    fi
+}
+
+# The program of the session: it says where the session is, and ends when it is told to.
+# shellcheck disable=SC2016 # for the inner shell
+PROGRAM='echo "$FLUX_URI" >uri.new && mv uri.new uri && exec cat end'
+
+# start_one LOG PREFIX... -- OPTION...
+start_one() {
+    local log=$1 prefix=()
+    shift
+    while [ "$1" != -- ]; do
+        prefix+=("$1")
+        shift
+    done
+    shift
+    FAULT_LIFE=$FLUX_TEST_ID.$life LD_PRELOAD=$FAULT_PRELOAD ${prefix[@]+"${prefix[@]}"} "$FLUX" start \
+        "${settings[@]}" "$@" sh -c "$PROGRAM" >"$log" 2>&1 </dev/null &
+    starts+=($!)
+}
+
+all_up() {
+    [[ $(FLUX_URI=$(cat uri) "$FLUX" up) == "$n of $n up"* ]]
+}
+
+session_start() {
+    local r uri
+    life=$((life + 1))
+    starts=() pids=() uris=() up=() abandoned=()
+    rm -f uri end
+    mkfifo end
+    if [ "$where" = local ]; then
+        start_one "log.$life" -- --size="$n" --topology="$topology" --statedir="$STATE"
+    else
+        for ((r = n - 1; r > 0; r--)); do
+            start_one "log.$life.$r" nsenter -t "${holders[$((r + 1))]}" -n -- --config=conf.lua \
+                --set=boot.rank="$r"
+        done
+        start_one "log.$life" nsenter -t "${holders[1]}" -n -- --config=conf.lua --set=boot.rank=0 \
+            --statedir="$STATE"
+    fi
+    wait_until 60 test -s uri || return 1
+    wait_until 30 all_up || return 1
+    uri=$(cat uri)
+    for ((r = 0; r < n; r++)); do
+        pids[r]=$(FLUX_URI=$uri "$FLUX" getattr -r "$r" broker.pid) || return 1
+        uris[r]=$(FLUX_URI=$uri "$FLUX" getattr -r "$r" uri) || return 1
+        up+=("$r")
+    done
+    say_where
+}
+
+# Leaves in $status the exit code of the one with rank 0; others may have been cut off.
+session_end() {
+    rm -f where
+    : >end
+    wait "${starts[-1]}"
+    status=$?
+    if ! wait_until 60 session_gone; then
+        session_processes | while read -r r; do
+            note "still there: $r $(tr '\0' ' ' <"/proc/$r/cmdline")"
+        done >&2
+        return 1
+    fi
+    wait "${starts[@]}" 2>/dev/null
+    [ ${#abandoned[@]} -eq 0 ] || rm -rf "${abandoned[@]}"
+}
+
+session_crash() {
+    rm -f where
+    local r brokers=()
+    for r in "${up[@]}"; do
+        brokers+=("${pids[$r]}")
+    done
+    kill -KILL "${starts[@]}" "${brokers[@]}" 2>/dev/null
+    wait "${starts[@]}" 2>/dev/null
+    wait_until 60 session_gone || return 1
+    rm -rf "$TMPDIR"/flux-*
+}
+
+# Processes that carry the mark of this life, or that of a task.  grep is started without.
+session_processes() {
+    env -u FAULT_LIFE grep -lazxE "FAULT_(LIFE=$FLUX_TEST_ID\.$life|TASK=$FLUX_TEST_ID)" /proc/[0-9]*/environ \
+        2>/dev/null | tr -dc '0-9\n'
+}
+session_gone() {
+    [ -z "$(session_processes)" ]
+}

@@ -1,0 +1,162 @@
+# shellcheck shell=bash
+# The load under which faults happen, and what it keeps for check.sh.  All of it goes on over the end of the
+# session, and stops when there is a file `stop`; an error of a command is no fault, a command that does not
+# end is.
+#
+#     load_begin          start all that lives as long as the test of one session
+#     load_attach         ... and as long as one life of it: recorder of a history, subscribers
+#     load_detach how     wait for these: `dead` (the session has ended), or `calm` (it has not: then all
+#                         watchers must know the newest, and subscribers have seen the last event)
+#     load_end            wait for those of load_begin
+#
+# Files: accepted.*, runs, refused.*, hung (t/fault/check.sh), history.ERA.LIFE, events.LIFE.RANK
+# shellcheck disable=SC2034,SC2086,SC2154 # of t/lib.sh and lib.sh; ids are words
+
+workers=()
+subscribers=()
+recorder=
+era=1
+
+# One of the brokers that are up: in $rank and $uri.
+anywhere() {
+    local lines
+    while :; do
+        mapfile -t lines 2>/dev/null <where
+        if [ ${#lines[@]} -gt 0 ]; then
+            read -r rank uri <<<"${lines[RANDOM % ${#lines[@]}]}"
+            return 0
+        fi
+        [ ! -e stop ] || return 1
+        sleep 0.1
+    done 2>/dev/null
+}
+nap() { # up to so many hundredths of a second
+    local t=$((RANDOM % $1 + 1))
+    sleep "$((t / 100)).$(printf %02d $((t % 100)))"
+}
+
+# What a task does: say who it is, once, and then COMMAND.
+# shellcheck disable=SC2016 # for the task
+TASK='echo "$FLUX_JOB_ID $FLUX_TASK_RANK" >>'
+# submit_one FILE KIND TASKS OPTION... -- SCRIPT: ids that are told go to FILE, with what is known of the job
+submit_one() {
+    local file=$1 kind=$2 tasks=$3 opts=() one
+    shift 3
+    while [ "$1" != -- ]; do
+        opts+=("$1")
+        shift
+    done
+    shift
+    told=$(bounded "$uri" "$FLUX" submit -n "$tasks" --env=FAULT_TASK="$FLUX_TEST_ID" "${opts[@]}" \
+        sh -c "$TASK$TEST_DIR/runs; $1" 2>>"refused.$file")
+    for one in $told; do
+        echo "$one $tasks $kind" >>"accepted.$file"
+    done
+}
+
+submitter() {
+    local told rank uri
+    RANDOM=$2
+    while [ ! -e stop ] && anywhere; do
+        case $((RANDOM % 10)) in
+        0 | 1) submit_one "$1" any 1 -- : ;;
+        2) submit_one "$1" any 1 --cc=1-3 -- : ;;
+        3) submit_one "$1" any 2 -N2 -- : ;;
+        4) submit_one "$1" any 2 -- "sleep 0.$((RANDOM % 10))" ;;
+        5) submit_one "$1" any 1 -- "exit 3" ;;
+        6) submit_one "$1" endless 1 -t 0.3s -- "exec sleep 1000" ;;
+        7)
+            submit_one "$1" any 1 -- "sleep 2"
+            nap 30
+            [ -z "$told" ] || bounded "$uri" "$FLUX" cancel --quiet $told 2>>"refused.$1"
+            ;;
+        8)
+            submit_one "$1" any 1 -- "sleep 0.2"
+            [ -z "$told" ] || submit_one "$1" any 1 --dependency="afterany:$told" -- :
+            ;;
+        9)
+            # What it printed is not kept: its id is that of the tasks.
+            bounded "$uri" "$FLUX" wreckrun -n2 --env=FAULT_TASK="$FLUX_TEST_ID" \
+                sh -c "$TASK$TEST_DIR/runs; echo out" >/dev/null 2>>"wreckrun.$1"
+            ;;
+        esac
+        nap 12
+    done
+}
+
+publisher() {
+    local rank uri
+    RANDOM=$1
+    while [ ! -e stop ] && anywhere; do
+        bounded "$uri" "$FLUX" event pub fault.load '{}' 2>>refused.pub
+        nap 10
+    done
+}
+
+load_begin() {
+    local i
+    rm -f stop hung
+    : >runs
+    publisher "$1" &
+    workers=($!)
+    for i in 1 2 3; do
+        submitter "$i" $(($1 + i)) &
+        workers+=($!)
+    done
+}
+
+load_attach() {
+    local r
+    subscribers=()
+    for r in "${up[@]}"; do
+        FLUX_URI=${uris[$r]} "$FLUX" event sub --confirm >"events.$life.$r" 2>"events.$life.$r.err" &
+        subscribers[r]=$!
+    done
+    "$RECORD" --seed="$(($1 + life))" --seconds=100000 --clients=2 --pause=0.03 --first=$((life * 1000)) \
+        --dir="h$era" "history.$era.$life" "${uris[@]}" >"record.$life" 2>&1 &
+    recorder=$!
+    for r in "${up[@]}"; do
+        wait_until 30 grep -q subscribed "events.$life.$r.err" || return 1
+    done
+    wait_until 30 grep -q recording "record.$life"
+}
+
+# Prints what is wrong, and fails then.
+load_detach() {
+    local r bad=0 last=
+    if [ "$1" = calm ]; then
+        kill -TERM "$recorder"
+        last=$(at 0 "$FLUX" event pub -s fault.last '{}')
+        for r in "${up[@]}"; do
+            wait_until 60 grep -q fault.last "events.$life.$r" || bad=1
+        done
+        kill "${subscribers[@]}" 2>/dev/null
+    fi
+    wait_until 90 sh -c "! kill -0 $recorder 2>/dev/null" || kill -KILL "$recorder"
+    if ! wait "$recorder"; then
+        echo "history: $(cat "record.$life")"
+        bad=1
+    fi
+    for r in "${!subscribers[@]}"; do
+        wait_until 30 sh -c "! kill -0 ${subscribers[$r]} 2>/dev/null" || {
+            echo "a subscriber of rank $r does not end"
+            kill -KILL "${subscribers[$r]}"
+            bad=1
+        }
+        wait "${subscribers[$r]}" 2>/dev/null
+        if [[ " ${up[*]} " != *" $r "* ]]; then
+            events_violations "events.$life.$r"
+        else
+            events_violations "events.$life.$r" "$last"
+        fi >violations
+        [ ! -s violations ] || bad=1
+        cat violations
+    done
+    [ $bad = 0 ]
+}
+
+load_end() {
+    touch stop
+    [ ${#workers[@]} -eq 0 ] || wait "${workers[@]}" 2>/dev/null
+    workers=()
+}
