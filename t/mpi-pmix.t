@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start wreckrun
 [ -x "$BUILDDIR/src/modules/wrexec/flux-pmixd" ] || skip_all "built without libpmix"
-. "$SRCDIR/t/mpi/openmpi5.sh"
+. "$SRCDIR/t/mpi/wheels.sh"
 # shellcheck source=t/mpi/leftovers.sh
 . "$SRCDIR/t/mpi/leftovers.sh"
 CLIENT=$BUILDDIR/t/mpi/pmix_client
@@ -136,7 +136,7 @@ build() {
 
 what="Open MPI 5"
 if [ -z "$have_openmpi5" ]; then
-    skip 8 "$openmpi5_why"
+    skip 8 "$wheel_why"
 elif ! build "$OPENMPI5/bin/mpicc"; then
     skip 8 "the mpicc of Open MPI 5 does not work: $(head -n 1 cc.log)"
 else

@@ -83,7 +83,8 @@ static inline void answer_root(flux_msg_t *resp)
     flux_msg_set_raw(resp, buf, kvs_root_encode(&root, buf));
 }
 
-/* Let it work; attributes are not there, everything else succeeds. */
+/* Let it work until nothing is asked for and no namespace has work left, however slowly this program is
+ * given the CPU; attributes are not there, everything else succeeds. */
 static inline void settle(struct bed *b)
 {
     do {
@@ -143,7 +144,7 @@ static inline void settle(struct bed *b)
             flux_handle_deliver(b->f.h, now[i]);
         flux_timer_start(b->stop, 0.005, 0.);
         flux_reactor_run(b->f.r);
-    } while (b->nasked > 0);
+    } while (b->nasked > 0 || !list_empty(&((struct km *)b->ctx)->busy));
 }
 
 /* It was only just loaded: it does not know its attributes yet. */

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# The test suite of mpi4py, unmodified, under five MPI libraries: as many tests pass as with their own launchers.
+#
+# SUITE_RUNS: ranks and brokers of each run (default 3/4; in CI and make soak all from 1/1 to 5/4).
+# SUITE_MODULES: which modules, by a regular expression (default those that depend on the launcher; make
+# soak: all; the others test the library alone).
+# shellcheck disable=SC2154 # set by run and by suite.sh
+. "$(dirname "$0")/mpi/own_shm.sh"
+. "$(dirname "$0")/lib.sh"
+need_flux start wreckrun
+# shellcheck source=t/mpi/wheels.sh
+. "$SRCDIR/t/mpi/wheels.sh"
+# shellcheck source=t/mpi/suite.sh
+. "$SRCDIR/t/mpi/suite.sh"
+# shellcheck source=t/mpi/leftovers.sh
+. "$SRCDIR/t/mpi/leftovers.sh"
+suite_get || skip_all "$wheel_why"
+
+ALL_RUNS="1/1 2/1 3/1 5/1 1/4 2/4 3/4 5/4"
+if [ -n "${SOAK_TIME-}" ]; then
+    SUITE_RUNS=${SUITE_RUNS:-$ALL_RUNS}
+    SUITE_MODULES=${SUITE_MODULES-.}
+    LIMIT=600
+else
+    SUITE_RUNS=${SUITE_RUNS:-3/4}
+    [ "$SUITE_RUNS" != all ] || SUITE_RUNS=$ALL_RUNS
+    SUITE_MODULES=${SUITE_MODULES-$SUITE_LAUNCHER}
+    LIMIT=100
+fi
+export MPI4PY_TEST_SPAWN=0 # MPI_Comm_spawn is not there yet
+export SESSION_LIMIT=$((LIMIT * 6))
+
+# passes LIBRARY RANKS BROKERS
+passes() {
+    local mpi=() nodes=$(($2 < $3 ? $2 : $3))
+    suite_of "$1"
+    # What is known to be wrong in the library, whoever launches it.
+    case $1/$3 in
+    openmpi4/4) suite_tests+=(-x '*TestWinAllocateWorld*') ;; # windows over several nodes
+    esac
+    case $1 in
+    openmpi*) mpi=(--mpi=pmix) ;;
+    esac
+    run_with_timeout "$LIMIT" "${suite_env[@]}" "$FLUX" wreckrun "${mpi[@]}" --overcommit -N"$nodes" \
+        -n"$2" "${suite_tests[@]}" </dev/null >suite.out 2>&1 && suite_counts suite.out "$2"
+}
+
+for brokers in 1 4; do
+    [[ " $SUITE_RUNS" == *"/$brokers"* ]] || continue
+    hold "$brokers"
+    own_directories
+    for run in $SUITE_RUNS; do
+        [ "${run#*/}" = "$brokers" ] || continue
+        for library in "${SUITE_LIBRARIES[@]}"; do
+            desc="$library, ${run%/*} ranks, $brokers brokers"
+            if ! suite_use "$library"; then
+                skip 1 "$wheel_why"
+                continue
+            fi
+            SECONDS=0
+            if passes "$library" "${run%/*}" "$brokers"; then
+                pass "$desc: $suite_count tests"
+            else
+                fail "$desc: the suite passes"
+                note "$(grep -aE '^(ERROR|FAIL|Ran)' suite.out | sort | uniq -c | head -n 20)"
+                note "$(tail -c 2000 suite.out)"
+            fi
+            note "$desc: $SECONDS s"
+        done
+    done
+    release
+    is "$status" 0 "a session of $brokers ends well"
+done
+nothing_in_shm
+finish
