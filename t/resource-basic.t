@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 need_flux start resource hwloc module kvs
-plan 54
+plan 60
 
 # Cell $2 of the line of the state $1.
 cell() {
@@ -88,6 +88,11 @@ pid=$(FLUX_URI=${FLUX_URI%/*/local}/4/local "$FLUX" getattr broker.pid)
 kill -KILL "$pid"
 ok "a lost node is down" wait_until 20 nodes down 4
 is "$(cell down 5 list)" 4 "also in the list"
+for how in '' --force; do
+    ok "resrc is reloaded ($how)" "$FLUX" module reload $how resrc
+    ok "... the nodes come again" wait_until 20 nodes up 0-2,5
+    is "$(cell down 5 list)" 4 "... and the lost one is a node still"
+done
 ok "a node that is down can be drained" "$FLUX" resource drain 4
 is "$("$FLUX" resource status | awk '$1 == "drained" && $3 == 4 { print $4 }')" 4 "and is both"
 is "$(cell up 3 status)" 0-2,5 "the others are up"

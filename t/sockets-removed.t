@@ -48,4 +48,14 @@ ok "what is in the way is told" wait_until 20 cannot
 release
 ok "nothing is left" test ! -e "$rundir" -o -f "$rundir/2/local"
 rm -rf "$rundir"
+
+# The name by which a system session is found is made only where that was asked for.
+"$FLUX" keygen key
+echo "session { hosts = '127.0.0.1', keyfile = '$PWD/key', topology = 'flat' }" >one.lua
+# shellcheck disable=SC2016 # for the inner shell
+ok "a session of hosts in a directory of its own makes its socket again" run_with_timeout 30 "$FLUX" start \
+    --config=one.lua --set=boot.rank=0 bash -c 'socket=${FLUX_URI#local://}
+        rm "$socket" && until "$0" getattr rank; do sleep 0.05; done
+        ls "${socket%/*/*}"' "$FLUX"
+is "${out##*$'\n'}" 0 "... and no name for a system session"
 finish

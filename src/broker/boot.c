@@ -109,7 +109,7 @@ static bool link_socket(const boot_t *b)
 
     snprintf(path, sizeof(path), "%s/local", b->rundir);
     snprintf(target, sizeof(target), "%u/local", b->rank);
-    if (b->ops != &boot_config_ops || !boot_attr(b, "rundir"))
+    if (b->ops != &boot_config_ops || !b->rundir_given)
         return false;
     if (symlink(target, path) == 0)
         return true;
@@ -119,9 +119,11 @@ static bool link_socket(const boot_t *b)
 
 static int make_dirs(boot_t *b, errmsg_t *err)
 {
+    const char *rundir = boot_attr(b, "rundir");
     bool made;
 
-    if (boot_dir_session(boot_attr(b, "rundir"), b->rundir, &made, err) < 0 ||
+    b->rundir_given = rundir != NULL; /* later it is what became of it */
+    if (boot_dir_session(rundir, b->rundir, &made, err) < 0 ||
         (b->dirlock = boot_dir_rank(b->rundir, b->rank, b->rankdir, err)) < 0) {
         if (made)
             rmdir(b->rundir);

@@ -45,6 +45,7 @@ struct boot {
     char attr_source[300]; /* of these: FILE:LINE */
     strvec_t *attrs;       /* name, value, name, value ... */
     char rundir[BOOT_PATH_MAX];
+    bool rundir_given; /* somebody chose it: programs may know where */
     char rankdir[BOOT_PATH_MAX];
     int dirlock; /* holds rankdir; -1: there is none yet */
     bool curve;

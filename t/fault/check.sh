@@ -58,7 +58,7 @@ events_violations() {
         END {
             for (i = 1; i <= NR; i++) {
                 $0 = line[i]
-                if (NF != 3) {
+                if (NF < 2 || $1 !~ /^[0-9]+$/) {
                     if (i < NR || last)
                         print file ": line " i " is \"" $0 "\""
                     continue

@@ -65,8 +65,9 @@ is "$(events '' '6\ta\t{}' '0\tevent.lost\t{"from":7,"to":0}' '7\ta\t{}')" "even
     "... and then one"
 is "$(events 6 '6\ta\t{}' '0\tevent.lost\t{"from":7,"to":0}')" "events: ends before event 6" \
     "... at a rank that is up"
-is "$(events '' '6\ta\t{}' '7\tb')" "" "a client that was killed while it printed"
-is "$(events '' '6\ta\t{}' '7\tb' '8\tc\t{}')" "events: line 2 is \"7	b\"
+is "$(events 8 '6\ta\t{}' '7\tb' '8\tc\t{}')" "" "an event without a payload"
+is "$(events '' '6\ta\t{}' '7')" "" "a client that was killed while it printed"
+is "$(events '' '6\ta\t{}' '7' '8\tc\t{}')" "events: line 2 is \"7\"
 events: event 8 follows 6" "... not at its end"
 
 # --- refusals ---

@@ -195,12 +195,35 @@ static void out_of_memory(struct root *r)
     flux_log(r->ctx->h, LOG_ERR, "no memory for the inventory: nodes are left out");
 }
 
+/* Nodes whose brokers were lost before this instance was loaded are still nodes of the session, which
+ * are down: jobs that need them wait. */
+static void recall_lost(struct root *r)
+{
+    idset_t *known = resgraph_ranks(r->found);
+    struct resgraph_node node;
+    int rc = known ? 0 : -1;
+
+    for (size_t i = 0; rc == 0 && r->record && resgraph_node(r->record, i, &node); i++) {
+        idset_t *rank;
+
+        if (node.rank >= r->ctx->size || idset_test(r->brokers_up, node.rank) ||
+            idset_test(known, node.rank))
+            continue;
+        rank = idset_create_range(node.rank, node.rank);
+        rc = rank ? resgraph_add(r->found, rank, node.host, &node, NULL) : -1;
+        idset_destroy(rank);
+    }
+    if (rc < 0)
+        out_of_memory(r);
+    idset_destroy(known);
+}
+
 static void settle(struct root *r)
 {
     idset_t *left;
     bool all;
 
-    if (!r->config_known || !r->drained_known || !r->brokers_up || !r->running)
+    if (!r->config_known || !r->drained_known || !r->record_known || !r->brokers_up || !r->running)
         return;
     if (!r->config) {
         if (!(left = missing(r)))
@@ -221,7 +244,11 @@ static void settle(struct root *r)
         r->divided = getenv("FLUX_JOB_ID") && getenv("FLUX_TASK_CORES");
         if (r->divided && share_divide(&r->found) < 0)
             out_of_memory(r);
+        if (r->late)
+            recall_lost(r);
     }
+    resgraph_destroy(r->record);
+    r->record = NULL;
     r->settled = true;
     r->changed = r->inventory_changed = r->save_inventory = true;
     flux_watcher_stop(r->timer);
@@ -389,8 +416,10 @@ static void up_cb(flux_future_t *f, void *arg)
     if (up && (first || !idset_equal(up, r->brokers_up) || !r->settled)) {
         idset_destroy(r->brokers_up);
         r->brokers_up = up;
-        if (first && r->running) /* loaded into a session that has said everything already */
+        if (first && r->running) { /* loaded into a session that has said everything already */
+            r->late = true;
             ask_missing(r);
+        }
         root_changed(r, false);
     } else {
         idset_destroy(up);

@@ -24,17 +24,20 @@ struct root {
     resgraph_t *config;  /* nodes of the configuration, which then are all; or NULL */
     struct likes likes;  /* of ranks that have said nothing yet */
     idset_t *brokers_up; /* NULL: not known yet */
+    resgraph_t *record;  /* the inventory in the store, or NULL */
     struct drained drained;
     /* What has to be known before anything is said. */
     bool config_known;
     bool drained_known;
+    bool record_known;
     bool running; /* the session: all ranks came up that will */
     bool settled;
+    bool late;          /* loaded when the session was running already */
     bool divided;       /* what is found is no longer what was said: share.c */
     unsigned patience;  /* times the timer has asked for what is missing */
     bool config_is_own; /* resrc.config, which must have a section `resource` */
     probe_t *probe;
-    flux_future_t *attr_f, *up_f, *drained_f;
+    flux_future_t *attr_f, *up_f, *drained_f, *record_f;
     bool up_stale; /* something has happened since it was asked */
     flux_watcher_t *timer;
     flux_watcher_t *defer;

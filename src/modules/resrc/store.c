@@ -6,6 +6,8 @@
  *  1. One commit is under way at a time; what changes meanwhile goes together in the next.
  *  2. An inventory that is as it was is not committed again.
  *  3. Nothing is written before what is drained was read: an older record is not lost.
+ *  4. The inventory is read for the sake of nodes that were lost before this instance was loaded, and cannot
+ *     be asked any more (root.c).
  *
  * Failure: without a store nothing is kept, and requests are answered as if it were.  Any other error
  * is logged and told to who waits.
@@ -37,14 +39,39 @@ static void drained_cb(flux_future_t *f, void *arg)
     root_changed(r, false);
 }
 
+static void record_cb(flux_future_t *f, void *arg)
+{
+    struct root *r = arg;
+    const char *text;
+    size_t len;
+    errmsg_t err;
+    int rc = flux_kvs_lookup_get(f, &text, &len, &err), errnum = flux_future_errnum(f);
+
+    if (rc == 0 ? !(r->record = resgraph_parse(text, len, &err))
+                : errnum != ENOENT && errnum != ENOSYS)
+        flux_log(r->ctx->h, LOG_ERR, "%s cannot be read: %s", RESRC_KEY_INVENTORY, err.text);
+    flux_future_destroy(f);
+    r->record_f = NULL;
+    r->record_known = true;
+    root_changed(r, false);
+}
+
+/* The lookup of a key; NULL, and *known then, when there is no memory for it. */
+static flux_future_t *lookup(struct root *r, const char *key, flux_future_f cb, bool *known)
+{
+    flux_future_t *f = flux_kvs_lookup(r->ctx->h, NULL, key, 0, NULL);
+
+    if (f && flux_future_then(f, -1., cb, r) == 0)
+        return f;
+    flux_future_destroy(f);
+    *known = true;
+    return NULL;
+}
+
 void store_load(struct root *r)
 {
-    r->drained_f = flux_kvs_lookup(r->ctx->h, NULL, RESRC_KEY_DRAINED, 0, NULL);
-    if (r->drained_f && flux_future_then(r->drained_f, -1., drained_cb, r) == 0)
-        return;
-    flux_future_destroy(r->drained_f);
-    r->drained_f = NULL;
-    r->drained_known = true;
+    r->drained_f = lookup(r, RESRC_KEY_DRAINED, drained_cb, &r->drained_known);
+    r->record_f = lookup(r, RESRC_KEY_INVENTORY, record_cb, &r->record_known);
 }
 
 static void answer(struct root *r, struct list_node *list, int errnum, const char *error)
@@ -141,5 +168,7 @@ void store_stop(struct root *r)
     answer(r, &r->committing, ECONNABORTED, "the resrc module was unloaded");
     flux_future_destroy(r->commit_f);
     flux_future_destroy(r->drained_f);
+    flux_future_destroy(r->record_f);
+    resgraph_destroy(r->record);
     free(r->inventory);
 }
