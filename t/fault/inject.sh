@@ -138,7 +138,28 @@ fault_restart() {
 }
 
 fault_crash() {
-    echo "kill all brokers and flux start"
+    local stopped=
+    draw 4
+    case $drawn in
+    0)
+        echo "kill the broker of rank 0, and the session with it"
+        session_crash "${pids[0]}" && start_again
+        return
+        ;;
+    1)
+        echo "kill flux start, and the session with it"
+        session_crash "${starts[-1]}" && start_again
+        return
+        ;;
+    2)
+        draw_rank
+        stopped=" while rank $drawn is stopped"
+        kill -STOP "${pids[$drawn]}"
+        draw_pause 10 100
+        sleep "$drawn"
+        ;;
+    esac
+    echo "kill all brokers and flux start$stopped"
     session_crash && start_again
 }
 start_again() {

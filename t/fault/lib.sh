@@ -5,7 +5,8 @@
 #     session_new N TOPOLOGY SYNC WHERE    what the session is to be; WHERE is local or hosts
 #     session_start                        it comes up, as a whole
 #     session_end                          orderly; the exit code in $status
-#     session_crash                        SIGKILL for all brokers and `flux start` at once
+#     session_crash [PID]                  SIGKILL for all brokers and `flux start` at once, or only for this one
+#                                          of them, without which the others have to end
 #     session_lose RANK                    it is lost, and all below it
 #     session_gone                         has every process of it gone?  (and every task)
 #     at RANK COMMAND...                   a client of that broker, for at most a minute; says `hung` in
@@ -195,13 +196,16 @@ session_end() {
 
 session_crash() {
     rm -f where
-    local r brokers=()
-    for r in "${up[@]}"; do
-        brokers+=("${pids[$r]}")
-    done
-    kill -KILL "${starts[@]}" "${brokers[@]}" 2>/dev/null
-    wait "${starts[@]}" 2>/dev/null
+    local r victims=("$@")
+    if [ $# -eq 0 ]; then
+        victims=("${starts[@]}")
+        for r in "${up[@]}"; do
+            victims+=("${pids[$r]}")
+        done
+    fi
+    kill -KILL "${victims[@]}" 2>/dev/null
     wait_until 60 session_gone || return 1
+    wait "${starts[@]}" 2>/dev/null
     rm -rf "$TMPDIR"/flux-*
 }
 

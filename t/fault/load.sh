@@ -60,7 +60,7 @@ submitter() {
     while [ ! -e stop ] && anywhere; do
         case $((RANDOM % 10)) in
         0 | 1) submit_one "$1" any 1 -- : ;;
-        2) submit_one "$1" any 1 --cc=1-3 -- : ;;
+        2) submit_one "$1" any 1 --cc=1-12 -- : ;;
         3) submit_one "$1" any 2 -N2 -- : ;;
         4) submit_one "$1" any 2 -- "sleep 0.$((RANDOM % 10))" ;;
         5) submit_one "$1" any 1 -- "exit 3" ;;
