@@ -359,8 +359,10 @@ test_processes() {
 # another.  A process that is amid an exec has no environment to be found by, and others may be about to
 # fork: so they are looked for until no more are found.  Children are killed before their parents, since
 # the kernel continues (and hangs up) a stopped process group whose last parent outside the group has gone.
+# Returns when all are dead: a process that is ending keeps its locks for a while after it has lost the
+# environment by which it is found.
 kill_frozen() {
-    local pid left=() fresh parents rest
+    local pid left=() killed=() fresh parents rest
     while :; do
         fresh=()
         for pid in $(test_processes); do
@@ -381,9 +383,22 @@ kill_frozen() {
                 rest+=("$pid")
             else
                 kill -KILL "$pid" 2>/dev/null
+                killed+=("$pid")
             fi
         done
         left=("${rest[@]}")
+    done
+    wait_until 30 _dead ${killed[@]+"${killed[@]}"}
+}
+
+# Are these processes dead, with all their threads?  Who collects them may take its time.
+_dead() {
+    local pid threads
+    for pid in "$@"; do
+        threads=("/proc/$pid/task"/*)
+        if [ ${#threads[@]} -gt 1 ] || ! grep -q '^State:.[ZX]' "/proc/$pid/status" 2>/dev/null; then
+            [ ! -d "/proc/$pid" ] || return 1
+        fi
     done
 }
 

@@ -4,26 +4,12 @@
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-SIM=$BUILDDIR/t/sim/sim
-[ -x "$SIM" ] || skip_all "the simulator has not been built in $BUILDDIR"
-
-# Sanitizers make it some ten times slower.
-seeds=1000
-every=1
-if [ -n "${FLUX_TEST_SANITIZERS:-}" ]; then
-    seeds=60
-    every=6
-fi
+# shellcheck source=t/sim/seeds.sh
+. "$SRCDIR/t/sim/seeds.sh"
 
 plan 9
 
-if run "$SIM" --check="$seeds" --large-every="$every"; then
-    pass "$seeds seeds hold"
-    note "$out"
-else
-    note "$out $err" >&2
-    fail "$seeds seeds hold"
-fi
+seeds_hold 1
 
 for size in 16 1024; do
     if run "$SIM" --figures --size="$size"; then

@@ -1,0 +1,24 @@
+# shellcheck shell=bash disable=SC2154 # set by run
+# Many seeds of every scenario, in two halves; to be sourced after lib.sh:
+#
+#     seeds_hold 1|2    one test line: all scenarios hold for each seed of the first or the second half
+
+SIM=$BUILDDIR/t/sim/sim
+[ -x "$SIM" ] || skip_all "the simulator has not been built in $BUILDDIR"
+
+seeds_hold() {
+    # Sanitizers make it some ten times slower.
+    local seeds=500 every=1 first
+    if [ -n "${FLUX_TEST_SANITIZERS:-}" ]; then
+        seeds=30
+        every=6
+    fi
+    first=$((1 + ($1 - 1) * seeds))
+    if run "$SIM" --check="$seeds" --seed="$first" --large-every="$every"; then
+        pass "$seeds seeds from $first on hold"
+        note "$out"
+    else
+        note "$out $err" >&2
+        fail "$seeds seeds from $first on hold"
+    fi
+}
