@@ -27,6 +27,10 @@ run "$FLUX" wreckrun sh -c 'echo $FLUX_JOB_SIZE'
 is "$out" 1 "without -n and -N there is one"
 run "$FLUX" wreckrun --overcommit -N4 -n64 sh -c 'echo $FLUX_JOB_SIZE'
 is "$(wc -l <<<"$out")" 64 "--overcommit: 64 tasks on 4 nodes"
+run "$FLUX" wreckrun --overcommit -n64 sh -c 'echo $FLUX_NODE_ID/$FLUX_JOB_NNODES'
+is "$(sort <<<"$out" | uniq -c | tr -s ' ')" " 64 0/1" "... without -N on one"
+fails "64 tasks that do not fit" "$FLUX" wreckrun -n64 true
+like "$err" "--overcommit" "... and a sentence says what helps"
 
 for code in 0 1 3 125 255; do
     exits $code "exit code $code" "$FLUX" wreckrun -n1 sh -c "exit $code"

@@ -7,7 +7,8 @@
  *    -N K -n N                  K                 N / K on each, rounded up N in all, or one a slot
  *    --tasks-per-node T, -N K   K                 T on each                 one a slot
  *    --tasks-per-node T, -n N   N / T, rounded up T on each                 N in all, or one a slot
- *    --overcommit               as above          1 on each (of all)        as above
+ *    --overcommit               as above          1 on each                 as above
+ *    --overcommit, no node      1                 1                         N in all
  *
  * {{cc}} stays in the text until the number is known: it stands within JSON strings only, and a
  * decimal number needs no quoting there.

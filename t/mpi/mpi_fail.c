@@ -1,7 +1,8 @@
 /* One rank misbehaves, the others wait for it: the launcher has to end the job.
  *
- * Usage: mpi_fail abort|exit|crash|early|stay [CODE [RANK]]     (CODE: 42, RANK: the last)
+ * Usage: mpi_fail abort|fatal|exit|crash|early|stay [CODE [RANK]]     (CODE: 42, RANK: the last)
  *    abort    it calls MPI_Abort with CODE
+ *    fatal    it sends to a rank that does not exist: MPI_ERRORS_ARE_FATAL, MPI_ERR_RANK
  *    exit     it leaves with CODE, without MPI_Finalize
  *    crash    it dies by SIGSEGV
  *    early    it leaves with CODE before MPI_Init
@@ -34,6 +35,8 @@ int main(int argc, char **argv)
     if (rank == bad) {
         if (strcmp(what, "abort") == 0)
             MPI_Abort(MPI_COMM_WORLD, code);
+        else if (strcmp(what, "fatal") == 0)
+            MPI_Send(&rank, 1, MPI_INT, size, 0, MPI_COMM_WORLD);
         else if (strcmp(what, "exit") == 0)
             _Exit(code);
         if (strcmp(what, "stay") == 0) {

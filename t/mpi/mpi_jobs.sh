@@ -46,6 +46,10 @@ mpi_jobs() {
         like "$out" "size [45]" "... all had started"
         like "$err" "aborted the job" "... and a sentence says so"
         # shellcheck disable=SC2086
+        exits 6 "an error that is fatal has its class as exit code, $where" run_with_timeout 30 \
+            "$FLUX" wreckrun --overcommit $where ./mpi_fail fatal
+        like "$err" "aborted the job" "... and a sentence says so"
+        # shellcheck disable=SC2086
         run run_with_timeout 30 "$FLUX" wreckrun --overcommit $where ./mpi_fail exit 7
         ended_with 7 "a rank that leaves without MPI_Finalize, $where"
         like "$err" "left without MPI_Finalize \(exit code 7\)$or" "... and a sentence says so"
