@@ -20,6 +20,7 @@
 #include "jobact.h"
 #include "jobfollow.h"
 #include "jobtell.h"
+#include "libjob/jobspec_build.h"
 #include "libutil/strbuf.h"
 
 #define SECOND_INTERRUPT 2.0
@@ -88,7 +89,7 @@ static int find_output(struct attach *a)
     flux_future_t *f = wreck_ask(a->h, a->id, "jobspec");
     flux_future_t *g = wreck_ask(a->h, a->id, "eventlog");
     char *spec = wreck_value(a->c, f, a->id, "jobspec", NULL, NULL), *log = NULL;
-    const char *out = NULL;
+    char *out = NULL;
     bool client = false;
     json_t *o = NULL;
     size_t len;
@@ -108,7 +109,7 @@ static int find_output(struct attach *a)
                  ev.flags & JOB_FLAG_CLIENT;
         job_log_done(&jl);
         o = json_loads(spec, 0, NULL);
-        out = json_string_value(json_object_get(
+        out = jobspec_text_get(json_object_get(
             json_object_get(
                 json_object_get(json_object_get(json_object_get(o, "attributes"), "system"),
                                 "shell"),
@@ -125,6 +126,7 @@ static int find_output(struct attach *a)
                       a->id);
     }
     json_decref(o);
+    free(out);
     free(spec);
     free(log);
     return rc;

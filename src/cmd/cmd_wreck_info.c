@@ -24,6 +24,7 @@
 #include "cmd_wreck.h"
 #include "jobact.h"
 #include "jobs_table.h"
+#include "libjob/jobspec_build.h"
 #include "libkvs/kvs.h"
 #include "libsubprocess/spawn.h"
 #include "libutil/duration.h"
@@ -162,18 +163,20 @@ static void print_command(const json_t *spec)
 
     json_array_foreach(argv, i, word)
     {
-        const char *s = json_string_value(word);
+        char *s = jobspec_text_get(word);
         bool quote = s && (*s == '\0' || strpbrk(s, " \t\n\"'\\$`*?[]#~&;|<>(){}!"));
 
         if (s)
             strbuf_addf(sb, quote ? "%s'%s'" : "%s%s", i ? " " : "", s);
+        free(s);
     }
     if (sb && strbuf_len(sb) > 0)
         line("command", "%s", strbuf_str(sb));
     strbuf_destroy(sb);
 }
 
-static const char *spec_text(const json_t *spec, const char *a, const char *b, const char *c)
+/* To be freed; NULL: there is none. */
+static char *spec_text(const json_t *spec, const char *a, const char *b, const char *c)
 {
     const json_t *o = json_object_get(json_object_get(spec, "attributes"), "system");
 
@@ -181,7 +184,7 @@ static const char *spec_text(const json_t *spec, const char *a, const char *b, c
         o = json_object_get(o, a);
     if (b)
         o = json_object_get(o, b);
-    return json_string_value(json_object_get(o, c));
+    return jobspec_text_get(json_object_get(o, c));
 }
 
 static void line_file(const char *what, uint64_t id, const char *name)
@@ -195,8 +198,8 @@ static void line_file(const char *what, uint64_t id, const char *name)
 
 static void print_output(struct status *s, const struct job_info *i, const json_t *spec)
 {
-    const char *out = spec_text(spec, "shell", "options", "output");
-    const char *err = spec_text(spec, "shell", "options", "error");
+    char *out = spec_text(spec, "shell", "options", "output");
+    char *err = spec_text(spec, "shell", "options", "error");
     char key[FLUX_JOB_KEY_MAX], size[32];
     struct flux_kvs_info info;
     flux_future_t *f;
@@ -204,6 +207,8 @@ static void print_output(struct status *s, const struct job_info *i, const json_
 
     line_file("output", i->id, out);
     line_file("error", i->id, err);
+    free(out);
+    free(err);
     f = flux_kvs_lookup(s->h, NULL, flux_job_key(i->id, "output", key, sizeof(key)), FLUX_KVS_INFO,
                         NULL);
     if (f && flux_future_wait(f, 10.) == 0 && flux_kvs_lookup_get_info(f, &info, &msg) == 0)
@@ -228,7 +233,7 @@ static void print_failed(const struct job_info *i)
 static void print_job(struct status *s, const struct job_info *i, const json_t *spec)
 {
     char buf[128];
-    const char *cwd = spec_text(spec, NULL, NULL, "cwd");
+    char *cwd = spec_text(spec, NULL, NULL, "cwd");
 
     printf("%sjob %" PRIu64 "\n", s->shown ? "\n" : "", i->id);
     if (i->name)
@@ -265,6 +270,7 @@ static void print_job(struct status *s, const struct job_info *i, const json_t *
         line_clock("expires", i->expiration);
     if (cwd)
         line("directory", "%s", cwd);
+    free(cwd);
     if (i->uri)
         line("session", "%s", i->uri);
     print_output(s, i, spec);

@@ -26,32 +26,13 @@ static const char *const level_names[] = {
 };
 #define LEVELS ((int)(sizeof(level_names) / sizeof(level_names[0])))
 
-/* Make the text fit to be a JSON string of one line: what is not UTF-8 or not printable becomes
- * '?', line ends at the end go. */
-static void clean(char *s)
-{
-    size_t len = strlen(s);
-
-    while (len > 0 && (s[len - 1] == '\n' || s[len - 1] == '\r'))
-        s[--len] = '\0';
-    for (size_t i = 0; i < len;) {
-        size_t ok = str_utf8_span(s + i, len - i);
-        for (size_t end = i + ok; i < end; i++) {
-            if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
-                s[i] = ' ';
-        }
-        if (i < len)
-            s[i++] = '?';
-    }
-}
-
 void flux_log_set_source(flux_t *h, const char *name)
 {
     char *copy = strndup(name, SOURCE_MAX);
 
     if (!copy)
         return;
-    clean(copy);
+    str_clean(copy);
     if (flux_aux_set(h, AUX_SOURCE, copy, free) < 0)
         free(copy);
 }
@@ -75,7 +56,7 @@ void flux_log(flux_t *h, int level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    clean(text);
+    str_clean(text);
     if ((json = flux_schema_encode(&log_line_schema, &line)) &&
         (msg = flux_msg_create(FLUX_MSG_REQUEST, "log.append"))) {
         flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);

@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "jobspec_private.h"
+#include "libutil/strutil.h"
 
 /* --- paths --- */
 
@@ -129,6 +130,35 @@ int get_text(const struct path *at, const json_t *val, const char **out, errmsg_
         return path_fail(err, at, "must be a text that is not empty");
     *out = json_string_value(val);
     return 0;
+}
+
+json_t *take_bytes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    char *bytes;
+    json_t *text;
+
+    if (json_is_string(val))
+        return (json_t *)val;
+    if (!(bytes = jobspec_text_get(val)) && errno != ENOMEM) {
+        path_fail(err, at, "must be a text, or {\"bytes\":...} with characters up to U+00FF");
+        return NULL;
+    }
+    text = bytes ? json_string_nocheck(bytes) : NULL;
+    free(bytes);
+    if (!js->bytes)
+        js->bytes = json_array();
+    if (json_array_append_new(js->bytes, text) == 0)
+        return text;
+    errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
+    return NULL;
+}
+
+int get_path(jobspec_t *js, const struct path *at, const json_t *val, const char **out,
+             errmsg_t *err)
+{
+    const json_t *text = take_bytes(js, at, val, err);
+
+    return text ? get_text(at, text, out, err) : -1;
 }
 
 int get_bool(const struct path *at, const json_t *val, bool *out, errmsg_t *err)
@@ -361,10 +391,10 @@ static int take_command(jobspec_t *js, const struct path *at, const json_t *val,
     if (!(js->argv = calloc(js->argc + 1, sizeof(*js->argv))))
         return errmsg_fail(err, ENOMEM, "out of memory for a command");
     for (; item.index < js->argc; item.index++) {
-        const json_t *arg = json_array_get(val, item.index);
+        const json_t *arg = take_bytes(js, &item, json_array_get(val, item.index), err);
 
-        if (!json_is_string(arg))
-            return path_fail(err, &item, "must be a text");
+        if (!arg)
+            return -1;
         js->argv[item.index] = json_string_value(arg);
     }
     item.index = 0;
@@ -471,6 +501,12 @@ static int check_whole(jobspec_t *js, errmsg_t *err)
     if (!js->name) {
         const char *slash = strrchr(js->argv[0], '/');
         js->name = slash && slash[1] ? slash + 1 : js->argv[0];
+        if (js->bytes) { /* names are for people, and for JSON */
+            if (!(js->name_copy = strdup(js->name)))
+                return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
+            str_clean(js->name_copy);
+            js->name = js->name_copy;
+        }
     }
     js->rreq.duration = js->duration;
     return 0;
@@ -523,6 +559,8 @@ void jobspec_destroy(jobspec_t *js)
     free(js->deps);
     free(js->rlimits);
     free(js->softlimits);
+    free(js->name_copy);
+    json_decref(js->bytes);
     json_decref(js->root);
     free(js);
     errno = saved;

@@ -37,7 +37,7 @@ static int take_begin(jobspec_t *js, const struct path *at, const json_t *val, e
 
 static int take_cwd(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    if (get_text(at, val, &js->cwd, err) < 0)
+    if (get_path(js, at, val, &js->cwd, err) < 0)
         return -1;
     if (js->cwd[0] != '/')
         return path_fail(err, at, "must be a path that begins with '/'");
@@ -52,13 +52,20 @@ static int take_environment(jobspec_t *js, const struct path *at, const json_t *
         return path_fail(err, at, "must be an object");
     for (void *it = json_object_iter((json_t *)val); it;
          it = json_object_iter_next((json_t *)val, it)) {
-        const json_t *text = json_object_iter_value(it);
+        json_t *text = json_object_iter_value(it);
 
         here.key = json_object_iter_key(it);
         if (!*here.key || strchr(here.key, '='))
             return path_fail(err, at, "must have names that are not empty and have no '='");
-        if (!json_is_string(text) && !json_is_null(text))
+        if (json_is_string(text) || json_is_null(text))
+            continue;
+        if (!json_is_object(text))
             return path_fail(err, &here, "must be a text, or null to unset it");
+        if (!(text = take_bytes(js, &here, text, err)))
+            return -1;
+        /* The tree is ours: from here on it has the bytes. */
+        if (json_object_iter_set((json_t *)val, it, text) < 0)
+            return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
     }
     js->env = val;
     return 0;

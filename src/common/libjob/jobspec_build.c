@@ -57,6 +57,22 @@ static json_t *text(struct build *b, const char *what, const char *s)
     return v;
 }
 
+/* Of any bytes. */
+static json_t *bytes(struct build *b, const char *s)
+{
+    json_t *v = jobspec_text(s);
+
+    if (!v)
+        fail(b, ENOMEM, "");
+    return v;
+}
+
+static void put_path(struct build *b, json_t *obj, const char *key, const char *s)
+{
+    if (s)
+        put(b, obj, key, bytes(b, s));
+}
+
 static void put_text(struct build *b, json_t *obj, const char *key, const char *s)
 {
     if (s)
@@ -125,7 +141,7 @@ static json_t *tasks(struct build *b, const struct jobspec_parts *p)
     json_t *count = json_object();
 
     for (size_t i = 0; p->argv[i]; i++)
-        push(b, command, text(b, "an argument of the command", p->argv[i]));
+        push(b, command, bytes(b, p->argv[i]));
     put(b, task, "command", command);
     put_text(b, task, "slot", "task");
     if (p->ntasks)
@@ -188,9 +204,9 @@ static json_t *options(struct build *b, const struct joboptions *o)
 {
     json_t *obj = json_object();
 
-    put_text(b, obj, "output", o->output);
-    put_text(b, obj, "error", o->error);
-    put_text(b, obj, "input", o->input);
+    put_path(b, obj, "output", o->output);
+    put_path(b, obj, "error", o->error);
+    put_path(b, obj, "input", o->input);
     if (o->label)
         put(b, obj, "label", json_true());
     put_default(b, obj, "stdin", (int)o->stdin_mode, job_stdin_name(o->stdin_mode));
@@ -222,7 +238,7 @@ static json_t *system_attributes(struct build *b, const struct jobspec_parts *p)
     json_t *sys = json_object(), *job = json_object(), *shell = json_object();
 
     put(b, sys, "duration", json_real(p->duration));
-    put_text(b, sys, "cwd", p->cwd);
+    put_path(b, sys, "cwd", p->cwd);
     put_text(b, job, "name", p->name);
     put_object(b, sys, "job", job);
     if (p->begin > 0)

@@ -90,6 +90,14 @@ struct jobspec_dep {
 const char *job_dep_name(enum job_dep_scheme v);
 int job_dep_parse(const char *s); /* -1 with EINVAL */
 
+/* --- texts that may be any bytes: arguments, paths, values of variables --- */
+
+/* How such a text is written: a JSON string when it is UTF-8, else {"bytes":...}, in which each
+ * character up to U+00FF is a byte.  To be json_decref'd; NULL with ENOMEM. */
+json_t *jobspec_text(const char *s);
+/* Read again: malloc'd.  NULL with EINVAL for a value that is neither, or ENOMEM. */
+char *jobspec_text_get(const json_t *val);
+
 /* --- making one --- */
 
 struct jobspec_pool {
@@ -125,7 +133,7 @@ struct jobspec_parts {
 };
 void jobspec_parts_init(struct jobspec_parts *p);
 
-/* A new JSON object, to be json_decref'd.  NULL with EINVAL (no command, text that is not UTF-8...)
+/* A new JSON object, to be json_decref'd.  NULL with EINVAL (no command, a name that is not UTF-8...)
  * or ENOMEM, and a sentence. */
 json_t *jobspec_build(const struct jobspec_parts *p, errmsg_t *err);
 /* Put a value (taken over, also on failure) at a path below "attributes", making objects on it:

@@ -6,7 +6,9 @@
 #include "libresource/rreq.h"
 
 struct jobspec {
-    json_t *root; /* owner of every text and object below */
+    json_t *root;    /* owner of every text and object below */
+    json_t *bytes;   /* array: owner of texts that are not UTF-8; may be NULL */
+    char *name_copy; /* when that of the job follows from such a one */
     struct rreq rreq;
     const char **argv;
     size_t argc;
@@ -56,7 +58,14 @@ int get_integer(const struct path *at, const json_t *val, uint64_t min, uint64_t
                 errmsg_t *err);
 int get_seconds(const struct path *at, const json_t *val, double *out, errmsg_t *err);
 int get_text(const struct path *at, const json_t *val, const char **out, errmsg_t *err);
+/* The same, of any bytes (jobspec_text.c). */
+int get_path(jobspec_t *js, const struct path *at, const json_t *val, const char **out,
+             errmsg_t *err);
 int get_bool(const struct path *at, const json_t *val, bool *out, errmsg_t *err);
+
+/* A text that may be bytes, as a JSON string that holds them raw; borrowed, lives as long as the
+ * jobspec.  NULL after a sentence. */
+json_t *take_bytes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
 
 /* attributes, and attributes.system.shell.options (jobspec_attr.c, jobspec_shell.c). */
 int take_attributes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);

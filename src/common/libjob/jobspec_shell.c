@@ -11,17 +11,17 @@
 
 static int take_output(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_text(at, val, &js->options.output, err);
+    return get_path(js, at, val, &js->options.output, err);
 }
 
 static int take_error(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_text(at, val, &js->options.error, err);
+    return get_path(js, at, val, &js->options.error, err);
 }
 
 static int take_input(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_text(at, val, &js->options.input, err);
+    return get_path(js, at, val, &js->options.input, err);
 }
 
 static int take_label(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)

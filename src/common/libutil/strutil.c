@@ -174,3 +174,20 @@ size_t str_utf8_span(const char *s, size_t len)
     }
     return pos;
 }
+
+void str_clean(char *s)
+{
+    size_t len = strlen(s);
+
+    while (len > 0 && (s[len - 1] == '\n' || s[len - 1] == '\r'))
+        s[--len] = '\0';
+    for (size_t i = 0; i < len;) {
+        size_t ok = str_utf8_span(s + i, len - i);
+        for (size_t end = i + ok; i < end; i++) {
+            if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
+                s[i] = ' ';
+        }
+        if (i < len)
+            s[i++] = '?';
+    }
+}

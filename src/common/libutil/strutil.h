@@ -23,5 +23,8 @@ bool str_ends(const char *s, const char *suffix);
 /* Length of the longest start of s[0..len) that is well-formed UTF-8 (no surrogates, no overlong
  * forms, at most U+10FFFF).  Equal to `len` when all of it is. */
 size_t str_utf8_span(const char *s, size_t len);
+/* Make it fit to be a JSON string of one line, in place: what is not UTF-8 becomes '?', a control
+ * character a blank; line ends at the end go. */
+void str_clean(char *s);
 
 #endif

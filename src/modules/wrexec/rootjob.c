@@ -16,6 +16,7 @@
 #include "root.h"
 
 #define FAILED_SHOWN 8 /* tasks that a result names */
+#define SENTENCE_MAX 4097
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,6 +24,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "libutil/strutil.h"
 
 struct rootjob *rootjob_create(struct root *r, struct job *j)
 {
@@ -192,11 +195,15 @@ void rootjob_fail(struct rootjob *rj, int code, const char *text)
         root_tell_raise(rj->root, rj->j->id, "exec", 1, text);
 }
 
-void root_job_failed(struct job *j, int code, const char *text)
+void root_job_failed(struct job *j, int code, const char *why_it_did)
 {
     struct rootjob *rj = j->rj;
+    char text[SENTENCE_MAX];
     struct wrexec_notice n = {.id = j->id, .code = code, .text = text};
 
+    /* It may name a program, or have words of a task. */
+    snprintf(text, sizeof(text), "%s", why_it_did);
+    str_clean(text);
     if (rj->exec) {
         /* One rank's trouble is not another's. */
         if (!rj->failed) {
@@ -227,6 +234,7 @@ void root_job_note(struct job *j, const void *text, size_t len)
     char copy[1024];
 
     snprintf(copy, sizeof(copy), "%.*s", (int)len, (const char *)text);
+    str_clean(copy);
     if (!j->rj->exec)
         root_tell_raise(j->rj->root, j->id, "exec", 1, copy);
 }

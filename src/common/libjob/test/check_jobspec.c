@@ -38,10 +38,13 @@ static const char whole[] =
     "\"output-limit\":1000,\"nested\":true}}},"
     "\"user\":{\"project\":\"p\"}}}";
 
+#define BYTES "{\"bytes\":\"\\u00ff\"}"
+#define NO_BYTES "{\"bytes\":\"\\u0100\"}" /* beyond a byte */
+
 static const char *const shapes[] = {
     "null",          "true",     "-1",      "0",  "1",   "1.5",        "1e17", "9007199254740993",
     "\"\"",          "\"word\"", "\"\\n\"", "[]", "[1]", "[\"word\"]", "{}",   "{\"x\":1}",
-    "{\"x\":\"y\"}",
+    "{\"x\":\"y\"}", BYTES,      NO_BYTES,
 };
 
 #define F_REQUIRED 1
@@ -80,8 +83,8 @@ static const struct {
     {"tasks", "", F_REQUIRED},
     {"tasks[0]", "", 0},
     {"tasks[0].command", "[\"word\"]", F_REQUIRED},
-    {"tasks[0].command[0]", "\"word\" \"\\n\"", 0},
-    {"tasks[0].command[1]", "\"\" \"word\" \"\\n\"", 0},
+    {"tasks[0].command[0]", "\"word\" \"\\n\" " BYTES, 0},
+    {"tasks[0].command[1]", "\"\" \"word\" \"\\n\" " BYTES, 0},
     {"tasks[0].slot", "", F_REQUIRED},
     {"tasks[0].count", "", F_REQUIRED},
     {"tasks[0].count.per_slot", "1", 0},
@@ -102,15 +105,15 @@ static const struct {
     {"attributes.system.constraints.hosts", "\"word\" [\"word\"]", 0},
     {"attributes.system.constraints.properties", "[\"word\"]", 0},
     {"attributes.system.constraints.properties[0]", "\"word\"", 0},
-    {"attributes.system.environment", "{} {\"x\":\"y\"}", 0},
-    {"attributes.system.environment.A", "null \"\" \"word\" \"\\n\"", 0},
-    {"attributes.system.files", "{} {\"x\":\"y\"}", 0},
+    {"attributes.system.environment", "{} {\"x\":\"y\"} " BYTES " " NO_BYTES, 0},
+    {"attributes.system.environment.A", "null \"\" \"word\" \"\\n\" " BYTES, 0},
+    {"attributes.system.files", "{} {\"x\":\"y\"} " BYTES " " NO_BYTES, 0},
     {"attributes.system.files.script", "\"\" \"word\" \"\\n\"", 0},
     {"attributes.system.shell", "{}", 0},
     {"attributes.system.shell.options", "{}", 0},
-    {"attributes.system.shell.options.output", "\"word\" \"\\n\"", 0},
-    {"attributes.system.shell.options.error", "\"word\" \"\\n\"", 0},
-    {"attributes.system.shell.options.input", "\"word\" \"\\n\"", 0},
+    {"attributes.system.shell.options.output", "\"word\" \"\\n\" " BYTES, 0},
+    {"attributes.system.shell.options.error", "\"word\" \"\\n\" " BYTES, 0},
+    {"attributes.system.shell.options.input", "\"word\" \"\\n\" " BYTES, 0},
     {"attributes.system.shell.options.label", "true", 0},
     {"attributes.system.shell.options.stdin", "", 0},
     {"attributes.system.shell.options.layout", "", 0},
@@ -123,10 +126,10 @@ static const struct {
     {"attributes.system.shell.options.grace", "0 1 1.5 1e17 9007199254740993", 0},
     {"attributes.system.shell.options.output-limit", "0 1 9007199254740993", 0},
     {"attributes.system.shell.options.nested", "true", 0},
-    {"attributes.user", "{} {\"x\":1} {\"x\":\"y\"}", 0},
+    {"attributes.user", "{} {\"x\":1} {\"x\":\"y\"} " BYTES " " NO_BYTES, 0},
     {"attributes.user.project",
      "null true -1 0 1 1.5 1e17 9007199254740993 \"\" \"word\" \"\\n\" [] [1] [\"word\"] {} "
-     "{\"x\":1} {\"x\":\"y\"}",
+     "{\"x\":1} {\"x\":\"y\"} " BYTES " " NO_BYTES,
      0},
 };
 #define NFIELDS (sizeof(fields) / sizeof(fields[0]))
@@ -576,6 +579,49 @@ START_TEST(build_plain)
 }
 END_TEST
 
+START_TEST(bytes_arrive)
+{
+    char all[256];
+    const char *argv[] = {"/bin/\xff-run", all, "{{cc}}\xc3\xa4", NULL};
+    struct jobspec_parts p;
+    json_t *spec, *command;
+    jobspec_t *js;
+    errmsg_t err = {""};
+    size_t len;
+    char *text;
+
+    for (int i = 0; i < 255; i++)
+        all[i] = (char)(i + 1);
+    all[255] = '\0';
+    jobspec_parts_init(&p);
+    p.argv = argv;
+    p.cwd = "/tmp/\xe4";
+    p.options.output = "\xf6.{{id}}";
+    p.options.error = "e\xff";
+    p.options.input = "\xfe";
+    p.env = json_pack("{s:o, s:n}", "A", jobspec_text(all), "B");
+    ck_assert_ptr_nonnull(spec = jobspec_build(&p, &err));
+    command = json_object_get(json_array_get(json_object_get(spec, "tasks"), 0), "command");
+    ck_assert(json_is_object(json_array_get(command, 0)));
+    ck_assert(json_is_string(json_array_get(command, 2)));
+    text = jobspec_encode(spec, &len);
+    ck_assert_msg((js = jobspec_parse(text, len, &err)) != NULL, "%s", err.text);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_str_eq(jobspec_command(js, NULL)[i], argv[i]);
+    ck_assert_str_eq(jobspec_cwd(js), p.cwd);
+    ck_assert_str_eq(jobspec_name(js), "?-run");
+    ck_assert_str_eq(jobspec_options(js)->output, p.options.output);
+    ck_assert_str_eq(jobspec_options(js)->error, p.options.error);
+    ck_assert_str_eq(jobspec_options(js)->input, p.options.input);
+    ck_assert_str_eq(json_string_value(json_object_get(jobspec_env(js), "A")), all);
+    ck_assert(json_is_null(json_object_get(jobspec_env(js), "B")));
+    jobspec_destroy(js);
+    json_decref((json_t *)p.env);
+    json_decref(spec);
+    free(text);
+}
+END_TEST
+
 START_TEST(build_wrong)
 {
     const char *argv[] = {NULL, NULL};
@@ -589,11 +635,11 @@ START_TEST(build_wrong)
     ck_assert_int_eq(errno, EINVAL);
     argv[0] = "";
     ck_assert_ptr_null(jobspec_build(&p, &err));
-    argv[0] = "a\xff";
+    argv[0] = "a";
+    p.name = "n\xff";
     ck_assert_ptr_null(jobspec_build(&p, &err));
     ck_assert_int_eq(errno, EINVAL);
-    ck_assert_str_eq(err.text,
-                     "an argument of the command is not UTF-8, which a jobspec has to be");
+    ck_assert_str_eq(err.text, "name is not UTF-8, which a jobspec has to be");
 }
 END_TEST
 
@@ -653,6 +699,7 @@ int main(void)
     tcase_add_test(tc, smallest);
     tcase_add_test(tc, build_and_read);
     tcase_add_test(tc, build_plain);
+    tcase_add_test(tc, bytes_arrive);
     tcase_add_test(tc, build_wrong);
     tcase_add_test(tc, set_paths);
     tcase_add_test(tc, names);

@@ -2,6 +2,7 @@
 #include "config.h"
 #include <check.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "libutil/strutil.h"
@@ -118,6 +119,28 @@ START_TEST(utf8)
 }
 END_TEST
 
+START_TEST(clean)
+{
+    static const char *const pairs[][2] = {
+        {"", ""},
+        {"plain", "plain"},
+        {"two\nlines\r\n", "two lines"},
+        {"\xff\xfe", "??"},
+        {"a\x01\x7f"
+         "b",
+         "a  b"},
+        {"\xc3\xa4\xc3", "\xc3\xa4?"},
+    };
+    char text[32];
+
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+        snprintf(text, sizeof(text), "%s", pairs[i][0]);
+        str_clean(text);
+        ck_assert_str_eq(text, pairs[i][1]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -128,5 +151,6 @@ int main(void)
     tcase_add_test(tc, booleans);
     tcase_add_test(tc, ends);
     tcase_add_test(tc, utf8);
+    tcase_add_test(tc, clean);
     return run_case("strutil", tc);
 }
