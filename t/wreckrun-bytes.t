@@ -47,12 +47,11 @@ ok "a job has a name for people" run_with_timeout 20 "$FLUX" wreck wait "$id"
 is "$("$FLUX" jobs -n -a -o '{name}' | head -1)" 'prog?' "... without those bytes"
 run "$FLUX" wreck status "$id"
 is "$(grep -c $'prog\xfe.*\xff' <<<"$out")" 1 "its command is shown with them"
-run "$FLUX" submit --dry-run echo $'a\xff' ä
-ok "the form in the jobspec" grep -qF '"command":["echo",{"bytes":"aÿ"},"ä"]' <<<"$out"
-printf '%s\n' "${out/aÿ/Ā}" >specs
+"$FLUX" submit --dry-run echo $'a\xff' ä >specs
+ok "the form in the jobspec" grep -qF '"command":["echo",{"bytes":"aÿ"},"ä"]' specs
+sed -i 's/aÿ/Ā/' specs
 fails "characters that are no bytes" "$FLUX" submit --from=specs
-ok "... are refused" grep -qF \
-    'tasks[0].command[1]: must be a text, or {"bytes":...} with characters up to U+00FF' <<<"$err"
+like "$err" 'tasks\[0\][.]command\[1\]: must be a text, or [{]"bytes"' "... are refused"
 fails "a name that is not UTF-8" "$FLUX" submit --name=$'\xff' true
 like "$err" UTF-8 "... with a sentence"
 release
