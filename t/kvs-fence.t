@@ -145,6 +145,38 @@ is "$bad" 0 "an abort that comes too late hits nobody ($complete of 40 were comp
 ok "no fence is left behind" wait_until 10 open 0 0
 ok "nowhere" wait_until 10 open 3 0
 
+# A list of those that are not over.
+at_ranks() {
+    local rank=$1 tag=$2
+    shift 2
+    FLUX_URI=$(uri "$rank") "$CLIENT" fence-at "$@" >"fence.$tag" 2>&1 &
+    pids[tag]=$!
+}
+listed() {
+    "$FLUX" kvs fences | grep -Eq "$1"
+}
+at_ranks 4 0 2,4-6 listed 4 listed=1
+at_ranks 6 1 6 listed 4 listed=1
+enter 5 2 other 2 other=1
+ok "a list shows who is waited for" wait_until 30 listed '^primary +listed +4 +2 .* 4,6 +2,5$'
+ok "and no rank where nobody said where participants are" wait_until 30 listed '^primary +other +2 +1 .* 5 +-$'
+like "$("$FLUX" kvs fences --json)" '"waits_for": *"2,5"' "in JSON, too"
+is "$("$FLUX" kvs fences -N primary | wc -l)" 3 "of one namespace"
+fails "of one that does not exist" "$FLUX" kvs fences -N a/b
+exits 2 "no argument" "$FLUX" kvs fences listed
+client 2 fence other 2 >/dev/null
+ok "one is over" wait "${pids[2]}"
+isnt "$("$FLUX" kvs fences | grep -c other)" 1 "and is not in the list"
+
+# Rank 5 is lost before anybody has called there: nobody but who said so can know that somebody would.
+kill -KILL "$(FLUX_URI=$(uri 0) "$FLUX" getattr -r 5 broker.pid)"
+for i in 0 1; do
+    exits 1 "a rank that is lost before its call ends the fence for participant $i" wait "${pids[i]}"
+    like "$(cat "fence.$i")" "^ECONNABORTED: fence 'listed' was aborted: rank 5 is lost" "with its name"
+done
+fails "a later one ends at once" client 6 fence-at 5-6 later 2
+like "$err" "^ECONNABORTED: .*rank 5 is lost" "with its name, too"
+
 # A broker dies with a participant below it.
 enter 3 0 lost 3 lost=1
 enter 2 1 lost 3 lost=1
@@ -153,6 +185,7 @@ wait_until 10 open 0 1
 kill -KILL "$(FLUX_URI=$(uri 0) "$FLUX" getattr -r 1 broker.pid)"
 exits 1 "a broker's death ends it for who was elsewhere" wait "${pids[1]}"
 like "$(cat fence.1)" "^(ECONNABORTED|EHOSTUNREACH): .{10}" "with a sentence"
+like "$(cat fence.1)" "rank 1 (disconnected|is lost)" "that names it"
 exits 1 "and for who was below" wait "${pids[0]}"
 like "$(cat fence.0)" "^[A-Z]+: .{10}" "with a sentence, too"
 ok "nothing is left of it" wait_until 10 open 0 0

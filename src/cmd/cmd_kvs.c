@@ -6,7 +6,7 @@
  *    cmd_kvs_list.c      dir, ls; walking through directories of any size
  *    cmd_kvs_write.c     put, unlink, mkdir, link, copy, move: transactions
  *    cmd_kvs_watch.c     watch
- *    cmd_kvs_admin.c     stats, dropcache, gc, namespace, fsck
+ *    cmd_kvs_admin.c     stats, dropcache, gc, fences, namespace, fsck
  *    cmd_kvs_archive.c   the format of archives
  *    cmd_kvs_dump.c, cmd_kvs_restore.c
  *
@@ -164,6 +164,7 @@ int cmd_kvs(struct cmd *c, int argc, char **argv)
         {"version", kvs_version, "[OPTION...]", "print the store's version"},
         {"wait", kvs_wait, "[OPTION...] VERSION", "wait for a version"},
         {"namespace", kvs_namespace, "COMMAND ...", "create, remove and list namespaces"},
+        {"fences", kvs_fences, "[OPTION...]", "list the fences that are not over"},
         {"dump", kvs_dump, "[OPTION...] FILE|-", "write an archive"},
         {"restore", kvs_restore, "[OPTION...] FILE|-", "read an archive"},
         {"fsck", kvs_fsck, "[OPTION...] FILE|STATEDIR", "check what a session left on disk"},

@@ -1,4 +1,4 @@
-/* cmd_kvs_admin.c - flux kvs stats, dropcache, gc, namespace, fsck.
+/* cmd_kvs_admin.c - flux kvs stats, dropcache, gc, fences, namespace, fsck.
  *
  * fsck is a program of its own, flux-kvs-fsck, since it needs libraries that `flux` does not carry;
  * this process becomes it.
@@ -15,6 +15,7 @@
 #include "libflux/paths.h"
 #include "libkvs/kvs_json.h"
 #include "libkvs/kvs_key.h"
+#include "waitlist.h"
 
 /* Print the payload of an answer, if it has any. */
 static int print_answer(struct cmd *c, flux_future_t *f, const char *topic)
@@ -90,6 +91,45 @@ int kvs_gc(struct cmd *c, int argc, char **argv)
         opts, NULL, 0};
 
     return ask(c, &usage, argc, argv, "kvs.gc", false);
+}
+
+/* --- fences --- */
+
+static const json_t *fence_list(flux_future_t *f, errmsg_t *err)
+{
+    struct kvs_fence_list list;
+
+    return flux_rpc_get_struct(f, &kvs_fence_list_schema, &list, err) < 0 ? NULL : list.fences;
+}
+
+static int fence_item(const json_t *o, struct waitlist_item *out, errmsg_t *err)
+{
+    struct kvs_fence_item item;
+
+    if (flux_schema_decode_json(&kvs_fence_item_schema, o, &item, err) < 0)
+        return -1;
+    *out = (struct waitlist_item){item.namespace, item.name,  item.nprocs,
+                                  item.entered,   item.ranks, item.age};
+    return 0;
+}
+
+int kvs_fences(struct cmd *c, int argc, char **argv)
+{
+    static const struct waitlist_source source = {"kvs.fences", true, fence_list, fence_item};
+    static const struct cmd_opt opts[] = {
+        {'N', "namespace", "NAME", "only of that namespace (default: $FLUX_KVS_NAMESPACE, or all)"},
+        KVS_OPT_JSON,
+        CMD_OPT_END};
+    static const struct cmd_usage usage = {
+        "[OPTION...]",
+        "List the fences that are not over: how many processes they need, how many have\n"
+        "called, at which ranks, and which ranks are waited for as far as the callers said\n"
+        "where participants are.",
+        opts, NULL, 0};
+    struct kvs_args a;
+    int rc = kvs_parse(c, &usage, argc, argv, 0, 0, "it takes no argument", &a);
+
+    return rc ? rc - 1 : waitlist_print(c, &source, a.ns, a.json);
 }
 
 /* --- namespaces --- */

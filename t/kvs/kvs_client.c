@@ -1,6 +1,8 @@
 /* kvs_client.c - what the tests of the key-value store do that the command line cannot.
  *
  *    kvs_client fence NAME NPROCS [KEY=VALUE...]   take part in a fence, print the version
+ *    kvs_client fence-at RANKS NAME NPROCS [KEY=VALUE...]
+ *                                                  the same, and say where participants are
  *    kvs_client fill DIR N                         put N keys in one commit, print the version
  *    kvs_client overwrite KEY N                    N commits of KEY, 64 of them under way
  *    kvs_client seq KEY N                          the same, one after the other
@@ -47,7 +49,7 @@ static int committed(flux_future_t *f, bool print)
     return rc;
 }
 
-static int fence(flux_t *h, int argc, char **argv)
+static int fence_at(flux_t *h, const char *ranks, int argc, char **argv)
 {
     flux_kvs_txn_t *txn = flux_kvs_txn_create();
     errmsg_t err;
@@ -64,10 +66,21 @@ static int fence(flux_t *h, int argc, char **argv)
         }
     }
     if (rc == 0)
-        rc = committed(flux_kvs_fence(h, NULL, argv[0], (uint32_t)strtoul(argv[1], NULL, 10), txn),
+        rc = committed(flux_kvs_fence_ranks(h, NULL, argv[0], (uint32_t)strtoul(argv[1], NULL, 10),
+                                            ranks, txn),
                        true);
     flux_kvs_txn_destroy(txn);
     return rc;
+}
+
+static int fence(flux_t *h, int argc, char **argv)
+{
+    return fence_at(h, NULL, argc, argv);
+}
+
+static int ranked_fence(flux_t *h, int argc, char **argv)
+{
+    return fence_at(h, argv[0], argc - 1, argv + 1);
 }
 
 static int fill(flux_t *h, int argc, char **argv)
@@ -241,8 +254,9 @@ int main(int argc, char **argv)
         int min;
         int (*fn)(flux_t *h, int argc, char **argv);
     } modes[] = {
-        {"fence", 2, fence},    {"fill", 2, fill}, {"overwrite", 2, windowed},
-        {"seq", 2, one_by_one}, {"raw", 2, raw},   {"noise", 2, noise},
+        {"fence", 2, fence},        {"fence-at", 3, ranked_fence}, {"fill", 2, fill},
+        {"overwrite", 2, windowed}, {"seq", 2, one_by_one},        {"raw", 2, raw},
+        {"noise", 2, noise},
     };
 
     for (size_t i = 0; argc > 1 && i < sizeof(modes) / sizeof(modes[0]); i++) {

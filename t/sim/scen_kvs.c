@@ -56,6 +56,7 @@ struct store {
         struct store *st;
         unsigned number;
         unsigned size;
+        const char *ranks; /* its members say where all of them are; NULL: they do not */
         unsigned entered[ROUNDS];
         uint64_t version[ROUNDS];
         struct fencer {
@@ -321,7 +322,8 @@ static void fence_next(void *arg, void *data)
     snprintf(name, sizeof(name), "fence-%u", g->number);
     if ((txn = flux_kvs_txn_create())) {
         flux_kvs_txn_put(txn, key, value, NULL);
-        then(g->st, flux_kvs_fence(m->client->h, NULL, name, g->size, txn), fenced_cb, m);
+        then(g->st, flux_kvs_fence_ranks(m->client->h, NULL, name, g->size, g->ranks, txn),
+             fenced_cb, m);
         flux_kvs_txn_destroy(txn);
     }
 }
@@ -369,6 +371,19 @@ static struct sim_ep *add_client(struct store *st, const char *name)
     return e;
 }
 
+/* Where the members of a group are, as an idset; NULL after sim_fail(). */
+static const char *member_ranks(const struct fences *g)
+{
+    size_t size = 16 * (size_t)MEMBERS_MAX;
+    char *text = sim_alloc(g->st->s, size);
+    size_t n = 0;
+
+    for (unsigned k = 0; text && k < g->size && !g->st->s->failed; k++)
+        n += (size_t)snprintf(text + n, size - n, "%s%u", k ? "," : "",
+                              g->members[k].client->broker->rank);
+    return text;
+}
+
 static void add_clients(struct store *st)
 {
     for (unsigned i = 0; i < WRITERS && !st->s->failed; i++) {
@@ -397,6 +412,27 @@ static void add_clients(struct store *st)
             *m = (struct fencer){.g = g, .number = k, .client = add_client(st, "member")};
             again(st, fence_next, m);
         }
+        if (rng_chance(&st->s->rng, 0.5))
+            g->ranks = member_ranks(g);
+    }
+}
+
+/* Who said where all members are does not wait for one whose broker died. */
+static void check_ranks(struct store *st)
+{
+    for (unsigned i = 0; i < GROUPS && !st->s->failed; i++) {
+        const struct fences *g = &st->groups[i];
+        const struct sim_ep *waits = NULL, *dead = NULL;
+        for (unsigned k = 0; k < g->size; k++) {
+            const struct sim_ep *client = g->members[k].client;
+            if (client->broker->state == NODE_DEAD)
+                dead = client;
+            else if (!client->gone && hmap_count(client->waiting) > 0)
+                waits = client;
+        }
+        if (g->ranks && waits && dead)
+            sim_fail(st->s, "rank %u waits in fence %u for rank %u, which died",
+                     waits->broker->rank, g->number, dead->broker->rank);
     }
 }
 
@@ -430,8 +466,10 @@ static void kvs_run(sim_t *s)
         !st->faults && s->queue_max == 0)
         sim_fail(s, "%u clients are not done", st->busy);
     sim_run_for(s, SIM_S);
-    if (st->faults || s->queue_max > 0)
+    if (st->faults || s->queue_max > 0) {
+        check_ranks(st);
         free_fences(st);
+    }
     sim_check_quiet(s);
 }
 

@@ -19,6 +19,7 @@ static const struct flux_field item_fields[] = {
     FLUX_FIELD_U32(struct barrier_item, nprocs, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct barrier_item, entered, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct barrier_item, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct barrier_item, age, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema barrier_item_schema = FLUX_SCHEMA(struct barrier_item, item_fields);

@@ -18,8 +18,9 @@ struct barrier_item {
     uint32_t nprocs;
     uint32_t entered;  /* participants at this broker */
     const char *ranks; /* those announced, "" for none */
+    double age;        /* seconds since this instance heard of it */
 };
-extern const struct flux_schema barrier_item_schema; /* {"name","nprocs","entered","ranks"} */
+extern const struct flux_schema barrier_item_schema; /* {"name","nprocs","entered","ranks","age"} */
 
 struct barrier_list {
     json_t *barriers; /* of barrier_item; borrowed from what was decoded */

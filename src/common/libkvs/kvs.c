@@ -193,10 +193,19 @@ flux_future_t *flux_kvs_commit_durable(flux_t *h, const char *ns, const flux_kvs
 flux_future_t *flux_kvs_fence(flux_t *h, const char *ns, const char *name, uint32_t nprocs,
                               const flux_kvs_txn_t *txn)
 {
+    return flux_kvs_fence_ranks(h, ns, name, nprocs, NULL, txn);
+}
+
+flux_future_t *flux_kvs_fence_ranks(flux_t *h, const char *ns, const char *name, uint32_t nprocs,
+                                    const char *ranks, const flux_kvs_txn_t *txn)
+{
     struct kvs_fence_req q = {
         .nprocs = nprocs, .count = 1, .rank = flux_rank(h), .ns = ns_name(ns), .name = name};
     uint8_t *p;
-    if (!q.ns || !name || !*name || strlen(name) > KVS_FENCE_NAME_MAX || nprocs == 0) {
+    q.ranks = ranks ? ranks : "";
+    q.rankslen = strlen(q.ranks);
+    if (!q.ns || !name || !*name || strlen(name) > KVS_FENCE_NAME_MAX || nprocs == 0 ||
+        q.rankslen > KVS_FENCE_RANKS_MAX) {
         errno = EINVAL;
         return NULL;
     }

@@ -98,6 +98,12 @@ flux_future_t *flux_kvs_commit_durable(flux_t *h, const char *ns, const flux_kvs
  * again is all that such a process has to do.  A name has 1 to 255 printable characters. */
 flux_future_t *flux_kvs_fence(flux_t *h, const char *ns, const char *name, uint32_t nprocs,
                               const flux_kvs_txn_t *txn);
+/* The same, and says at which `ranks` participants are: an idset like "0-3,7"; NULL says nothing.
+ * When one of the ranks that any call has named is lost, or was lost before, the fence fails for all
+ * with a sentence that names it.  Without that, who is lost before its call was counted is not known
+ * to anybody, and the others wait.  NULL with EINVAL also when `ranks` is longer than 1 MiB. */
+flux_future_t *flux_kvs_fence_ranks(flux_t *h, const char *ns, const char *name, uint32_t nprocs,
+                                    const char *ranks, const flux_kvs_txn_t *txn);
 /* Result of both, and of version, wait_version and snapshot.  `version` and `rootref` may be NULL;
  * the reference lives as long as the result. */
 int flux_kvs_commit_get(flux_future_t *f, uint64_t *version, const char **rootref, errmsg_t *err);

@@ -57,3 +57,20 @@ static const struct flux_field ns_item[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema kvs_ns_item_schema = FLUX_SCHEMA(struct kvs_ns_item, ns_item);
+
+static const struct flux_field fence_list[] = {
+    FLUX_FIELD_ARRAY(struct kvs_fence_list, fences, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema kvs_fence_list_schema = FLUX_SCHEMA(struct kvs_fence_list, fence_list);
+
+static const struct flux_field fence_item[] = {
+    FLUX_FIELD_STR(struct kvs_fence_item, namespace, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct kvs_fence_item, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct kvs_fence_item, nprocs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct kvs_fence_item, entered, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct kvs_fence_item, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct kvs_fence_item, age, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema kvs_fence_item_schema = FLUX_SCHEMA(struct kvs_fence_item, fence_item);

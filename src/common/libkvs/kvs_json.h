@@ -8,6 +8,8 @@
  *    kvs.wait-version              {"version","rootref"}
  *    kvs.namespace-create          {"namespace","owner","rank"}   owner 0xffffffff: who asks
  *    answer to kvs.namespace-list  {"namespaces":[{"namespace","owner","rank","lost"}, ...]}
+ *    answer to kvs.fences          {"fences":[{"namespace","name","nprocs","entered","ranks","age"},
+ *                                  ...]}                          of this instance
  *
  * Thread rules: constants, for any thread.
  */
@@ -57,5 +59,19 @@ struct kvs_ns_item {
     bool lost; /* the rank of its master is gone */
 };
 extern const struct flux_schema kvs_ns_item_schema;
+
+struct kvs_fence_list {
+    json_t *fences;
+};
+extern const struct flux_schema kvs_fence_list_schema;
+struct kvs_fence_item {
+    const char *namespace;
+    const char *name;
+    uint32_t nprocs;
+    uint32_t entered;  /* clients at this broker that wait */
+    const char *ranks; /* where participants are, as far as somebody said so; "" for none */
+    double age;        /* seconds since the first of them called, or calls from below came */
+};
+extern const struct flux_schema kvs_fence_item_schema;
 
 #endif

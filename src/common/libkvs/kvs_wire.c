@@ -259,7 +259,7 @@ bad:
 
 size_t kvs_fence_req_size(const struct kvs_fence_req *q)
 {
-    return KVS_FENCE_HEADER + q->nslen + q->namelen + q->txnlen;
+    return KVS_FENCE_HEADER + q->nslen + q->namelen + q->rankslen + q->txnlen;
 }
 
 void kvs_fence_req_encode(const struct kvs_fence_req *q, uint8_t *buf)
@@ -273,13 +273,16 @@ void kvs_fence_req_encode(const struct kvs_fence_req *q, uint8_t *buf)
     buf[21] = (uint8_t)q->namelen;
     buf[22] = (uint8_t)q->nslen;
     buf[23] = 0;
-    put(put(put(buf + KVS_FENCE_HEADER, q->ns, q->nslen), q->name, q->namelen), q->txn, q->txnlen);
+    le_put32(buf + 24, (uint32_t)q->rankslen);
+    buf = put(put(buf + KVS_FENCE_HEADER, q->ns, q->nslen), q->name, q->namelen);
+    put(put(buf, q->ranks, q->rankslen), q->txn, q->txnlen);
 }
 
 int kvs_fence_req_decode(const void *data, size_t len, struct kvs_fence_req *q, errmsg_t *err)
 {
     const uint8_t *p = data;
-    if (len < KVS_FENCE_HEADER || len < (size_t)KVS_FENCE_HEADER + p[21] + p[22] || p[23])
+    if (len < KVS_FENCE_HEADER || le_get32(p + 24) > KVS_FENCE_RANKS_MAX ||
+        len < (size_t)KVS_FENCE_HEADER + p[21] + p[22] + le_get32(p + 24) || p[23])
         return errmsg_fail(err, EPROTO, "request of %zu bytes is no fence", len);
     q->nprocs = le_get32(p);
     q->count = le_get32(p + 4);
@@ -291,8 +294,10 @@ int kvs_fence_req_decode(const void *data, size_t len, struct kvs_fence_req *q, 
     q->nslen = p[22];
     q->ns = (const char *)p + KVS_FENCE_HEADER;
     q->name = q->ns + q->nslen;
-    q->txn = (const uint8_t *)q->name + q->namelen;
-    q->txnlen = len - KVS_FENCE_HEADER - q->namelen - q->nslen;
+    q->ranks = q->name + q->namelen;
+    q->rankslen = le_get32(p + 24);
+    q->txn = (const uint8_t *)q->ranks + q->rankslen;
+    q->txnlen = len - KVS_FENCE_HEADER - q->namelen - q->nslen - q->rankslen;
     bool instance = q->flags & KVS_FENCE_INSTANCE;
     if (q->flags & ~(KVS_FENCE_INSTANCE | KVS_FENCE_ADD | KVS_FENCE_PACKED) ||
         (q->flags && !instance))

@@ -131,7 +131,7 @@ int kvs_answer_next(const struct kvs_answer *a, size_t *pos, struct kvs_answer_e
                     errmsg_t *err);
 
 /* kvs.fence.   u32 nprocs, u32 calls merged in this one, u32 rank, u32 number, u32 after, u8 flags,
- * u8 length of name, u8 length of ns, u8 0, ns, name, transaction
+ * u8 length of name, u8 length of ns, u8 0, u32 length of ranks, ns, name, ranks, transaction
  * Answer: a root.  To an instance, when the fence was aborted: u64 2^64-1, u32 generation, the
  * reason as text. */
 enum {
@@ -139,7 +139,8 @@ enum {
     KVS_FENCE_ADD = 2,      /* more of what it sent before: is answered at once, without a root */
     KVS_FENCE_PACKED = 4,   /* the transaction is packed (kvs_pack.h) */
 };
-#define KVS_FENCE_HEADER 24
+#define KVS_FENCE_HEADER 28
+#define KVS_FENCE_RANKS_MAX (1u << 20)
 struct kvs_fence_req {
     uint32_t nprocs;
     uint32_t count;
@@ -151,6 +152,8 @@ struct kvs_fence_req {
     size_t nslen;
     const char *name;
     size_t namelen;
+    const char *ranks; /* where participants are, as far as the callers say; an idset, or empty */
+    size_t rankslen;
     const uint8_t *txn;
     size_t txnlen;
 };

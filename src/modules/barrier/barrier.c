@@ -6,7 +6,7 @@
  *
  *    barrier.join   {"name","nprocs","seq","total","ranks"}   upstream; answered {"done":bool}
  *    barrier.abort  {"name","errnum","reason"} -> {}  upstream, by courier: it failed below
- *    barrier.list   {}  ->  {"barriers":[{"name","nprocs","entered","ranks"},...]}, here
+ *    barrier.list   {}  ->  {"barriers":[{"name","nprocs","entered","ranks","age"},...]}
  *    barrier.stats  {}  ->  {"barriers","entered","joins","completed","failed"}
  *
  * `total` is the number of entries below so far, not an increment; `seq` counts the joins of one
@@ -82,6 +82,7 @@ struct barrier {
     uint32_t total;
     uint32_t told;
     uint32_t seq;
+    double since;
     idset_t *ranks;  /* where participants are, as far as they said so */
     hmap_t *parties; /* sender -> struct party */
     struct list_node joins;
@@ -225,6 +226,7 @@ static struct barrier *barrier_create(struct ctx *ctx, const char *name, uint32_
     list_init(&b->dirty);
     b->ctx = ctx;
     b->nprocs = nprocs;
+    b->since = flux_now(ctx->h);
     if (!(b->name = strdup(name)) || !(b->parties = hmap_create_str(party_free)) ||
         !(b->ranks = idset_create()) || hmap_put(ctx->barriers, name, b) < 0) {
         barrier_free(b);
@@ -673,7 +675,7 @@ static void missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
 /* NULL with ENOMEM. */
 static json_t *describe(const struct barrier *b)
 {
-    struct barrier_item item = {b->name, b->nprocs, 0, NULL};
+    struct barrier_item item = {b->name, b->nprocs, 0, NULL, flux_now(b->ctx->h) - b->since};
     char *ranks = idset_format(b->ranks, 0);
     size_t pos = 0;
     json_t *o;

@@ -23,7 +23,9 @@
  *
  * A participant that disconnects (a client that died; an instance below whose broker is lost, since
  * its first message was unanswered) ends the fence for all: kvs.fence-abort goes up, the answer to
- * the first messages comes down.
+ * the first messages comes down.  Whose call never came, because its broker died first, is known to
+ * nobody but by its rank: callers may say at which ranks participants are, messages carry the union of
+ * these up, and when one of them is lost the master ends the fence.
  *
  * Names are used again, and messages are under way; so each instance numbers its fences, and what it
  * says about one (more calls, an abort) is for that number: what comes too late is for none.  The
@@ -33,6 +35,8 @@
  *
  *    kvs.fence-abort  {"namespace","name","nprocs","rank","number","reason"} -> {}, by courier
  *                     number 0: nothing of it was sent before
+ *    kvs.fences       {} -> {"fences":[...]} (libkvs/kvs_json.h): those that are not over, as far as
+ *                     this instance knows them, in namespaces that the asker may use
  *    kvs.fence-told   {"namespace","name","nprocs","count"} -> {}, by courier, to the master: calls
  *                     that it did not see were answered with an aborted one
  *
@@ -41,6 +45,7 @@
  *  2. Calls in `unsent` were merged but not sent; first == NULL implies that nothing was sent.
  *  3. All parts are answered exactly once, unless their sender is gone.
  *  4. A first message of an instance is in `parts` by (rank, number) as long as it is unanswered.
+ *  5. At the master no rank in `ranks` of a fence that gathers is lost.
  *
  * Failure: a call that does not fit (other nprocs, malformed transaction, too many calls) is
  * refused alone. An error on the way up ends the fence for all below.
@@ -54,6 +59,7 @@
 #include "kvs_late.h"
 #include "kvs_merge.h"
 #include "kvs_private.h"
+#include "libkvs/kvs_json.h"
 #include "libutil/le.h"
 
 struct part {
@@ -62,7 +68,7 @@ struct part {
     struct km_fence *f;
     flux_msg_t *req;
     bool instance;
-    uint64_t key; /* of an instance's: in km_fences.parts */
+    uint64_t key; /* of an instance's: in km_fences.parts, with the instance's rank in front */
 };
 
 struct km_fence {
@@ -75,6 +81,9 @@ struct km_fence {
     uint32_t nprocs;
     uint32_t count;
     uint32_t unsent;
+    idset_t *ranks;    /* of participants, as far as callers say; NULL: none */
+    bool ranks_unsent; /* of these, some were not sent upstream */
+    double since;
     struct list_node parts;
     struct km_merge merge;
     bool applying;
@@ -178,6 +187,7 @@ static void fence_free(struct km_fence *f)
     km_merge_clear(&f->merge);
     flux_future_destroy(f->first);
     flux_future_destroy(f->add);
+    idset_destroy(f->ranks);
     free(f->name);
     free(f->key);
     free(f);
@@ -199,6 +209,7 @@ static struct km_fence *fence_new(struct km_ns *ns, const char *name, uint32_t n
     f->ns = ns;
     f->nprocs = nprocs;
     f->after = after;
+    f->since = flux_now(ns->h);
     f->number = ++ns->fences->last ? ns->fences->last : ++ns->fences->last; /* 0 is none */
     list_init(&f->parts);
     list_init(&f->node);
@@ -392,7 +403,14 @@ static int flush(struct km_fence *f)
                               .name = f->name,
                               .namelen = strlen(f->name)};
     size_t size;
-    uint8_t *buf = km_merge_message(&f->merge, &q, &size);
+    char *ranks = f->ranks_unsent ? idset_format(f->ranks, 0) : NULL;
+    uint8_t *buf = NULL;
+    if (ranks || !f->ranks_unsent) {
+        q.ranks = ranks ? ranks : "";
+        q.rankslen = ranks ? strlen(ranks) : 0;
+        buf = km_merge_message(&f->merge, &q, &size);
+    }
+    free(ranks);
     flux_future_t *fut = buf ? km_upstream(ns, "kvs.fence", buf, size, false) : NULL;
     free(buf);
     if (!fut || flux_future_then(fut, -1., f->first ? added_cb : over_cb, f) < 0) {
@@ -405,6 +423,7 @@ static int flush(struct km_fence *f)
     else
         f->first = fut;
     f->unsent = 0;
+    f->ranks_unsent = false;
     return 0;
 }
 
@@ -426,8 +445,14 @@ static void part_gone(struct km_claim *c, bool cancelled)
     errmsg_t why;
     if (cancelled)
         return; /* no stream: the call was made */
-    errmsg_set(&why, "fence '%.128s' was aborted: a participant at rank %u disconnected", f->name,
-               flux_rank(f->ns->h));
+    if (p->instance)
+        errmsg_set(&why,
+                   "fence '%.128s' was aborted: rank %u disconnected, with the participants at or "
+                   "below it",
+                   f->name, (uint32_t)(p->key >> 32));
+    else
+        errmsg_set(&why, "fence '%.128s' was aborted: a participant at rank %u disconnected",
+                   f->name, flux_rank(f->ns->h));
     flux_respond_error(f->ns->h, p->req, ECONNABORTED, "%s", why.text);
     part_free(p);
     fence_abort(f, why.text);
@@ -456,8 +481,42 @@ static int part_new(struct km_fence *f, const flux_msg_t *msg, const struct kvs_
     return 0;
 }
 
+/* Some participants are at these ranks.  -1 with ENOMEM. */
+static int add_ranks(struct km_fence *f, const idset_t *ranks, errmsg_t *err)
+{
+    size_t n = f->ranks ? idset_count(f->ranks) : 0;
+    if (idset_empty(ranks))
+        return 0;
+    if ((!f->ranks && !(f->ranks = idset_create())) || idset_add(f->ranks, ranks) < 0)
+        return errmsg_fail(err, ENOMEM, "rank %u is out of memory for a fence",
+                           flux_rank(f->ns->h));
+    if (idset_count(f->ranks) > n)
+        f->ranks_unsent = true;
+    return 0;
+}
+
+/* One of these ranks is lost, and a participant is there: end it for all.  true: it is over. */
+static bool end_if_lost(struct km_fence *f, const idset_t *lost)
+{
+    errmsg_t why;
+    idset_t *both;
+    if (!f->ranks || f->applying || !idset_intersects(f->ranks, lost))
+        return false;
+    both = idset_intersect(f->ranks, lost);
+    char *text = both ? idset_format(both, 0) : NULL;
+    if (both && text && idset_count(both) > 1)
+        errmsg_set(&why, "fence '%.128s' was aborted: ranks %.128s are lost", f->name, text);
+    else
+        errmsg_set(&why, "fence '%.128s' was aborted: rank %u is lost", f->name,
+                   idset_first(both ? both : f->ranks));
+    free(text);
+    idset_destroy(both);
+    fence_abort(f, why.text);
+    return true;
+}
+
 static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
-                 const struct kvs_fence_req *q)
+                 const struct kvs_fence_req *q, const idset_t *ranks)
 {
     errmsg_t err;
     bool add = q->flags & KVS_FENCE_ADD;
@@ -469,7 +528,7 @@ static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
     }
     f->count += q->count;
     f->unsent += q->count;
-    if (km_merge_add(&f->merge, q, &err) < 0) {
+    if (add_ranks(f, ranks, &err) < 0 || km_merge_add(&f->merge, q, &err) < 0) {
         /* Half merged: it can only end, and must not be complete without this one. */
         if (add)
             flux_respond_error(ns->h, msg, errno, "%s", err.text);
@@ -484,11 +543,31 @@ static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
         if (list_empty(&f->node))
             list_append(&ns->fences->busy, &f->node);
         km_poke(ns);
+    } else if (end_if_lost(f, ns->k->lost)) {
+        return;
     } else if (f->count == f->nprocs) {
         f->applying = true;
         if (km_merge_finish(&f->merge) < 0 || km_commit_fence(ns, f) < 0)
             km_fence_done(ns, f, ENOMEM, "the master is out of memory for a fence");
     }
+}
+
+/* The ranks that a call names, to be destroyed.  NULL with EINVAL or ENOMEM. */
+static idset_t *call_ranks(struct km_ns *ns, const struct kvs_fence_req *q, errmsg_t *err)
+{
+    char *text = strndup(q->ranks, q->rankslen);
+    idset_t *ranks = text ? idset_parse(text, err) : NULL;
+    if (!text) {
+        errmsg_fail(err, ENOMEM, "rank %u is out of memory for a fence", flux_rank(ns->h));
+    } else if (ranks && !idset_empty(ranks) && idset_last(ranks) >= flux_size(ns->h)) {
+        errmsg_fail(err, EINVAL, "ranks of a fence: rank %u does not exist: ranks are 0-%u",
+                    idset_last(ranks), flux_size(ns->h) - 1);
+        idset_destroy(ranks);
+        ranks = NULL;
+        errno = EINVAL;
+    }
+    free(text);
+    return ranks;
 }
 
 /* The fence that a call is for.  NULL when it was answered. */
@@ -557,9 +636,16 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     } else {
         ns->st.fence_bytes_local += len;
     }
-    struct km_fence *f = find_fence(ns, msg, name, &q);
-    if (!f)
+    idset_t *ranks = call_ranks(ns, &q, &err);
+    if (!ranks) {
+        flux_respond_error(h, msg, errno, "%s", err.text);
         return;
+    }
+    struct km_fence *f = find_fence(ns, msg, name, &q);
+    if (!f) {
+        idset_destroy(ranks);
+        return;
+    }
     if (f->nprocs != q.nprocs)
         flux_respond_error(h, msg, EINVAL, "fence '%s' is one of %u, not of %u", name, f->nprocs,
                            q.nprocs);
@@ -570,7 +656,8 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         flux_respond_error(h, msg, EAGAIN, "%u calls to fences wait at rank %u: too many",
                            PARTS_MAX, flux_rank(h));
     else
-        join(ns, msg, f, &q);
+        join(ns, msg, f, &q, ranks);
+    idset_destroy(ranks);
 }
 
 /* An instance could not merge the first calls it had, so it has sent nothing. */
@@ -624,6 +711,59 @@ void km_fence_told_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         flux_respond(h, msg, NULL);
     }
     json_decref(owner);
+}
+
+void km_fences_lost(struct km *k, const idset_t *ranks)
+{
+    size_t pos = 0;
+    void *space, *val;
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &space)) {
+        struct km_ns *ns = space;
+        size_t at = 0;
+        while (ns->master && hmap_next(ns->fences->by_name, &at, NULL, NULL, &val))
+            (void)end_if_lost(val, ranks);
+    }
+}
+
+/* --- list --- */
+
+/* NULL with ENOMEM. */
+static json_t *describe(const struct km_fence *f)
+{
+    struct kvs_fence_item item = {.namespace = f->ns->name,
+                                  .name = f->name,
+                                  .nprocs = f->nprocs,
+                                  .age = flux_now(f->ns->h) - f->since};
+    char *ranks = f->ranks ? idset_format(f->ranks, 0) : strdup("");
+    json_t *o;
+    LIST_FOREACH(n, &f->parts)
+    item.entered += !list_entry(n, struct part, node)->instance;
+    item.ranks = ranks;
+    o = ranks ? flux_schema_encode_json(&kvs_fence_item_schema, &item) : NULL;
+    free(ranks);
+    return o;
+}
+
+void km_fences_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    struct kvs_fence_list out = {json_array()};
+    int rc = out.fences ? 0 : -1;
+    size_t pos = 0;
+    void *space, *val;
+    while (rc == 0 && hmap_next(k->spaces, &pos, NULL, NULL, &space)) {
+        struct km_ns *ns = space;
+        size_t at = 0;
+        if (!km_permitted(ns, msg))
+            continue;
+        while (rc == 0 && hmap_next(ns->fences->by_name, &at, NULL, NULL, &val))
+            rc = json_array_append_new(out.fences, describe(val));
+    }
+    if (rc == 0)
+        flux_respond_struct(h, msg, &kvs_fence_list_schema, &out);
+    else
+        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory for a list", flux_rank(h));
+    json_decref(out.fences);
 }
 
 void km_fences_shut(struct km_ns *ns, int errnum, const char *why)

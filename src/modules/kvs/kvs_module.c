@@ -162,6 +162,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "kvs.readdir", km_readdir_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "kvs.commit", km_commit_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "kvs.fence", km_fence_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.fences", km_fences_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "kvs.fence-abort", km_fence_abort_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.fence-told", km_fence_told_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.watch", km_watch_cb, ANYBODY},
@@ -434,6 +435,8 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
         return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
     }
     k->born = flux_now(h);
+    if (flux_module_reloaded(h)) /* its predecessor knew which ranks are lost */
+        km_route_ask_lost(k);
     if (k->first)
         flux_module_starting(h);
     k->primary->state = KM_NS_KNOWN;

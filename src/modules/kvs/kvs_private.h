@@ -76,6 +76,8 @@ struct km_ns *km_plain_request(struct km *k, const flux_msg_t *msg, flux_handler
 /* The same, but its root need not be known yet. */
 struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const char *name, size_t len,
                                flux_handler_f cb);
+/* May who sent this use the namespace? */
+bool km_permitted(const struct km_ns *ns, const flux_msg_t *msg);
 /* The raw payload of a request that is something for a namespace.  -1 after answering. */
 int km_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q);
 /* Be the master of a namespace: put it in the table.  NULL with ENOMEM or EPROTO. */
@@ -165,6 +167,8 @@ bool km_route_ready(const struct km *k);
 /* The rank to send to for something on its way to `rank`. */
 uint32_t km_route_hop(const struct km *k, uint32_t rank);
 void km_down_cb(flux_t *h, const flux_msg_t *event, void *arg);
+/* This instance may not have heard which ranks were lost: ask for them. */
+void km_route_ask_lost(struct km *k);
 /* Events were lost on their way to this broker ("event.lost"): ask for what they may have told. */
 void km_missed_cb(flux_t *h, const flux_msg_t *event, void *arg);
 
@@ -204,6 +208,9 @@ void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_told_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_fences_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+/* End the fences with participants at these ranks, of which this instance is the master. */
+void km_fences_lost(struct km *k, const idset_t *ranks);
 void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_lookup_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_readdir_cb(flux_t *h, const flux_msg_t *msg, void *arg);

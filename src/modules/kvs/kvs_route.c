@@ -93,6 +93,7 @@ static void ranks_lost(struct km *k, const char *text)
         km_senders_lost(k->senders, ranks);
         km_spaces_lost(k, ranks);
         km_directory_lost(k, ranks);
+        km_fences_lost(k, ranks);
     }
     idset_destroy(ranks);
 }
@@ -123,6 +124,17 @@ static void status_cb(flux_future_t *f, void *arg)
     k->asking_lost = NULL;
 }
 
+void km_route_ask_lost(struct km *k)
+{
+    flux_future_destroy(k->asking_lost);
+    if (!(k->asking_lost = flux_rpc(k->h, "overlay.status", NULL, 0, 0)) ||
+        flux_future_then(k->asking_lost, -1., status_cb, k) < 0) {
+        flux_log(k->h, LOG_ERR, "cannot see which ranks are lost: out of memory");
+        flux_future_destroy(k->asking_lost);
+        k->asking_lost = NULL;
+    }
+}
+
 void km_missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
 {
     struct km *k = arg;
@@ -130,11 +142,5 @@ void km_missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
     km_began_cb(h, event, arg);
     km_versions_missed(k);
     km_spaces_missed(k);
-    flux_future_destroy(k->asking_lost);
-    if (!(k->asking_lost = flux_rpc(h, "overlay.status", NULL, 0, 0)) ||
-        flux_future_then(k->asking_lost, -1., status_cb, k) < 0) {
-        flux_log(h, LOG_ERR, "cannot see which ranks are lost: out of memory");
-        flux_future_destroy(k->asking_lost);
-        k->asking_lost = NULL;
-    }
+    km_route_ask_lost(k);
 }

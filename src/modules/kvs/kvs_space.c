@@ -172,7 +172,7 @@ static void find(struct km_ns *ns)
         km_space_end(ns, ENOMEM, "rank %u is out of memory for a namespace", flux_rank(ns->h));
 }
 
-static bool permitted(const struct km_ns *ns, const flux_msg_t *msg)
+bool km_permitted(const struct km_ns *ns, const flux_msg_t *msg)
 {
     return flux_msg_rolemask(msg) & (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER) ||
            (ns != ns->k->primary && flux_msg_userid(msg) == ns->owner);
@@ -187,7 +187,7 @@ struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const char *
 
     /* The common case needs no look into the table. */
     if (len == sizeof(KVS_NS_PRIMARY) - 1 && memcmp(name, KVS_NS_PRIMARY, len) == 0 &&
-        permitted(k->primary, msg))
+        km_permitted(k->primary, msg))
         return k->primary;
     if (kvs_ns_check(name, len, &err) < 0) {
         flux_respond_error(k->h, msg, errno, "%s", err.text);
@@ -222,7 +222,7 @@ struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const char *
             find(ns);
         return NULL;
     }
-    if (!permitted(ns, msg)) {
+    if (!km_permitted(ns, msg)) {
         flux_respond_error(k->h, msg, EPERM,
                            "namespace '%s' belongs to somebody else: only its "
                            "owner and that of the session may use it",

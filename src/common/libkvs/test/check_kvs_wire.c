@@ -234,6 +234,8 @@ START_TEST(fence)
                                .nslen = 1,
                                .name = "f",
                                .namelen = 1,
+                               .ranks = "0-3",
+                               .rankslen = 3,
                                .txn = (const uint8_t *)"T\1\0\0\0\0\0\0",
                                .txnlen = 8};
     struct kvs_fence_req out;
@@ -244,7 +246,13 @@ START_TEST(fence)
     kvs_fence_req_encode(&in, buf);
     ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), 0);
     ck_assert(out.nprocs == 3 && out.count == 1 && out.rank == 7 && out.namelen == 1);
+    ck_assert(out.rankslen == 3 && memcmp(out.ranks, in.ranks, 3) == 0);
     ck_assert(out.txnlen == 8 && memcmp(out.txn, in.txn, 8) == 0);
+    buf[24] = 12; /* longer than what is there */
+    ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), -1);
+    buf[27] = 0x80;
+    ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), -1);
+    ck_assert_int_eq(errno, EPROTO);
     in.number = 1; /* of a client */
     kvs_fence_req_encode(&in, buf);
     ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), -1);

@@ -409,8 +409,8 @@ START_TEST(directory_hears)
 }
 END_TEST
 
-static int fence(struct bed *b, const char *name, uint32_t nprocs, uint32_t client, uint8_t flags,
-                 uint32_t roles)
+static int fence_at(struct bed *b, const char *ranks, const char *name, uint32_t nprocs,
+                    uint32_t client, uint8_t flags, uint32_t roles)
 {
     struct kvs_txn_buf txn = {0};
     struct kvs_fence_req q = {.nprocs = nprocs,
@@ -419,7 +419,9 @@ static int fence(struct bed *b, const char *name, uint32_t nprocs, uint32_t clie
                               .ns = "primary",
                               .nslen = 7,
                               .name = name,
-                              .namelen = strlen(name)};
+                              .namelen = strlen(name),
+                              .ranks = ranks,
+                              .rankslen = strlen(ranks)};
     flux_msg_t *msg = request("kvs.fence", 0, roles, client);
     uint8_t *buf;
     size_t head;
@@ -434,6 +436,12 @@ static int fence(struct bed *b, const char *name, uint32_t nprocs, uint32_t clie
     kvs_txn_buf_clear(&txn);
     free(buf);
     return deliver(b, msg);
+}
+
+static int fence(struct bed *b, const char *name, uint32_t nprocs, uint32_t client, uint8_t flags,
+                 uint32_t roles)
+{
+    return fence_at(b, "", name, nprocs, client, flags, roles);
 }
 
 static void leaves(struct bed *b, uint32_t client)
@@ -477,6 +485,47 @@ START_TEST(fences)
     ck_assert_int_eq(fence(b, "h", 2, 5, 0, OWNER), -1);
     leaves(b, 5);
     ck_assert_int_eq(fence(b, "h", 1, 6, 0, OWNER), 0);
+    bed_free(b);
+}
+END_TEST
+
+static const char *said(const struct bed *b)
+{
+    return flux_msg_payload(b->last, NULL);
+}
+
+/* A rank that is lost ends the fences that have a participant there, and no others. */
+START_TEST(fence_ranks)
+{
+    struct bed *b = bed_create();
+    size_t before;
+
+    ck_assert_int_eq(fence_at(b, "0-", "f", 3, 1, 0, OWNER), EINVAL);
+    ck_assert_int_eq(fence_at(b, "4", "f", 3, 1, 0, OWNER), EINVAL);
+    ck_assert_ptr_nonnull(strstr(said(b), "rank 4 does not exist"));
+    ck_assert_int_eq(fence(b, "f", 3, 1, 0, OWNER), -1);
+    ck_assert_int_eq(fence_at(b, "0,2", "f", 3, 2, 0, OWNER), -1);
+    ck_assert_int_eq(fence_at(b, "1", "g", 2, 3, 0, OWNER), -1);
+    ck_assert_int_eq(json(b, "kvs.fences", 0, OWNER, "{}"), 0);
+    ck_assert_ptr_nonnull(strstr(said(b), "\"nprocs\":3,\"entered\":2,\"ranks\":\"0,2\""));
+    ck_assert_ptr_nonnull(strstr(said(b), "\"nprocs\":2,\"entered\":1,\"ranks\":\"1\""));
+    /* A guest sees none of a namespace of somebody else. */
+    ck_assert_int_eq(json(b, "kvs.fences", 1000, FLUX_ROLE_USER, "{}"), 0);
+    ck_assert_ptr_nonnull(strstr(said(b), "\"fences\":[]"));
+    before = b->answers;
+    event(b, "overlay.down", "{\"ranks\":\"3\"}");
+    ck_assert_uint_eq(b->answers - before, 0);
+    event(b, "overlay.down", "{\"ranks\":\"2\"}");
+    ck_assert_uint_eq(b->answers - before, 2);
+    ck_assert_int_eq(b->errnum, ECONNABORTED);
+    ck_assert_ptr_nonnull(strstr(said(b), "fence 'f' was aborted: rank 2 is lost"));
+    /* Also when it was lost before; the last call cannot complete it. */
+    before = b->answers;
+    ck_assert_int_eq(fence_at(b, "2-3", "g", 2, 4, 0, OWNER), ECONNABORTED);
+    ck_assert_uint_eq(b->answers - before, 2);
+    ck_assert_ptr_nonnull(strstr(said(b), "fence 'g' was aborted: ranks 2-3 are lost"));
+    ck_assert_int_eq(json(b, "kvs.fences", 0, OWNER, "{}"), 0);
+    ck_assert_ptr_nonnull(strstr(said(b), "\"fences\":[]"));
     bed_free(b);
 }
 END_TEST
@@ -866,7 +915,7 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("kvs_requests", payloads, streams, snapshot_holds, lost_ranks, waits_in_order,
-              roots_announced, open_and_close, directory_hears, fences, fence_aborts, may_stop,
-              first_root_refused, answers_passed, fences_passed, says_that_it_ends,
+              roots_announced, open_and_close, directory_hears, fences, fence_ranks, fence_aborts,
+              may_stop, first_root_refused, answers_passed, fences_passed, says_that_it_ends,
               objects_that_come, idle_namespaces, uploads_expire, upload_shares, uploads_passed);
 }
