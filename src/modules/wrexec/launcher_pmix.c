@@ -86,13 +86,37 @@ static char *option(const char *fmt, ...)
     return s;
 }
 
+/* The library that the job's tasks use, when the job says so: a server should not be older than its
+ * clients.  All that has this name fits the program that was linked with one of it.  *preload is
+ * malloc'd, NULL: none; -1 with a sentence. */
+static int choose_library(const struct job *j, char **preload, errmsg_t *err)
+{
+    const char *lib;
+
+    if (!changes_find(&j->changes, "FLUX_PMIX_LIBRARY", &lib))
+        lib = env_get(j->env, "FLUX_PMIX_LIBRARY");
+    *preload = NULL;
+    if (!lib || !*lib)
+        return 0;
+    if (*lib != '/' || lib[strcspn(lib, " :")])
+        return errmsg_fail(err, EINVAL,
+                           "FLUX_PMIX_LIBRARY=%s: the absolute path of a libpmix.so.2 without "
+                           "blanks or colons is wanted",
+                           lib);
+    if (access(lib, R_OK) < 0)
+        return errmsg_fail(err, errno, "FLUX_PMIX_LIBRARY=%s: %s", lib, strerror(errno));
+    if (!(*preload = option("LD_PRELOAD=%s", lib)))
+        return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
+    return 0;
+}
+
 #define NOPTIONS 10
 
 static int spawn_server(struct pmix *px, int fd, errmsg_t *err)
 {
     struct job *j = px->job;
     char *mapping = pmi_job_mapping(j), *path = server_path(), *token = NULL;
-    char *argv[NOPTIONS + 1] = {NULL}, **envp = NULL;
+    char *argv[NOPTIONS + 1] = {NULL}, **envp = NULL, *preload = NULL;
     char name[64];
     size_t nenv = 0;
     int argc = 0, rc = -1;
@@ -109,17 +133,20 @@ static int spawn_server(struct pmix *px, int fd, errmsg_t *err)
     argv[argc++] = option("--dir=%s/pmix", j->dir ? j->dir : "");
     argv[argc++] = option("--uri=%s", j->l->uri ? j->l->uri : "");
     token = option("%s", j->mark);
+    if (choose_library(j, &preload, err) < 0)
+        goto out;
     errmsg_set(err, "no memory to start a PMIx server");
     for (int i = 0; i < argc; i++)
         if (!argv[i])
             goto out;
     while (environ[nenv])
         nenv++;
-    envp = calloc(nenv + 2, sizeof(*envp));
+    envp = calloc(nenv + 3, sizeof(*envp));
     if (!mapping || !path || !token || !j->dir || !envp)
         goto out;
     memcpy(envp, environ, nenv * sizeof(*envp));
     envp[nenv] = token;
+    envp[nenv + 1] = preload;
     if (access(path, X_OK) < 0) {
         errmsg_set(err, "this Flux was built without a PMIx server (libpmix was not there): use "
                         "--mpi=pmi, or build it with libpmix");
@@ -147,6 +174,7 @@ out:
     free(mapping);
     free(path);
     free(token);
+    free(preload);
     return rc;
 }
 

@@ -5,7 +5,8 @@
  *   client_finalized     the launcher is told, then the task is let go
  *   abort                the launcher is told: the job fails; never answered, see abort_run
  *   fence, (dis)connect  exchange of all nodes concerned
- *   group                exchange; the first node of it gives the context id
+ *   group                exchange; the first node of it gives the context id; name and members go
+ *                        with the answer
  *   job_control          signals to the whole job, by the job module
  *   spawn                refused: jobs are submitted, not spawned
  *
@@ -111,7 +112,7 @@ static pmix_status_t server_abort(const pmix_proc_t *proc, void *object, int sta
 
 /* --- fence, connect, groups --- */
 
-enum join { JOIN_FENCE, JOIN_CONNECT, JOIN_GROUP };
+enum join { JOIN_FENCE, JOIN_CONNECT, JOIN_GROUP, JOIN_UNGROUP };
 
 struct join_call {
     struct call call;
@@ -122,7 +123,8 @@ struct join_call {
     size_t nprocs;
     char *data; /* malloc'd */
     size_t len;
-    bool context; /* the group wants an id */
+    bool context;   /* the group wants an id */
+    idset_t *ranks; /* who takes part, once that is known */
     pmix_modex_cbfunc_t modex;
     pmix_op_cbfunc_t op;
     pmix_info_cbfunc_t info;
@@ -131,6 +133,7 @@ struct join_call {
 
 static void join_free(struct join_call *c)
 {
+    idset_destroy(c->ranks);
     free(c->procs);
     free(c->data);
     free(c);
@@ -147,6 +150,28 @@ static void release_infos(void *arg)
 
     PMIX_DATA_ARRAY_DESTRUCT(array);
     free(array);
+}
+
+/* Who is in a new group, and how it is called: libraries from version 5 on pass that on to the
+ * tasks, whose library fails without. */
+static int add_group(struct join_call *c, void *list)
+{
+    pmix_data_array_t members;
+    pmix_proc_t *p;
+    pmix_status_t rc;
+
+    PMIX_DATA_ARRAY_CONSTRUCT(&members, idset_count(c->ranks), PMIX_PROC);
+    if (!(p = members.array))
+        return -1;
+    for (uint32_t r = idset_first(c->ranks); r != IDSET_NONE; r = idset_next(c->ranks, r)) {
+        PMIX_LOAD_PROCID(p, pmixd_self()->nspace, r);
+        p++;
+    }
+    rc = PMIx_Info_list_add(list, PMIX_GROUP_ID, c->name, PMIX_STRING);
+    if (rc == PMIX_SUCCESS)
+        rc = PMIx_Info_list_add(list, PMIX_GROUP_MEMBERSHIP, &members, PMIX_DATA_ARRAY);
+    PMIX_DATA_ARRAY_DESTRUCT(&members);
+    return rc == PMIX_SUCCESS ? 0 : -1;
 }
 
 static void group_answer(struct join_call *c, const void *data, size_t len)
@@ -168,7 +193,7 @@ static void group_answer(struct join_call *c, const void *data, size_t len)
         if (buf_append(endpoints, part.data, part.len) < 0)
             goto fail;
     }
-    if (more < 0)
+    if (more < 0 || (c->kind == JOIN_GROUP && add_group(c, list) < 0))
         goto fail;
     if (id)
         PMIx_Info_list_add(list, PMIX_GROUP_CONTEXT_ID, &id, PMIX_SIZE);
@@ -242,8 +267,8 @@ static void group_head(struct pmixd *pd, struct join_call *c, const idset_t *nod
 static void join_run(struct pmixd *pd, struct call *call)
 {
     struct join_call *c = (struct join_call *)(void *)call;
-    idset_t *ranks = NULL, *nodes = pmixd_nodes_of(pd, c->procs, c->nprocs, &ranks);
-    char *text = ranks ? idset_format(ranks, 0) : NULL;
+    idset_t *nodes = pmixd_nodes_of(pd, c->procs, c->nprocs, &c->ranks);
+    char *text = c->ranks ? idset_format(c->ranks, 0) : NULL;
     char *full = NULL;
 
     if (!nodes || !text || !idset_test(nodes, pd->node)) {
@@ -251,13 +276,12 @@ static void join_run(struct pmixd *pd, struct call *call)
     } else if (asprintf(&full, "%s %s %s", c->what, c->name, text) < 0) {
         join_done(c, "out of memory", NULL, 0);
     } else {
-        if (c->kind == JOIN_GROUP)
+        if (c->kind == JOIN_GROUP || c->kind == JOIN_UNGROUP)
             group_head(pd, c, nodes);
         pmixd_exchange(pd, full, nodes, c->data, c->len, join_done, c);
         free(full);
     }
     free(text);
-    idset_destroy(ranks);
     idset_destroy(nodes);
 }
 
@@ -324,6 +348,17 @@ static pmix_status_t server_disconnect(const pmix_proc_t procs[], size_t nprocs,
     return connect_post("disconnect", procs, nprocs, cb, cbdata);
 }
 
+/* All on this node?  To be asked in any thread: what it reads does not change. */
+static bool all_here(const pmix_proc_t procs[], size_t n)
+{
+    struct pmixd *pd = pmixd_self();
+    idset_t *nodes = pmixd_nodes_of(pd, procs, n, NULL);
+    bool here = nodes && idset_count(nodes) == 1 && idset_test(nodes, pd->node);
+
+    idset_destroy(nodes);
+    return here;
+}
+
 static pmix_status_t server_group(pmix_group_operation_t op, char grp[], const pmix_proc_t procs[],
                                   size_t nprocs, const pmix_info_t directives[], size_t ndirs,
                                   pmix_info_cbfunc_t cb, void *cbdata)
@@ -333,7 +368,12 @@ static pmix_status_t server_group(pmix_group_operation_t op, char grp[], const p
 
     if (op != PMIX_GROUP_CONSTRUCT && op != PMIX_GROUP_DESTRUCT)
         return PMIX_ERR_NOT_SUPPORTED;
-    c = join_create(JOIN_GROUP, op == PMIX_GROUP_CONSTRUCT ? "group" : "ungroup", procs, nprocs);
+    /* At once, for there is nothing to do: libpmix 5.0 calls twice for one that is answered later, and
+     * frees at the second answer what is freed. */
+    if (op == PMIX_GROUP_DESTRUCT && all_here(procs, nprocs))
+        return PMIX_OPERATION_SUCCEEDED;
+    c = op == PMIX_GROUP_CONSTRUCT ? join_create(JOIN_GROUP, "group", procs, nprocs)
+                                   : join_create(JOIN_UNGROUP, "ungroup", procs, nprocs);
     if (!c)
         return PMIX_ERR_NOMEM;
     for (size_t i = 0; i < ndirs; i++) {
