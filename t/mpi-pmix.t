@@ -59,7 +59,7 @@ right 8 "groups with context ids"
 is "$(grep -c "$(grep -m1 '^ids' <<<"$out")" <<<"$out")/$(grep '^odd' <<<"$out" | sort -u | wc -l)" \
     8/1 "... the same for all members"
 FLUX_PMIX_LIBRARY=$PWD/none pmix -n1 true
-is "$status" 1 "a job names a library that is not there"
+is "$status" 126 "a job names a library that is not there"
 like "$err" "FLUX_PMIX_LIBRARY=$PWD/none: No such file" "... and is told"
 FLUX_PMIX_LIBRARY=libpmix.so.2 pmix -n1 true
 like "$err" "absolute path" "... or one without its path"
