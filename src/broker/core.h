@@ -135,11 +135,13 @@ struct endpoint_ops {
     /* Deliver; takes the message over.  Must not fail for responses: an endpoint whose reader is
      * too slow gets rid of itself.  */
     void (*send)(void *arg, flux_msg_t *msg);
-    /* The same for a request of a local client on the account `from`, of an endpoint that works on it
-     * later: it calls core_endpoint_taken() when it does.  0, or -1 when the request was refused (and answered).
-     * NULL: send() is used. */
+    /* The same for a client's request on the account `from`, to an endpoint that works on it later: it calls
+     * core_endpoint_taken() when it does.  0, or -1 when the request was refused (and answered).  NULL: send()
+     * is used. */
     int (*queue)(void *arg, flux_msg_t *msg, uint32_t from);
 };
+/* The account of all clients of another rank; others are those of processes here. */
+#define CORE_ACCOUNT_RANK 0x40000000u /* and the rank */
 /* What a request counts while it waits in an endpoint's queue. */
 unsigned core_request_weight(const flux_msg_t *msg);
 /* Requests on account `from` with this weight do not wait any more. */

@@ -35,13 +35,13 @@ struct used_service {
     char name[];
 };
 
-/* What the clients of one process have waiting in queues of local endpoints.  It outlives clients that
- * have left requests there. */
+/* What the clients of one process, or of one other rank, have waiting in queues of local endpoints.  It outlives
+ * clients that have left requests there. */
 struct account {
     uint32_t number;
     unsigned refs;   /* clients, and one while something waits */
     unsigned queued; /* weight of what waits */
-    bool choked;     /* that was too much, and is not yet half of it */
+    bool choked;     /* that was too much, and is not yet half of it (of a rank: said in the log) */
 };
 
 struct endpoint {
@@ -94,6 +94,7 @@ struct core {
     flux_handlers_t *handlers;
     hmap_t *endpoints; /* id -> endpoint */
     hmap_t *accounts;  /* number -> struct account */
+    unsigned queued;   /* weight of what waits of clients of other ranks */
     uint32_t last_endpoint;
     hmap_t *services; /* name -> endpoint */
     hmap_t *inflight; /* key -> inflight */
@@ -146,7 +147,8 @@ void route_response(core_t *c, flux_msg_t *msg);
 void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* A neighbour has joined, has room, or is lost: try what is held for it again. */
-/* Accounts are found by number: that of a process, or ACCOUNT_OWN and a client's id.  NULL with ENOMEM. */
+/* Accounts are found by number: that of a process, ACCOUNT_OWN and a client's id, or CORE_ACCOUNT_RANK and a
+ * rank.  NULL with ENOMEM. */
 #define ACCOUNT_OWN 0x80000000u
 struct account *account_join(core_t *c, uint32_t number);
 void account_leave(core_t *c, struct account *a); /* NULL-safe */

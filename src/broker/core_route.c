@@ -21,8 +21,11 @@
  * a local client is not read while more than CONGESTED of its own, or CONGESTED_BYTES, are held.
  *  4. A local client is not read while requests of more than QUEUED_MAX of its process wait in the queues of
  *     modules, those that clients left there who are gone included: who floods a module holds up itself,
- *     through however many connections, and what others ask waits behind little of it.
- *  5. What is held for a neighbour is sent before anything that comes later for it.
+ *     through however many connections.
+ *  5. Requests of clients of other ranks that wait in the queues of modules are RANKS_MAX at most, and those of
+ *     one rank no more than what is left of that: who floods from one rank leaves half of it to others.  What
+ *     finds no room is refused.
+ *  6. What is held for a neighbour is sent before anything that comes later for it.
  *
  * Failure: errors are answered to the sender; what has no sender to answer (NORESPONSE) is counted
  * as dropped.  That a sender is gone is said in such requests: they are not dropped for want of room
@@ -45,6 +48,7 @@
 /* Of one process in all modules: so many small requests, or a MiB. */
 #define QUEUED_MAX (2 * CORE_QUEUED_LOW)
 #define QUEUED_UNIT 4096
+#define RANKS_MAX 16384
 
 struct held {
     struct list_node node;
@@ -178,29 +182,74 @@ void route_response(core_t *c, flux_msg_t *msg)
     response_hop(c, msg);
 }
 
+/* Who is charged for a request while it waits: the sender's process, for clients of another rank that rank,
+ * for brokers and their modules nobody.  False: there is no room. */
+static bool charged(core_t *c, const flux_msg_t *msg, endpoint_t *from_ep, struct account **account)
+{
+    size_t n = flux_msg_route_count(msg);
+    struct account *a;
+    uint32_t rank;
+
+    *account = NULL;
+    if (from_ep) {
+        *account = from_ep->account;
+        return true;
+    }
+    if (n < 2 || (flux_msg_rolemask(msg) & FLUX_ROLE_BROKER))
+        return true;
+    /* The first broker on its way has pushed its sender, the next one that broker. */
+    rank = flux_route_value(flux_msg_route_at(msg, 1));
+    if (!(a = account_join(c, CORE_ACCOUNT_RANK | rank))) {
+        route_error(c, msg, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
+        return false;
+    }
+    *account = a;
+    if (c->queued + a->queued + core_request_weight(msg) <= RANKS_MAX)
+        return true;
+    if (!a->choked)
+        core_log(c, LOG_ERR,
+                 "clients of rank %u ask more than modules of rank %u can do: requests are refused",
+                 rank, c->cfg.rank);
+    a->choked = true;
+    route_error(
+        c, msg, EAGAIN,
+        "clients of rank %u have more requests at rank %u than it can take: try again later", rank,
+        c->cfg.rank);
+    return false;
+}
+
+static void enqueue(core_t *c, endpoint_t *ep, flux_msg_t *msg, struct account *a)
+{
+    unsigned weight = core_request_weight(msg);
+    uint32_t number = a->number;
+
+    a->refs += a->queued == 0;
+    a->queued += weight;
+    if (number & CORE_ACCOUNT_RANK)
+        c->queued += weight;
+    else if (a->queued > QUEUED_MAX)
+        a->choked = true;
+    if (ep->ops->queue(ep->arg, msg, number) < 0)
+        core_endpoint_taken(c, number, weight);
+}
+
 static void deliver_local(core_t *c, endpoint_t *ep, flux_msg_t *msg, endpoint_t *from_ep,
                           struct peer *from_peer)
 {
-    if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
-        !inflight_add(c, msg, from_ep, from_peer, ep, NULL)) {
+    struct account *a = NULL;
+
+    if (ep->ops->queue && !charged(c, msg, from_ep, &a))
+        flux_msg_destroy(msg);
+    else if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
+             !inflight_add(c, msg, from_ep, from_peer, ep, NULL)) {
         route_error(c, msg, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
         flux_msg_destroy(msg);
-        return;
-    }
-    if (ep->ops->queue && from_ep && from_ep->account) {
-        struct account *a = from_ep->account;
-        unsigned weight = core_request_weight(msg);
-        uint32_t number = a->number;
-
-        a->refs += a->queued == 0;
-        a->queued += weight;
-        if (a->queued > QUEUED_MAX)
-            a->choked = true;
-        if (ep->ops->queue(ep->arg, msg, number) < 0)
-            core_endpoint_taken(c, number, weight);
-        return;
-    }
-    ep->ops->send(ep->arg, msg);
+    } else if (a)
+        enqueue(c, ep, msg, a);
+    else
+        ep->ops->send(ep->arg, msg);
+    if (a && !from_ep)
+        account_leave(c, a);
 }
 
 bool core_must_arrive(const flux_msg_t *msg)
@@ -404,7 +453,11 @@ void core_endpoint_taken(core_t *c, uint32_t from, unsigned weight)
 
     if (!a || a->queued == 0)
         return;
-    a->queued = a->queued > weight ? a->queued - weight : 0;
+    if (weight > a->queued)
+        weight = a->queued;
+    a->queued -= weight;
+    if (from & CORE_ACCOUNT_RANK)
+        c->queued -= weight;
     relief = a->choked && a->queued <= CORE_QUEUED_LOW;
     a->choked &= !relief;
     if (a->queued == 0)

@@ -5,9 +5,12 @@
  * has more to put in (mailbox_post) writes it after the last, so that the reader does not begin
  * with the first alone.
  *
+ * A reader that does not do all that it took at once sets the rest aside: only the number and size of that
+ * are known here, so that limits mean all that is not done.
+ *
  * Invariants:
  *  1. The eventfd is readable whenever the fill array is not empty, or somebody who was told so by
- *     mailbox_post() has not called mailbox_wake() yet.
+ *     mailbox_post() has not called mailbox_wake() yet; and after mailbox_again().
  *  2. Order is that of the puts.
  *
  * Failure: a put that finds no memory or no room leaves the mailbox as it was.
@@ -15,6 +18,7 @@
 #include "config.h"
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -34,6 +38,9 @@ struct mailbox {
     pthread_mutex_t lock;
     struct pile fill;
     struct pile taken;
+    atomic_bool fresh; /* the fill array is not empty */
+    atomic_size_t aside;
+    atomic_size_t aside_bytes;
     bool told; /* the eventfd is written, and what it tells of not taken */
     int fd;
 };
@@ -83,7 +90,8 @@ static int put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit
 {
     struct pile *p = &m->fill;
 
-    if (limit > 0 && (p->count >= limit || p->bytes >= limit * MAILBOX_BYTES_EACH))
+    if (limit > 0 && (p->count + atomic_load(&m->aside) >= limit ||
+                      p->bytes + atomic_load(&m->aside_bytes) >= limit * MAILBOX_BYTES_EACH))
         return ENOBUFS;
     if (p->count == p->cap) {
         size_t cap = p->cap ? p->cap * 2 : 16;
@@ -96,6 +104,7 @@ static int put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit
     if (msg)
         p->bytes += flux_msg_encoded_size(msg);
     p->letters[p->count++] = (struct letter){from, msg, code};
+    atomic_store_explicit(&m->fresh, true, memory_order_relaxed);
     return 0;
 }
 
@@ -175,9 +184,39 @@ struct letter *mailbox_take(mailbox_t *m, size_t *count)
     m->fill.bytes = 0;
     m->taken = p;
     m->told = false;
+    atomic_store_explicit(&m->fresh, false, memory_order_relaxed);
     pthread_mutex_unlock(&m->lock);
     *count = p.count;
     return p.letters;
+}
+
+bool mailbox_has_new(const mailbox_t *m)
+{
+    return atomic_load_explicit(&m->fresh, memory_order_relaxed);
+}
+
+void mailbox_set_aside(mailbox_t *m, size_t letters, size_t bytes)
+{
+    atomic_fetch_add(&m->aside, letters);
+    atomic_fetch_add(&m->aside_bytes, bytes);
+}
+
+void mailbox_done(mailbox_t *m, size_t letters, size_t bytes)
+{
+    atomic_fetch_sub(&m->aside, letters);
+    atomic_fetch_sub(&m->aside_bytes, bytes);
+}
+
+void mailbox_again(mailbox_t *m)
+{
+    bool wake;
+
+    pthread_mutex_lock(&m->lock);
+    wake = !m->told;
+    m->told = true;
+    pthread_mutex_unlock(&m->lock);
+    if (wake)
+        tell(m);
 }
 
 size_t mailbox_count(mailbox_t *m)
@@ -187,5 +226,5 @@ size_t mailbox_count(mailbox_t *m)
     pthread_mutex_lock(&m->lock);
     n = m->fill.count;
     pthread_mutex_unlock(&m->lock);
-    return n;
+    return n + atomic_load(&m->aside);
 }

@@ -1,7 +1,8 @@
 /* A queue of messages between two threads: any number put in, one takes out and waits on a
  * descriptor.
  *
- * Thread rules: mailbox_put(), mailbox_post() and mailbox_wake() from any thread; the rest from the one reader.
+ * Thread rules: mailbox_put(), mailbox_post(), mailbox_wake() and mailbox_count() from any thread; the rest from
+ * the one reader.
  */
 #ifndef BROKER_MAILBOX_H
 #define BROKER_MAILBOX_H
@@ -41,6 +42,16 @@ void mailbox_wake(mailbox_t *m);
 /* Take all that wait: an array that stays valid until the next call of mailbox_take(), and how
  * many. */
 struct letter *mailbox_take(mailbox_t *m, size_t *count);
+
+/* Has something been put in since the last mailbox_take()?  Costs next to nothing. */
+bool mailbox_has_new(const mailbox_t *m);
+
+/* The reader sets aside so many of what it took, for later: they count as waiting, for limits too, until it is
+ * done with them. */
+void mailbox_set_aside(mailbox_t *m, size_t letters, size_t bytes);
+void mailbox_done(mailbox_t *m, size_t letters, size_t bytes);
+/* The reader goes on with what it has set aside when its descriptor is looked at the next time. */
+void mailbox_again(mailbox_t *m);
 
 /* How many wait (a moment's truth). */
 size_t mailbox_count(mailbox_t *m);

@@ -65,6 +65,7 @@ static void module_free(struct module *m)
 
     list_remove(&m->node);
     list_remove(&m->asleep);
+    fairq_destroy(m->queue);
     mailbox_destroy(m->inbox);
     if (m->dso)
         dlclose(m->dso);
@@ -283,7 +284,7 @@ static struct module *module_create(modhost_t *mh, const char *path, int argc, c
     m->mh = mh;
     m->seed = flux_random(core_handle(mh->core));
     if (!(m->path = strdup(path)) || !(m->name = name_of(path)) || !(m->inbox = mailbox_create()) ||
-        !(m->argv = calloc((size_t)argc + 1, sizeof(*m->argv))))
+        !(m->queue = fairq_create()) || !(m->argv = calloc((size_t)argc + 1, sizeof(*m->argv))))
         goto nomem;
     for (; m->argc < argc; m->argc++) {
         if (!(m->argv[m->argc] = strdup(argv[m->argc])))
@@ -410,15 +411,13 @@ static void move_letter(struct module *old, struct module *fresh, const struct l
 
 static void move_mail(struct module *old, struct module *fresh)
 {
-    size_t n;
-    struct letter *l;
+    struct letter l;
 
-    for (size_t i = 0; i < old->nrest; i++)
-        move_letter(old, fresh, &old->rest[i]);
-    old->nrest = 0;
-    l = mailbox_take(old->inbox, &n);
-    for (size_t i = 0; i < n; i++)
-        move_letter(old, fresh, &l[i]);
+    while (modhost_next_letter(old, &l))
+        move_letter(old, fresh, &l);
+    old->rest = mailbox_take(old->inbox, &old->nrest);
+    while (modhost_next_letter(old, &l))
+        move_letter(old, fresh, &l);
 }
 
 /* The old instance has stopped: put a new one in its place.  */

@@ -7,7 +7,7 @@
 
 #include "libflux/module.h"
 #include "libutil/list.h"
-#include "mailbox.h"
+#include "fairq.h"
 #include "modhost.h"
 
 #define WAKE_AFTER 16
@@ -53,7 +53,8 @@ struct module {
     int errnum;
     errmsg_t error;
     flux_handover_t *leaves; /* to its successor; what it sends from then on is dropped */
-    struct letter *rest;     /* of the last mailbox_take(): what it does not look at any more */
+    fairq_t *queue;          /* what it has taken from the mailbox, by sender */
+    struct letter *rest;     /* of the last mailbox_take(): what is not in the queue yet */
     size_t nrest;
     /* the same for its REFUSED letter */
     int refusal;
@@ -99,6 +100,9 @@ int modhost_may_follow(struct module *m, errmsg_t *err);
 /* modhost_thread.c */
 /* The module's thread; `arg` is the struct module. */
 void *modhost_thread_main(void *arg);
+/* The next letter to look at, from the queue or, after that, of what is not in it; by the broker's thread when
+ * the module's has ended.  False: there is none. */
+bool modhost_next_letter(struct module *m, struct letter *l);
 /* What the thread has open: done by it at its end, else, when it has ended, by the broker's. */
 void modhost_thread_close(struct module *m);
 

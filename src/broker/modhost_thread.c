@@ -4,6 +4,9 @@
  * what is sent with that handle goes to the broker's mailbox.  Letters without message say how far
  * the module is (enum code); EXITED is the last one, after which nothing is sent.
  *
+ * What comes is looked at by sender (fairq.c), so that a client waits for a few requests of each other one,
+ * however many these have sent; in slices, between which the module's timers and files have their turn.
+ *
  * A module that hands over is mute from then on: what its handle sends is dropped, until the thread
  * has ended.
  *
@@ -17,10 +20,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libflux/route.h"
+#include "libflux/slice.h"
 #include "modhost_private.h"
 
 /* A client hears so early that more of its requests fit in. */
 #define RUN_WEIGHT 64
+#define TALLIES 8
+/* Letters of each that are looked at in one pass when several wait: so long does one of them wait for what the
+ * module puts off to the end of the pass. */
+#define PER_GROUP 8
+#define MODULES 0x80000000u /* beside a CORE_ACCOUNT_RANK: not its clients, but its modules */
 
 /* Before the thread sleeps, and now and then while it works. */
 static void thread_tell(void *arg)
@@ -91,10 +101,16 @@ static bool agrees(struct module *m, int code)
     return false;
 }
 
-/* Requests of one client in a row that were taken. */
-struct run {
+/* --- what comes --- */
+
+/* Requests of one account that were taken, and of which the broker is to be told. */
+struct tally {
     uint32_t from;
     unsigned weight;
+};
+struct tallies {
+    struct tally of[TALLIES];
+    size_t n;
 };
 
 /* The broker is not woken for it while so little waits that no client can be held up: it hears of it
@@ -102,54 +118,144 @@ struct run {
  * a client is held up for is counted before it is put in the mailbox.)
  * Without memory for it the thread waits for some: what is not said would count against the client
  * for ever. */
-static void tell_run(struct module *m, struct run *run)
+static void tell_tally(struct module *m, struct tally *t)
 {
     int rc;
 
-    if (run->weight == 0)
+    if (t->weight == 0)
         return;
-    while ((rc = mailbox_post(m->mh->outbox, (void *)(uintptr_t)run->from, NULL,
-                              CODE_TOOK + (int)run->weight, 0)) < 0)
+    while ((rc = mailbox_post(m->mh->outbox, (void *)(uintptr_t)t->from, NULL,
+                              CODE_TOOK + (int)t->weight, 0)) < 0)
         sched_yield();
     if (rc == 1 && atomic_load(&m->mh->queued) > CORE_QUEUED_LOW)
         m->said++;
-    run->weight = 0;
+    t->weight = 0;
 }
 
-static void took(struct module *m, struct run *run, const struct letter *l)
+static void tell_tallies(struct module *m, struct tallies *ts)
+{
+    for (size_t i = 0; i < ts->n; i++)
+        tell_tally(m, &ts->of[i]);
+    ts->n = 0;
+}
+
+static void took(struct module *m, struct tallies *ts, const struct letter *l)
 {
     uint32_t from = (uint32_t)(uintptr_t)l->from;
+    size_t i = 0;
 
-    if (from != run->from || run->weight >= RUN_WEIGHT)
-        tell_run(m, run);
-    run->from = from;
-    if (from)
-        run->weight += core_request_weight(l->msg);
+    if (!from)
+        return;
+    while (i < ts->n && ts->of[i].from != from)
+        i++;
+    if (i == TALLIES) {
+        tell_tallies(m, ts);
+        i = 0;
+    }
+    if (i == ts->n)
+        ts->of[ts->n++] = (struct tally){.from = from};
+    ts->of[i].weight += core_request_weight(l->msg);
+    if (ts->of[i].weight >= RUN_WEIGHT)
+        tell_tally(m, &ts->of[i]);
+}
+
+/* Whose turn a letter waits for.  Answers, events, and requests of this broker and its modules are looked at
+ * before what clients want, in their order.  A client of this rank is one of its process, which has a turn; the
+ * clients of another rank have one together, and its modules another.  That a client is gone comes after
+ * what it has left here; it is said with a broker's role, and not known to the client's group when nothing
+ * of it is left. */
+static uint32_t group_of(const struct module *m, const struct letter *l, uint32_t *sender)
+{
+    uint32_t from = (uint32_t)(uintptr_t)l->from;
+    const flux_msg_t *msg = l->msg;
+    size_t n = flux_msg_route_count(msg);
+    uint32_t clients;
+
+    *sender = 0;
+    if (flux_msg_type(msg) != FLUX_MSG_REQUEST || n == 0)
+        return FAIRQ_FIRST;
+    *sender = flux_msg_route_at(msg, 0);
+    if (n == 1)
+        return from ? from : FAIRQ_FIRST;
+    clients = CORE_ACCOUNT_RANK | flux_route_value(flux_msg_route_at(msg, 1));
+    if (!(flux_msg_rolemask(msg) & FLUX_ROLE_BROKER) || fairq_has(m->queue, clients, *sender))
+        return clients;
+    return MODULES | clients;
+}
+
+/* Put what has come in the queue, up to a letter that asks the module to stop: what came before that is
+ * looked at before it.  What there is no memory for stays where it is. */
+static void sort_mail(struct module *m)
+{
+    if (m->nrest == 0 && mailbox_has_new(m->inbox))
+        m->rest = mailbox_take(m->inbox, &m->nrest);
+    while (m->nrest > 0 && m->rest->msg) {
+        uint32_t sender;
+        uint32_t group = group_of(m, m->rest, &sender);
+
+        if (fairq_put(m->queue, group, sender, core_request_weight(m->rest->msg), m->rest) < 0)
+            break;
+        mailbox_set_aside(m->inbox, 1, flux_msg_encoded_size(m->rest->msg));
+        m->rest++;
+        m->nrest--;
+    }
+}
+
+bool modhost_next_letter(struct module *m, struct letter *l)
+{
+    if (fairq_next(m->queue, l)) {
+        mailbox_done(m->inbox, 1, flux_msg_encoded_size(l->msg));
+        return true;
+    }
+    if (m->nrest == 0)
+        return false;
+    *l = *m->rest++;
+    m->nrest--;
+    return true;
+}
+
+/* How many letters are looked at before the module does what it put off to the end of a pass: what waits now,
+ * but when several wait, a few of each. */
+static size_t pass_limit(const struct module *m, size_t limit)
+{
+    size_t few = PER_GROUP * fairq_groups(m->queue);
+
+    return few > PER_GROUP && few < limit ? few : limit;
 }
 
 static void thread_inbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct module *m = arg;
-    size_t n;
-    struct letter *l = mailbox_take(m->inbox, &n);
+    struct tallies tallies = {.n = 0};
+    struct flux_slice s;
     bool stop = false;
-    struct run run = {0};
+    size_t limit;
 
-    for (size_t i = 0; i < n && !stop; i++) {
-        if (!l[i].msg) {
-            stop = l[i].code == CODE_STOP || agrees(m, l[i].code);
-            if (stop) {
-                m->rest = l + i + 1;
-                m->nrest = n - i - 1;
-            }
-            continue;
+    if (m->nrest == 0)
+        m->rest = mailbox_take(m->inbox, &m->nrest);
+    sort_mail(m);
+    limit = pass_limit(m, fairq_count(m->queue) + m->nrest);
+    flux_slice_begin(&s, r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    for (size_t n = 0; !stop && n < limit && flux_slice_more(&s); n++) {
+        struct letter l;
+
+        if (!modhost_next_letter(m, &l))
+            break;
+        if (l.msg) {
+            took(m, &tallies, &l);
+            flux_handle_deliver(m->h, l.msg);
+        } else
+            stop = l.code == CODE_STOP || agrees(m, l.code);
+        if (!stop && (m->nrest > 0 || mailbox_has_new(m->inbox))) {
+            sort_mail(m);
+            limit = pass_limit(m, limit);
         }
-        took(m, &run, &l[i]);
-        flux_handle_deliver(m->h, l[i].msg);
     }
-    tell_run(m, &run);
+    tell_tallies(m, &tallies);
     if (stop)
         flux_reactor_stop(r, 0);
+    else if (fairq_count(m->queue) > 0 || m->nrest > 0)
+        mailbox_again(m->inbox);
 }
 
 static void thread_exit(void *arg)

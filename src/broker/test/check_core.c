@@ -626,6 +626,71 @@ START_TEST(accounts)
 }
 END_TEST
 
+/* Ask for `topic` until refused, LIMIT times at most: how many were taken. */
+static unsigned ask_until_refused(struct cluster *cl, struct party *p, const char *text,
+                                  unsigned limit)
+{
+    for (unsigned n = 0; n < limit; n++) {
+        size_t before = p->n;
+
+        ask_flags(p, "q.x", FLUX_NODEID_ANY, 0, text);
+        cl_pump(cl);
+        if (p->n > before) {
+            ck_assert_int_eq(flux_msg_errnum(p->kept[before]), EAGAIN);
+            ck_assert_ptr_nonnull(strstr(flux_msg_json(p->kept[before]), "try again later"));
+            return n;
+        }
+    }
+    return limit;
+}
+
+/* The clients of another rank have room together: half of what is left, so that others find some. */
+START_TEST(ranks)
+{
+    static const struct endpoint_ops queue_ops = {.send = party_send_cb, .queue = queue_keep};
+    struct cluster *cl = cl_up(3, "kary:2");
+    core_t *core = cl->nodes[0].core;
+    struct party *one = client(cl, 1), *two = client(cl, 1), *other = client(cl, 2);
+    struct party *here = client(cl, 0), *m1 = module(cl, 1, "m");
+    struct party *m = party_create(cl, 0, ENDPOINT_MODULE, "m");
+    endpoint_t *ep =
+        core_endpoint_add(core, ENDPOINT_MODULE, "q", 1000, FLUX_ROLE_OWNER, &queue_ops, m);
+    char *text = big(1000000); /* 245 each */
+    size_t mine;
+
+    queue_count = 0;
+    ck_assert_int_eq(core_service_add(core, "q", ep), 0);
+    ck_assert_uint_eq(ask_until_refused(cl, one, text, 100), 33);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "clients of rank 1 ask more"));
+    mine = queue_count;
+    for (size_t i = 0; i < mine; i++)
+        ck_assert_uint_eq(queue_from[i], CORE_ACCOUNT_RANK | 1);
+    ck_assert_uint_eq(ask_until_refused(cl, two, text, 100), 0);
+    /* Another rank has its share, and so have brokers and who is here. */
+    ck_assert_uint_eq(ask_until_refused(cl, other, text, 100), 17);
+    ck_assert_uint_eq(queue_from[mine], CORE_ACCOUNT_RANK | 2);
+    mine = queue_count;
+    ck_assert_uint_eq(ask_until_refused(cl, m1, text, 60), 60);
+    ck_assert_uint_eq(queue_count, mine); /* on nobody's account */
+    ck_assert_uint_eq(ask_until_refused(cl, here, text, 60), 60);
+    ck_assert_uint_eq(queue_count, mine + 60);
+    ck_assert(core_endpoint_congested(here->ep));
+    /* What is taken makes room again. */
+    for (size_t i = 0; i < queue_count; i++)
+        core_endpoint_taken(core, queue_from[i], queue_weight[i]);
+    ck_assert_uint_eq(ask_until_refused(cl, two, text, 100), 33);
+    free(text);
+    core_endpoint_remove(ep, EHOSTUNREACH, "end");
+    cl_free(cl);
+    party_free(one);
+    party_free(two);
+    party_free(other);
+    party_free(here);
+    party_free(m1);
+    party_free(m);
+}
+END_TEST
+
 START_TEST(held)
 {
     struct cluster *cl = cl_create(3, "kary:2");
@@ -879,6 +944,6 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("core", create, any_rank, upstream, ring, around_a_loss, peer_lost_in_flight,
-              answered_once, large_payloads, endpoint_removed, no_response, bounds, accounts, held,
-              held_until_lost, replaced, inherited, bad_input, services);
+              answered_once, large_payloads, endpoint_removed, no_response, bounds, accounts, ranks,
+              held, held_until_lost, replaced, inherited, bad_input, services);
 }

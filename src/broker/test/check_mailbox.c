@@ -109,6 +109,52 @@ START_TEST(later)
 }
 END_TEST
 
+/* What the reader sets aside counts until it is done, and can wake it again. */
+START_TEST(set_aside)
+{
+    mailbox_t *m = mailbox_create();
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_EVENT, "e");
+    size_t size = flux_msg_encoded_size(msg);
+    size_t n;
+
+    ck_assert(!mailbox_has_new(m));
+    for (int i = 0; i < 10; i++)
+        ck_assert_int_eq(mailbox_put(m, NULL, flux_msg_incref(msg), 0, 10), 0);
+    ck_assert(mailbox_has_new(m));
+    struct letter *l = mailbox_take(m, &n);
+    ck_assert_uint_eq(n, 10);
+    ck_assert(!mailbox_has_new(m) && !readable(m));
+    for (size_t i = 0; i < n; i++)
+        flux_msg_destroy(l[i].msg);
+    mailbox_set_aside(m, 10, 10 * size);
+    ck_assert_uint_eq(mailbox_count(m), 10);
+    ck_assert_int_eq(mailbox_put(m, NULL, msg, 0, 10), -1);
+    ck_assert_int_eq(errno, ENOBUFS);
+    ck_assert(!mailbox_has_new(m));
+    mailbox_done(m, 1, size);
+    ck_assert_int_eq(mailbox_put(m, NULL, flux_msg_incref(msg), 0, 10), 0);
+    ck_assert_int_eq(mailbox_put(m, NULL, msg, 0, 10), -1);
+    ck_assert_uint_eq(mailbox_count(m), 10);
+    l = mailbox_take(m, &n);
+    ck_assert_uint_eq(n, 1);
+    flux_msg_destroy(l[0].msg);
+    mailbox_done(m, 9, 9 * size);
+    ck_assert_uint_eq(mailbox_count(m), 0);
+    /* The same in bytes. */
+    mailbox_set_aside(m, 1, 10 * MAILBOX_BYTES_EACH);
+    ck_assert_int_eq(mailbox_put(m, NULL, msg, 0, 10), -1);
+    mailbox_done(m, 1, 10 * MAILBOX_BYTES_EACH);
+    mailbox_again(m);
+    ck_assert(readable(m));
+    ck_assert_int_eq(mailbox_post(m, NULL, msg, 0, 10), 0); /* it is awake */
+    mailbox_take(m, &n);
+    ck_assert_uint_eq(n, 1);
+    ck_assert(!readable(m));
+    flux_msg_destroy(msg);
+    mailbox_destroy(m);
+}
+END_TEST
+
 struct writer {
     mailbox_t *m;
     int number;
@@ -227,5 +273,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("mailbox", one_thread, bound, later, many_threads, there_and_back);
+    RUN_SUITE("mailbox", one_thread, bound, later, set_aside, many_threads, there_and_back);
 }

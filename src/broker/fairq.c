@@ -1,0 +1,289 @@
+/* fairq.c - what waits for a module, by who sent it.
+ *
+ * A list of groups that have something here, and in each a list of such senders, each with its letters in
+ * order.  The first group has its turn: the first letter of its first sender is taken; then both go to the
+ * end of their lists.  So a letter waits for one of each other group and sender at most, but for those of its
+ * own sender, however many these others have put in.
+ *
+ * A large letter costs more than a small one.  Who had it taken owes the difference, DEBT_MAX at most, and
+ * lets a turn pass for each unit of it while others wait.
+ *
+ * Invariants:
+ *  1. Letters of one sender are taken in the order in which they were put in; those of FAIRQ_FIRST before
+ *     all others.
+ *  2. A group or a sender is in its list, and in its table, exactly while it has letters: nothing stays of
+ *     who is gone.
+ *  3. Putting and taking cost the same however many wait: a turn that is let pass was paid for by a letter,
+ *     which pays for DEBT_MAX at most.
+ *
+ * Failure: without memory a letter is not put in.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fairq.h"
+#include "libutil/hmap.h"
+#include "libutil/list.h"
+
+#define DEBT_MAX 16
+#define SPARE_MAX 1024 /* items kept for the next letters */
+
+struct item {
+    struct list_node node;
+    struct letter letter;
+    unsigned weight;
+};
+
+struct group {
+    struct list_node node; /* in fairq.groups */
+    uint32_t number;
+    unsigned debt;
+    struct list_node senders;
+};
+
+struct sender {
+    struct list_node node; /* in group.senders */
+    struct group *group;
+    uint64_t key;
+    struct list_node items;
+};
+
+struct fairq {
+    struct list_node first; /* items of FAIRQ_FIRST */
+    struct list_node groups;
+    hmap_t *by_number; /* -> struct group */
+    hmap_t *by_key;    /* group and sender -> struct sender */
+    struct list_node spare;
+    size_t nspare;
+    size_t count;
+};
+
+fairq_t *fairq_create(void)
+{
+    fairq_t *q = calloc(1, sizeof(*q));
+
+    if (!q)
+        return NULL;
+    list_init(&q->first);
+    list_init(&q->groups);
+    list_init(&q->spare);
+    if (!(q->by_number = hmap_create_u64(NULL)) || !(q->by_key = hmap_create_u64(NULL))) {
+        fairq_destroy(q);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return q;
+}
+
+void fairq_destroy(fairq_t *q)
+{
+    if (q) {
+        int saved = errno;
+        struct letter l;
+        struct list_node *n;
+
+        while (fairq_next(q, &l))
+            flux_msg_destroy(l.msg);
+        while ((n = list_first(&q->spare))) {
+            list_remove(n);
+            free(list_entry(n, struct item, node));
+        }
+        hmap_destroy(q->by_number);
+        hmap_destroy(q->by_key);
+        free(q);
+        errno = saved;
+    }
+}
+
+static struct item *item_create(fairq_t *q)
+{
+    struct list_node *n = list_first(&q->spare);
+    struct item *it;
+
+    if (n) {
+        list_remove(n);
+        q->nspare--;
+        return list_entry(n, struct item, node);
+    }
+    if ((it = malloc(sizeof(*it))))
+        list_init(&it->node);
+    return it;
+}
+
+static void item_free(fairq_t *q, struct item *it)
+{
+    if (q->nspare < SPARE_MAX) {
+        list_push(&q->spare, &it->node);
+        q->nspare++;
+    } else
+        free(it);
+}
+
+/* --- groups and senders --- */
+
+static uint64_t key_of(uint32_t group, uint32_t sender)
+{
+    return (uint64_t)group << 32 | sender;
+}
+
+static struct group *group_join(fairq_t *q, uint32_t number)
+{
+    struct group *g = hmap_get_u64(q->by_number, number);
+
+    if (g)
+        return g;
+    if (!(g = calloc(1, sizeof(*g))))
+        return NULL;
+    g->number = number;
+    list_init(&g->node);
+    list_init(&g->senders);
+    if (hmap_put_u64(q->by_number, number, g) < 0) {
+        free(g);
+        return NULL;
+    }
+    list_append(&q->groups, &g->node);
+    return g;
+}
+
+static void group_leave(fairq_t *q, struct group *g)
+{
+    if (list_empty(&g->senders)) {
+        list_remove(&g->node);
+        hmap_del_u64(q->by_number, g->number);
+        free(g);
+    }
+}
+
+static struct sender *sender_join(fairq_t *q, uint32_t group, uint32_t number)
+{
+    uint64_t key = key_of(group, number);
+    struct sender *s = hmap_get_u64(q->by_key, key);
+
+    if (s)
+        return s;
+    if (!(s = calloc(1, sizeof(*s))))
+        return NULL;
+    s->key = key;
+    list_init(&s->node);
+    list_init(&s->items);
+    if (!(s->group = group_join(q, group))) {
+        free(s);
+        return NULL;
+    }
+    if (hmap_put_u64(q->by_key, key, s) < 0) {
+        group_leave(q, s->group);
+        free(s);
+        return NULL;
+    }
+    list_append(&s->group->senders, &s->node);
+    return s;
+}
+
+static void sender_free(fairq_t *q, struct sender *s)
+{
+    list_remove(&s->node);
+    hmap_del_u64(q->by_key, s->key);
+    free(s);
+}
+
+/* --- in and out --- */
+
+int fairq_put(fairq_t *q, uint32_t group, uint32_t sender, unsigned weight, const struct letter *l)
+{
+    struct item *it = item_create(q);
+    struct sender *s = NULL;
+
+    if (!it || (group != FAIRQ_FIRST && !(s = sender_join(q, group, sender)))) {
+        if (it)
+            item_free(q, it);
+        errno = ENOMEM;
+        return -1;
+    }
+    it->letter = *l;
+    it->weight = weight;
+    list_append(s ? &s->items : &q->first, &it->node);
+    q->count++;
+    return 0;
+}
+
+static unsigned take(fairq_t *q, struct list_node *items, struct letter *l)
+{
+    struct item *it = list_entry(list_first(items), struct item, node);
+    unsigned weight = it->weight;
+
+    list_remove(&it->node);
+    *l = it->letter;
+    item_free(q, it);
+    q->count--;
+    return weight;
+}
+
+/* Whose turn it is: the first one without debt.  A group that is alone has nobody to let pass. */
+static struct group *next_group(fairq_t *q)
+{
+    struct list_node *n;
+    struct group *g;
+
+    for (;;) {
+        n = list_first(&q->groups);
+        g = list_entry(n, struct group, node);
+        if (n->next == &q->groups)
+            g->debt = 0;
+        if (g->debt == 0)
+            return g;
+        g->debt--;
+        list_remove(n);
+        list_append(&q->groups, n);
+    }
+}
+
+static void take_in_turn(fairq_t *q, struct letter *l)
+{
+    struct group *g = next_group(q);
+    struct sender *s = list_entry(list_first(&g->senders), struct sender, node);
+    unsigned more = take(q, &s->items, l) - 1;
+
+    g->debt = more < DEBT_MAX ? more : DEBT_MAX;
+    list_remove(&s->node);
+    if (list_empty(&s->items))
+        sender_free(q, s);
+    else
+        list_append(&g->senders, &s->node);
+    list_remove(&g->node);
+    list_append(&q->groups, &g->node);
+    group_leave(q, g);
+}
+
+bool fairq_next(fairq_t *q, struct letter *l)
+{
+    if (q->count == 0)
+        return false;
+    if (!list_empty(&q->first))
+        (void)take(q, &q->first, l);
+    else
+        take_in_turn(q, l);
+    return true;
+}
+
+bool fairq_has(const fairq_t *q, uint32_t group, uint32_t sender)
+{
+    if (group == FAIRQ_FIRST)
+        return !list_empty(&q->first);
+    return hmap_get_u64(q->by_key, key_of(group, sender));
+}
+
+size_t fairq_count(const fairq_t *q)
+{
+    return q->count;
+}
+
+size_t fairq_groups(const fairq_t *q)
+{
+    return hmap_count(q->by_number);
+}
+
+size_t fairq_senders(const fairq_t *q)
+{
+    return hmap_count(q->by_key);
+}
