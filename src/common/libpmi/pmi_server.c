@@ -265,7 +265,8 @@ int pmi_server_name_done(struct pmi_server *s, size_t idx, int rc, const char *p
     struct pmi_reply r;
     struct pmi_task *t;
 
-    if (idx >= s->p.nlocal || s->tasks[idx].state != NAME)
+    if (idx >= s->p.nlocal || s->tasks[idx].state != NAME ||
+        s->tasks[idx].name_cmd == PMI_CMD_SPAWN)
         return fail(EINVAL);
     t = &s->tasks[idx];
     pmi_server_set_state(s, t, READY);
@@ -283,6 +284,30 @@ int pmi_server_name_done(struct pmi_server *s, size_t idx, int rc, const char *p
     pmi_reply_rc(&r, 0, "success");
     if (t->name_cmd == PMI_CMD_LOOKUP_NAME)
         pmi_out_str(&r.o, "port", port);
+    pmi_reply_end(s, t, &r);
+    return 0;
+}
+
+int pmi_server_spawn_done(struct pmi_server *s, size_t idx, int rc, const char *jobid,
+                          const char *text)
+{
+    struct pmi_reply r;
+    struct pmi_task *t;
+
+    if (idx >= s->p.nlocal || s->tasks[idx].state != NAME ||
+        s->tasks[idx].name_cmd != PMI_CMD_SPAWN)
+        return fail(EINVAL);
+    t = &s->tasks[idx];
+    pmi_server_set_state(s, t, READY);
+    if (rc) {
+        pmi_server_refuse(s, t, PMI_CMD_SPAWN, text ? text : "the spawn failed");
+        return 0;
+    }
+    /* Without `errcodes` all of them are 0. */
+    pmi_reply_begin(s, t, &r, PMI_CMD_SPAWN_RESULT, jobid ? strlen(jobid) : 0);
+    pmi_reply_rc(&r, 0, "success");
+    if (jobid)
+        pmi_out_str(&r.o, "jobid", jobid);
     pmi_reply_end(s, t, &r);
     return 0;
 }
@@ -381,6 +406,7 @@ struct pmi_server *pmi_server_create(const struct pmi_server_ops *ops, void *arg
     s->p = p;
     for (size_t i = 0; i < p.nlocal; i++) {
         s->tasks[i].rank = p.ranks[i];
+        s->tasks[i].appnum = p.appnums ? p.appnums[i] : p.appnum;
         s->tasks[i].state = NEW;
     }
     s->kvsname = strdup(p.kvsname);
@@ -391,11 +417,18 @@ struct pmi_server *pmi_server_create(const struct pmi_server_ops *ops, void *arg
         goto nomem;
     s->p.kvsname = s->kvsname;
     s->p.ranks = NULL;
+    s->p.appnums = NULL;
     return s;
 nomem:
     pmi_server_destroy(s);
     errmsg_fail(err, ENOMEM, "PMI server: no memory for %zu tasks", p.nlocal);
     return NULL;
+}
+
+static void task_clear(struct pmi_task *t)
+{
+    buf_destroy(t->in);
+    pmi_spawn_clear(&t->spawn);
 }
 
 void pmi_server_destroy(struct pmi_server *s)
@@ -404,7 +437,7 @@ void pmi_server_destroy(struct pmi_server *s)
 
     if (s) {
         for (size_t i = 0; i < s->p.nlocal; i++)
-            buf_destroy(s->tasks[i].in);
+            task_clear(&s->tasks[i]);
         free(s->kvsname);
         pmi_table_destroy(s->table);
         pmi_pack_destroy(s->batch);

@@ -52,6 +52,11 @@ struct pmi_server_ops {
     int (*publish)(void *arg, size_t idx, const char *service, const char *port);
     int (*lookup)(void *arg, size_t idx, const char *service);
     int (*unpublish)(void *arg, size_t idx, const char *service);
+
+    /* A task asks for new processes: what, as in pmi_spawn.h; valid during the call.  NULL when that
+     * cannot be.  0 promises one call of pmi_server_spawn_done() for that task, now or later; -1
+     * answers it with failure. */
+    int (*spawn)(void *arg, size_t idx, const void *request, size_t len);
 };
 
 /* Zeros in the last group mean the defaults. */
@@ -62,6 +67,7 @@ struct pmi_server_params {
     int appnum;
     size_t nlocal;         /* tasks on this node, 1.. */
     const uint32_t *ranks; /* their ranks in the job, nlocal of them */
+    const int *appnums;    /* likewise, where tasks run different programs; NULL: appnum for all */
 
     size_t name_max;       /* 256: kvsname */
     size_t port_max;       /* 1024: names of services, and ports */
@@ -103,6 +109,12 @@ int pmi_server_barrier_done(struct pmi_server *s, int rc, const char *text);
  * EINVAL when nothing is pending. */
 int pmi_server_name_done(struct pmi_server *s, size_t idx, int rc, const char *port,
                          const char *text);
+
+/* Complete a spawn of a task: with `rc` 0 all processes are there, and `jobid` (may be NULL) is the name
+ * of their kvs; else none is, and `text` (may be NULL) says why.  -1 with EINVAL when nothing is
+ * pending. */
+int pmi_server_spawn_done(struct pmi_server *s, size_t idx, int rc, const char *jobid,
+                          const char *text);
 
 /* Has the task said init; has it said finalize? */
 bool pmi_server_initialized(const struct pmi_server *s, size_t idx);

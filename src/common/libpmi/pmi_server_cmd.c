@@ -2,11 +2,12 @@
  *
  * The table says in which states of its task a command is allowed; what is not is refused, or ends
  * the dialog (pmi_server.c, invariant 1).  A handler answers at once, but for those that the
- * embedding completes: barriers and names.
+ * embedding completes: barriers, names and spawns.
  */
 #include "config.h"
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libpmi/pmi_server_private.h"
@@ -78,7 +79,7 @@ static void on_get_maxes(struct pmi_server *s, struct pmi_task *t, const struct 
 
 static void on_get_appnum(struct pmi_server *s, struct pmi_task *t, const struct pmi_msg *msg)
 {
-    reply_int(s, t, PMI_CMD_APPNUM, "appnum", s->p.appnum);
+    reply_int(s, t, PMI_CMD_APPNUM, "appnum", t->appnum);
 }
 
 static void on_get_universe_size(struct pmi_server *s, struct pmi_task *t,
@@ -277,6 +278,31 @@ static void on_spawn(struct pmi_server *s, struct pmi_task *t, const struct pmi_
         pmi_spawn_begin(&t->spawn);
 }
 
+static void spawn(struct pmi_server *s, struct pmi_task *t)
+{
+    const char *why = NO_SPAWN;
+    size_t len;
+    void *req;
+
+    if (t->state != READY) {
+        why = "spawn is not possible before init or after finalize";
+    } else if (s->ops->spawn && !(req = pmi_spawn_take(&t->spawn, &len))) {
+        why = "out of memory for a spawn";
+    } else if (s->ops->spawn) {
+        pmi_spawn_clear(&t->spawn);
+        pmi_server_set_state(s, t, NAME);
+        t->name_cmd = PMI_CMD_SPAWN;
+        if (s->ops->spawn(s->arg, pmi_server_index(s, t), req, len) == 0 || t->state != NAME)
+            why = NULL;
+        else
+            pmi_server_set_state(s, t, READY);
+        free(req);
+    }
+    pmi_spawn_clear(&t->spawn);
+    if (why)
+        pmi_server_refuse(s, t, PMI_CMD_SPAWN, why);
+}
+
 /* Clients send one block for each command of a spawn and then wait for one answer. */
 static void block_line(struct pmi_server *s, struct pmi_task *t, const char *line, size_t len)
 {
@@ -286,10 +312,7 @@ static void block_line(struct pmi_server *s, struct pmi_task *t, const char *lin
         pmi_server_give_up(s, t, "sent a line that is not part of an mcmd=spawn block (%.*s)",
                            len < 64 ? (int)len : 64, line);
     } else if (rc == 2) {
-        memset(&t->spawn, 0, sizeof(t->spawn));
-        pmi_server_refuse(
-            s, t, PMI_CMD_SPAWN,
-            t->state == READY ? NO_SPAWN : "spawn is not possible before init or after finalize");
+        spawn(s, t);
     }
 }
 

@@ -27,8 +27,9 @@ enum pmi_task_state {
 
 struct pmi_task {
     uint32_t rank;
+    int appnum;
     enum pmi_task_state state;
-    enum pmi_cmd name_cmd; /* in state NAME: what is pending */
+    enum pmi_cmd name_cmd; /* in state NAME: what is pending, a name or a spawn */
     bool inited;
     bool finalized;
     bool acked; /* said initack */

@@ -1,4 +1,4 @@
-/* pmi_spawn.c - blocks of `mcmd=spawn`.
+/* pmi_spawn.c - blocks of `mcmd=spawn`, and what they ask for as one piece of bytes.
  *
  *   request = 1*block                    as many as totspawns says
  *   block   = "mcmd=spawn" LF fields "endcmd" LF
@@ -17,13 +17,17 @@
  *
  * Invariants:
  *  1. A block is accepted only when everything it announces has come, and nothing else.
- *  2. Time and memory do not depend on the numbers in it.
+ *  2. Time and memory do not depend on the numbers in it, but on its bytes, which have a bound.
+ *  3. A block whose text cannot be kept for want of memory is read on to its end: the dialog stays in
+ *     step, and the request is refused.
  */
 #include "config.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libpmi/pmi_spawn.h"
+#include "libutil/le.h"
 
 enum {
     NPROCS = 1,
@@ -42,8 +46,99 @@ static int fail(int errnum)
     return -1;
 }
 
+/* --- keeping --- */
+
+static void add(struct pmi_spawn *sp, buf_t **b, const void *data, size_t len)
+{
+    if (!sp->nomem && (*b || (*b = buf_create(0))) && buf_append(*b, data, len) == 0)
+        return;
+    sp->nomem = true;
+}
+
+static void add_string(struct pmi_spawn *sp, buf_t **b, struct pmi_slice s)
+{
+    add(sp, b, s.p, s.len);
+    add(sp, b, "", 1);
+}
+
+static void move(struct pmi_spawn *sp, buf_t **to, buf_t *from)
+{
+    if (!from)
+        return;
+    add(sp, to, buf_data(from), buf_len(from));
+    buf_consume(from, buf_len(from));
+}
+
+static void empty(buf_t *b)
+{
+    if (b)
+        buf_consume(b, buf_len(b));
+}
+
+/* The block is complete. */
+static void keep_block(struct pmi_spawn *sp)
+{
+    uint8_t row[12];
+
+    le_put32(row, (uint32_t)sp->procs);
+    le_put32(row + 4, (uint32_t)sp->args + 1);
+    le_put32(row + 8, (uint32_t)sp->infos);
+    add(sp, &sp->table, row, sizeof(row));
+    move(sp, &sp->strings, sp->name);
+    move(sp, &sp->strings, sp->argv);
+    move(sp, &sp->strings, sp->info);
+    sp->npairs += (uint32_t)sp->preputs;
+}
+
+static size_t put(uint8_t *p, const buf_t *b)
+{
+    size_t n = b ? buf_len(b) : 0;
+
+    if (n)
+        memcpy(p, buf_data(b), n);
+    return n;
+}
+
+void *pmi_spawn_take(const struct pmi_spawn *sp, size_t *len)
+{
+    size_t n = 8;
+    uint8_t *mem;
+
+    n += sp->table ? buf_len(sp->table) : 0;
+    n += sp->strings ? buf_len(sp->strings) : 0;
+    n += sp->pairs ? buf_len(sp->pairs) : 0;
+    if (sp->nomem || !(mem = malloc(n))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    le_put32(mem, (uint32_t)sp->done);
+    le_put32(mem + 4, sp->npairs);
+    n = 8;
+    n += put(mem + n, sp->table);
+    n += put(mem + n, sp->strings);
+    n += put(mem + n, sp->pairs);
+    *len = n;
+    return mem;
+}
+
+void pmi_spawn_clear(struct pmi_spawn *sp)
+{
+    buf_destroy(sp->name);
+    buf_destroy(sp->argv);
+    buf_destroy(sp->info);
+    buf_destroy(sp->table);
+    buf_destroy(sp->strings);
+    buf_destroy(sp->pairs);
+    memset(sp, 0, sizeof(*sp));
+}
+
+/* --- reading --- */
+
 void pmi_spawn_begin(struct pmi_spawn *sp)
 {
+    empty(sp->name);
+    empty(sp->argv);
+    empty(sp->info);
     sp->in_block = true;
     sp->seen = 0;
     sp->args = sp->infos = sp->preputs = 0;
@@ -77,20 +172,24 @@ static bool numbered(struct pmi_slice name, const char *prefix, int n)
 }
 
 /* A line of a list of pairs: 1 when it is one, 0 when not. */
-static int pair(struct pmi_slice name, struct pmi_slice value, const char *key, const char *val,
-                bool *have_key, int *pairs)
+static int pair(struct pmi_spawn *sp, buf_t **b, const struct pmi_field *f, const char *key,
+                const char *val, bool *have_key, int *pairs)
 {
+    struct pmi_slice name = f->name, value = f->value;
+
     if (!*have_key && numbered(name, key, *pairs)) {
         if (*pairs == PMI_SPAWN_LIST_MAX)
             return fail(E2BIG);
         if (!pmi_wire_word_ok(value.p, value.len, PMI_WIRE_LINE_MAX))
             return fail(EPROTO);
         *have_key = true;
+        add_string(sp, b, value);
         return 1;
     }
     if (*have_key && numbered(name, val, *pairs)) {
         *have_key = false;
         (*pairs)++;
+        add_string(sp, b, value);
         return 1;
     }
     return 0;
@@ -106,10 +205,13 @@ static int field(struct pmi_spawn *sp, const struct pmi_field *f)
         if (n > PMI_SPAWN_PROCS_MAX - sp->nprocs)
             return fail(E2BIG);
         sp->nprocs += n;
+        sp->procs = n;
         return 0;
     }
-    if (pmi_slice_eq(f->name, "execname"))
+    if (pmi_slice_eq(f->name, "execname")) {
+        add_string(sp, &sp->name, f->value);
         return f->value.len == 0 ? fail(EPROTO) : once(sp, EXECNAME);
+    }
     if (pmi_slice_eq(f->name, "totspawns")) {
         if (number(sp, TOTSPAWNS, f->value, 1, PMI_SPAWN_COMMANDS_MAX, &n) < 0 ||
             (sp->total && sp->total != n))
@@ -129,11 +231,12 @@ static int field(struct pmi_spawn *sp, const struct pmi_field *f)
         if (sp->args == PMI_SPAWN_LIST_MAX)
             return fail(E2BIG);
         sp->args++;
+        add_string(sp, &sp->argv, f->value);
         return 0;
     }
-    if ((rc = pair(f->name, f->value, "info_key_", "info_val_", &sp->info_key, &sp->infos)))
+    if ((rc = pair(sp, &sp->info, f, "info_key_", "info_val_", &sp->info_key, &sp->infos)))
         return rc < 0 ? -1 : 0;
-    if ((rc = pair(f->name, f->value, "preput_key_", "preput_val_", &sp->preput_key, &sp->preputs)))
+    if ((rc = pair(sp, &sp->pairs, f, "preput_key_", "preput_val_", &sp->preput_key, &sp->preputs)))
         return rc < 0 ? -1 : 0;
     return fail(EPROTO);
 }
@@ -152,6 +255,7 @@ static int block_end(struct pmi_spawn *sp)
         return fail(EPROTO);
     sp->in_block = false;
     sp->done++;
+    keep_block(sp);
     return sp->done == sp->total ? 2 : 1;
 }
 
@@ -162,5 +266,92 @@ int pmi_spawn_line(struct pmi_spawn *sp, const char *line, size_t len)
 
     if (rc < 0)
         return -1;
+    if ((sp->size += len) > PMI_SPAWN_SIZE_MAX)
+        return fail(E2BIG);
     return rc == 1 ? block_end(sp) : field(sp, &f);
+}
+
+/* --- the piece of bytes --- */
+
+/* So many strings from *p on: past them, or false. */
+static bool skip(const char **p, const char *end, uint64_t n)
+{
+    for (; n > 0; n--) {
+        const char *nul = *p < end ? memchr(*p, '\0', (size_t)(end - *p)) : NULL;
+
+        if (!nul)
+            return false;
+        *p = nul + 1;
+    }
+    return true;
+}
+
+static int get_commands(const uint8_t *table, const char *p, const char *end,
+                        struct pmi_spawn_request *req)
+{
+    for (uint32_t i = 0; i < req->ncommands; i++, table += 12) {
+        struct pmi_spawn_command *c = &req->commands[i];
+
+        c->nprocs = le_get32(table);
+        c->argc = le_get32(table + 4);
+        c->ninfo = le_get32(table + 8);
+        c->argv = p;
+        if (c->nprocs == 0 || c->nprocs > PMI_SPAWN_PROCS_MAX - req->nprocs || c->argc == 0 ||
+            !skip(&p, end, c->argc) || !c->argv[0])
+            return -1;
+        c->info = p;
+        if (!skip(&p, end, 2ull * c->ninfo))
+            return -1;
+        req->nprocs += c->nprocs;
+    }
+    req->pairs = p;
+    if (!skip(&p, end, 2ull * req->npairs) || p != end)
+        return -1;
+    req->pairs_len = (size_t)(p - req->pairs);
+    return 0;
+}
+
+int pmi_spawn_request_get(const void *data, size_t len, struct pmi_spawn_request *req,
+                          errmsg_t *err)
+{
+    const uint8_t *p = data;
+    size_t head;
+
+    memset(req, 0, sizeof(*req));
+    if (len >= 8) {
+        req->ncommands = le_get32(p);
+        req->npairs = le_get32(p + 4);
+    }
+    head = 8 + 12 * (size_t)req->ncommands;
+    if (req->ncommands == 0 || req->ncommands > PMI_SPAWN_COMMANDS_MAX || len < head)
+        return errmsg_fail(err, EPROTO, "a request to spawn is cut off");
+    if (!(req->commands = calloc(req->ncommands, sizeof(*req->commands))))
+        return errmsg_fail(err, ENOMEM, "out of memory for a spawn");
+    if (get_commands(p + 8, (const char *)p + head, (const char *)p + len, req) == 0)
+        return 0;
+    pmi_spawn_request_clear(req);
+    return errmsg_fail(err, EPROTO, "the strings of a request to spawn are damaged");
+}
+
+void pmi_spawn_request_clear(struct pmi_spawn_request *req)
+{
+    int saved = errno;
+
+    free(req->commands);
+    memset(req, 0, sizeof(*req));
+    errno = saved;
+}
+
+const char *pmi_spawn_info(const struct pmi_spawn_command *c, const char *key)
+{
+    const char *p = c->info;
+
+    for (uint32_t i = 0; i < c->ninfo; i++) {
+        const char *value = p + strlen(p) + 1;
+
+        if (strcmp(p, key) == 0)
+            return value;
+        p = value + strlen(value) + 1;
+    }
+    return NULL;
 }

@@ -8,6 +8,7 @@
 
 #include "libpmi/pmi_pack.h"
 #include "libpmi/pmi_server.h"
+#include "libpmi/pmi_spawn.h"
 #include "libpmi/pmi_wire.h"
 #include "libutil/test/suite.h"
 
@@ -26,6 +27,9 @@ static struct {
     char text[256];
     int errors, finals;
     char name[1200];
+    void *spawn; /* what was asked for */
+    size_t spawnlen;
+    int spawns;      /* so many are to be taken */
     bool answer_now; /* names and barriers are completed within the callback */
     bool broken;     /* sends fail */
 } w;
@@ -76,6 +80,20 @@ static int on_publish(void *arg, size_t i, const char *service, const char *port
     return 0;
 }
 
+static int on_spawn(void *arg, size_t i, const void *req, size_t len)
+{
+    if (w.spawns == 0)
+        return -1;
+    w.spawns--;
+    free(w.spawn);
+    w.spawn = malloc(len);
+    ck_assert_ptr_nonnull(w.spawn);
+    memcpy(w.spawn, req, w.spawnlen = len);
+    if (w.answer_now)
+        ck_assert_int_eq(pmi_server_spawn_done(w.server, i, 0, NULL, NULL), 0);
+    return 0;
+}
+
 static int on_lookup(void *arg, size_t i, const char *service)
 {
     if (w.answer_now)
@@ -89,7 +107,8 @@ static const struct pmi_server_ops all_ops = {.send = on_send,
                                               .finalized = on_final,
                                               .client_error = on_error,
                                               .publish = on_publish,
-                                              .lookup = on_lookup};
+                                              .lookup = on_lookup,
+                                              .spawn = on_spawn};
 
 static void start(void)
 {
@@ -101,6 +120,7 @@ static void start(void)
                                   .nlocal = NTASKS,
                                   .ranks = ranks};
 
+    free(w.spawn);
     memset(&w, 0, sizeof(w));
     w.server = pmi_server_create(&all_ops, &w, &p, NULL);
     ck_assert_ptr_nonnull(w.server);
@@ -331,6 +351,68 @@ START_TEST(spawns)
 }
 END_TEST
 
+START_TEST(spawned)
+{
+    struct pmi_spawn_request req;
+    const struct pmi_spawn_command *c;
+    errmsg_t e;
+
+    start();
+    init_all();
+    w.spawns = 3;
+    talk(0,
+         "mcmd=spawn\nnprocs=2\nexecname=a\ntotspawns=2\nspawnssofar=1\narg1=x y\narg2=\nargcnt=2\n"
+         "preput_num=1\npreput_key_0=k\npreput_val_0=v w\nendcmd\n",
+         "");
+    talk(0,
+         "mcmd=spawn\nnprocs=3\nexecname=b\ntotspawns=2\nspawnssofar=2\n"
+         "info_num=2\ninfo_key_0=i\ninfo_val_0=\ninfo_key_1=wdir\ninfo_val_1=/tmp\nendcmd\n",
+         "");
+    ck_assert_int_eq(pmi_spawn_request_get(w.spawn, w.spawnlen, &req, &e), 0);
+    ck_assert_uint_eq(req.ncommands, 2);
+    ck_assert_uint_eq(req.nprocs, 5);
+    c = req.commands;
+    ck_assert_uint_eq(c[0].nprocs, 2);
+    ck_assert_uint_eq(c[0].argc, 3);
+    ck_assert_mem_eq(c[0].argv, "a\0x y\0", 7);
+    ck_assert_ptr_null(pmi_spawn_info(&c[0], "wdir"));
+    ck_assert_uint_eq(c[1].nprocs, 3);
+    ck_assert_str_eq(c[1].argv, "b");
+    ck_assert_str_eq(pmi_spawn_info(&c[1], "i"), "");
+    ck_assert_str_eq(pmi_spawn_info(&c[1], "wdir"), "/tmp");
+    ck_assert_uint_eq(req.npairs, 1);
+    ck_assert_mem_eq(req.pairs, "k\0v w", 6);
+    pmi_spawn_request_clear(&req);
+    for (size_t n = 0; n < w.spawnlen; n++)
+        ck_assert_int_eq(pmi_spawn_request_get(w.spawn, n, &req, &e), -1);
+    ck_assert_int_eq(pmi_server_name_done(w.server, 0, 0, NULL, NULL), -1);
+    ck_assert_int_eq(pmi_server_spawn_done(w.server, 1, 0, NULL, NULL), -1);
+    ck_assert_int_eq(pmi_server_spawn_done(w.server, 0, 0, "kvs_8", NULL), 0);
+    ck_assert_str_eq(w.out[0], "cmd=spawn_result rc=0 msg=success jobid=kvs_8\n");
+    talk(0, "cmd=get_appnum\n", "cmd=appnum appnum=2\n");
+    /* another one, which fails; and one that is answered at once */
+    talk(0, BLOCK "endcmd\n", "");
+    ck_assert_int_eq(pmi_spawn_request_get(w.spawn, w.spawnlen, &req, &e), 0);
+    ck_assert_uint_eq(req.ncommands, 1);
+    ck_assert_uint_eq(req.nprocs, 1);
+    ck_assert_uint_eq(req.npairs, 0);
+    pmi_spawn_request_clear(&req);
+    ck_assert_int_eq(pmi_server_spawn_done(w.server, 0, -1, NULL, "no room"), 0);
+    ck_assert_str_eq(w.out[0], "cmd=spawn_result rc=-1 msg=no_room\n");
+    w.answer_now = true;
+    talk(0, BLOCK "endcmd\n", "cmd=spawn_result rc=0 msg=success\n");
+    w.answer_now = false;
+    /* who has a spawn under way says nothing else */
+    w.spawns = 1;
+    talk(1, BLOCK "endcmd\n", "");
+    expect_lost(1, "cmd=get_appnum\n");
+    ck_assert_int_eq(pmi_server_spawn_done(w.server, 1, 0, NULL, NULL), -1);
+    free(w.spawn);
+    w.spawn = NULL;
+    pmi_server_destroy(w.server);
+}
+END_TEST
+
 START_TEST(lost)
 {
     static char big[PMI_WIRE_LINE_MAX + 100];
@@ -468,6 +550,7 @@ START_TEST(batch_full)
     struct pmi_server_params p = {
         .kvsname = "k", .size = 1, .nlocal = 1, .ranks = ranks, .batch_max = 64};
 
+    free(w.spawn);
     memset(&w, 0, sizeof(w));
     w.server = pmi_server_create(&all_ops, &w, &p, NULL);
     talk(0, "cmd=init pmi_version=1 pmi_subversion=1\n",
@@ -510,6 +593,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("pmi_server", dialog, chunks, port_dialog, refused, spawns, lost, absent, aborts,
-              barrier_fails, names, long_ports, batch_full, params);
+    RUN_SUITE("pmi_server", dialog, chunks, port_dialog, refused, spawns, spawned, lost, absent,
+              aborts, barrier_fails, names, long_ports, batch_full, params);
 }
