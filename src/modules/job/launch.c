@@ -319,6 +319,8 @@ static void options_into(struct wrexec_launch *l, const struct jm_job *j,
     l->gpuaffinity = job_affinity_name(o->gpu_affinity);
     l->mpi = job_mpi_name(o->mpi);
     l->label = o->label;
+    /* More tasks than slots: as many as somebody wants. */
+    l->overcommit = jobspec_per_slot(j->spec->js) == 0 && j->spec->req.nslots <= 1;
     l->mask = o->umask + 1;
     l->killbad = o->kill_on_bad_exit;
     l->nested = o->nested;

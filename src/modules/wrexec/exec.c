@@ -366,7 +366,7 @@ int exec_run(exec_t *x, uint64_t job, struct wire_run *run,
              errmsg_t *err)
 {
     uint8_t fixed[WIRE_RUN_FIXED];
-    struct iovec iov[5 + WIRE_NODE_STRINGS];
+    struct iovec iov[6 + WIRE_NODE_STRINGS];
     int n = 0;
 
     if (x->fd < 0 && start(x, err) < 0)
@@ -379,6 +379,7 @@ int exec_run(exec_t *x, uint64_t job, struct wire_run *run,
     iov[n++] = (struct iovec){fixed, sizeof(fixed)};
     iov[n++] = (struct iovec){(void *)run->runs, run->nruns * sizeof(struct layout_run)};
     iov[n++] = (struct iovec){(void *)run->limits, run->nlimits * sizeof(struct wire_limit)};
+    iov[n++] = (struct iovec){(void *)run->commands, run->ncommands * sizeof(struct wire_command)};
     for (int i = 0; i < WIRE_NODE_STRINGS; i++)
         iov[n++] = (struct iovec){(void *)strings[i], strlen(strings[i]) + 1};
     iov[n++] = (struct iovec){(void *)rec->strings, rec->strings_len};

@@ -262,6 +262,8 @@ int handover_load(struct ctx *ctx, flux_handover_t *o, errmsg_t *err)
         flux_handover_get_mark(o, "job");
         job_load(ctx, o);
     }
+    if (ctx->root && flux_handover_ok(o))
+        groups_link(ctx->root, o);
     ctx->njobs = njobs;
     if (ctx->root && flux_handover_ok(o)) {
         clients_load(ctx->root->clients, o);
@@ -285,7 +287,7 @@ void handover_go_on(struct ctx *ctx)
     while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
         struct job *j = val;
 
-        if (!j->finished)
+        if (!j->finished || (j->rj && !rootjob_over(j->rj)))
             job_flush(j);
     }
     if (ctx->root)

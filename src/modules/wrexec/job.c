@@ -7,6 +7,7 @@
  *   OUTPUT     passed on as it is
  *   TAKEN      standard input was taken; passed on at once
  *   FAIL       a failure; passed on at once
+ *   STARTED    of spawned tasks: a node has started all of its own; passed on at once
  *   RESULT     how all tasks of the subtree ended; merged, one an edge, the last frame
  *
  * How output and standard input flow: jobflow.c.
@@ -101,13 +102,15 @@ void job_check(struct job *j)
 static void add_status(struct job *j, uint32_t node, uint32_t i, uint32_t k, int status)
 {
     const layout_t *l = j->spec->layout;
+    uint32_t first = j->spec->w.first;
 
     if (layout_kind(l) == LAYOUT_BLOCK) {
-        result_add(j->result, status, layout_task(l, node, i), layout_task(l, node, k - 1));
+        result_add(j->result, status, first + layout_task(l, node, i),
+                   first + layout_task(l, node, k - 1));
         return;
     }
     for (; i < k; i++) {
-        uint32_t task = layout_task(l, node, i);
+        uint32_t task = first + layout_task(l, node, i);
 
         result_add(j->result, status, task, task);
     }
@@ -191,6 +194,19 @@ static void note(struct job *j, const void *text, size_t len)
         job_send_up(j, WIRE_NOTE, NULL, 0, text, len);
 }
 
+/* All tasks of so many nodes are there. */
+static void started(struct job *j, uint32_t nodes)
+{
+    uint8_t fixed[4];
+
+    if (j->rj) {
+        root_job_started(j, nodes);
+        return;
+    }
+    le_put32(fixed, nodes);
+    job_send_up(j, WIRE_STARTED, fixed, sizeof(fixed), NULL, 0);
+}
+
 static void bad_frame(struct job *j, const struct wire_frame *f, const char *who)
 {
     char text[256];
@@ -226,6 +242,12 @@ void job_frame(struct job *j, const struct wire_frame *f)
         break;
     case WIRE_PMI_NAME:
         job_name(j, f->payload, f->len);
+        break;
+    case WIRE_SPAWN:
+        job_spawn(j, f->payload, f->len);
+        break;
+    case WIRE_STARTED:
+        started(j, 1);
         break;
     case WIRE_NOTE:
         note(j, f->payload, f->len);
@@ -324,6 +346,9 @@ void job_child_frame(struct job *j, struct edge *e, const struct wire_frame *f)
         break;
     case WIRE_BEGUN:
         job_begun(j, p);
+        break;
+    case WIRE_STARTED:
+        started(j, f->len == 4 ? le_get32(f->payload) : 0);
         break;
     case WIRE_RESULT:
         part_result(p, f->payload, f->len);
@@ -480,6 +505,11 @@ static void launch_local(struct job *j, const struct launchrec *rec)
                            .limits = s->limits,
                            .nruns = (uint32_t)layout_nruns(s->layout),
                            .runs = layout_runs(s->layout),
+                           .ncommands = s->ncommands,
+                           .commands = s->commands,
+                           .first = s->w.first,
+                           .universe = s->universe,
+                           .parent = s->w.parent,
                            .nnodes = j->nnodes,
                            .ntasks = layout_ntasks(s->layout)};
     const char *strings[WIRE_NODE_STRINGS];

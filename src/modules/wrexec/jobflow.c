@@ -74,6 +74,8 @@ void job_flush(struct job *j)
             return;
         job_piece_free(p);
     }
+    if (j->rj)
+        root_job_flush(j);
     job_check(j);
 }
 

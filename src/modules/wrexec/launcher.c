@@ -250,6 +250,9 @@ static void handle_frame(struct launcher *l, const struct wire_frame *f)
     case WIRE_PMI_NAMED:
         job_pmi_named(j, f->payload, f->len);
         break;
+    case WIRE_SPAWNED:
+        job_pmi_spawned(j, f->payload, f->len);
+        break;
     default:
         break;
     }

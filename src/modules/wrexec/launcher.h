@@ -37,6 +37,14 @@ struct stream {
     buf_t *line;          /* the beginning of one */
 };
 
+/* Of spawned tasks: what those from `first` on run. */
+struct command {
+    uint32_t first;
+    const char *dir;    /* "": the job's */
+    const char *search; /* "": the job's */
+    char **argv;
+};
+
 struct task {
     struct job *job;
     uint32_t rank;
@@ -103,8 +111,9 @@ struct job {
     const char *name, *node;
     idset_t *cores, *gpus; /* of the job on this node; may be empty */
     const char *fixed[WIRE_STRINGS];
-    char **files; /* name, text, ... */
-    char **argv;  /* NULL-terminated */
+    char **files;             /* name, text, ... */
+    char **argv;              /* NULL-terminated */
+    struct command *commands; /* run.ncommands of them */
     char **env;
     struct changes changes; /* to it, by plugins */
     bool plugins;           /* their hooks are to be called */
@@ -129,13 +138,18 @@ struct job {
     unsigned tries; /* to tell who a process without environment belongs to */
     struct hook *hook; /* prolog, later epilog; may be NULL */
     char *record;      /* file for the launcher after this one; may be NULL */
-    bool heir;         /* of a launcher that was lost: only its epilog is run */
+    struct job *host;  /* of spawned tasks: the job they belong to, while it is here; its directory,
+                        * cgroup, prolog and epilog are theirs, too */
+    struct list_node guest, guests; /* in host->guests; such of its own */
+    bool shared_dir;                /* `dir` is that of the host */
+    bool closing;                   /* it waits for no more of these */
+    bool heir;                      /* of a launcher that was lost: only its epilog is run */
     struct pmi_server *pmi;
     struct pmix *pmix; /* with WIRE_F_MPI_PMIX: NULL until it was begun */
     uint32_t barriers; /* handed over */
     char **shm;        /* files in /dev/shm that MPICH said to have made */
     size_t nshm;
-    char *dir;                 /* its directory here */
+    char *dir;                 /* its directory here, or that of its host */
     char mark[96];             /* NAME=value in the environment of all its processes */
     struct list_node ending;   /* in launcher.ending */
     struct start *start;       /* while it is SPAWNING, or a ghost */
@@ -267,6 +281,12 @@ void hook_destroy(struct job *j);
 
 /* launcher_task.c */
 #define PMI_TASK_FD 3
+/* What a task of a job with commands runs. */
+const struct command *job_command(const struct job *j, uint32_t rank);
+/* The job that a task's environment and names tell: that it belongs to. */
+uint64_t job_number(const struct job *j);
+/* The number of a task in it. */
+uint32_t task_number(const struct task *t);
 /* Does a socket for PMI-1 wait for each task? */
 bool job_has_pmi(const struct job *j);
 /* Get ready to start tasks; the exit code that stands for all (0), with a sentence. */
@@ -430,6 +450,10 @@ void job_pmi_done(struct job *j, const void *payload, size_t len);
 /* A task of the job ended: is that the end of its MPI? */
 void pmi_task_ended(struct task *t);
 void job_pmi_named(struct job *j, const void *payload, size_t len);
+void job_pmi_spawned(struct job *j, const void *payload, size_t len);
+/* Ask for further tasks: `request` is as in pmi_spawn.h, `tag` comes back in SPAWNED.  -1 with
+ * ENOMEM. */
+int job_ask_spawn(struct job *j, uint32_t tag, const void *request, size_t len);
 /* Its name for PMI: that of no other job of this host, now or later. */
 void pmi_job_name(const struct job *j, char *buf, size_t size);
 /* PMI_process_mapping of the job, malloc'd; NULL with ENOMEM. */

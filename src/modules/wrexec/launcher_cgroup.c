@@ -411,19 +411,22 @@ fail:
                   size_format(j->run.memory << 20, size, sizeof(size)), job_node_name(j), err.text);
 }
 
+/* Spawned tasks are in that of their job. */
 const int *cgroup_procs(const struct job *j)
 {
+    if (j->host)
+        j = j->host;
     return j->cgroup ? &j->cgroup->procs : NULL;
 }
 
 void cgroup_task_ended(struct task *t)
 {
-    struct job *j = t->job;
-    struct jobcgroup *c = j->cgroup;
+    struct job *j = t->job, *owner = j->host ? j->host : j;
+    struct jobcgroup *c = owner->cgroup;
     char size[32], text[128];
     uint64_t kills;
 
-    if (!c || t->status == 0 || (kills = count_kills(j)) == c->told)
+    if (!c || t->status == 0 || (kills = count_kills(owner)) == c->told)
         return;
     c->told = kills;
     size_format(j->run.memory << 20, size, sizeof(size));

@@ -200,9 +200,9 @@ static int write_file(struct job *j, const char *name, const char *text, errmsg_
 
 int backing_files(struct job *j, errmsg_t *err)
 {
-    if (j->run.nfiles && !j->dir)
+    if (j->run.nfiles && !j->run.parent && !j->dir)
         return errmsg_fail(err, ENOSPC, "the job's directory cannot be made in %s", base_dir(j->l));
-    for (uint32_t i = 0; i < j->run.nfiles; i++)
+    for (uint32_t i = 0; !j->run.parent && i < j->run.nfiles; i++)
         if (write_file(j, j->files[2 * i], j->files[2 * i + 1], err) < 0)
             return -1;
     return 0;
@@ -213,7 +213,7 @@ void backing_remove(struct job *j)
     if (!j->dir)
         return;
     /* Mostly it is empty. */
-    if (rmdir(j->dir) < 0 && errno != ENOENT)
+    if (!j->shared_dir && rmdir(j->dir) < 0 && errno != ENOENT)
         dir_remove_tree(j->dir);
     free(j->dir);
     j->dir = NULL;

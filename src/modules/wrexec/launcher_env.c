@@ -215,6 +215,8 @@ static int add_mpi(struct env *e, struct job *j)
     if (job_has_pmi(j)) {
         rc |= add(e, "PMI_SIZE=%u", j->run.ntasks);
         rc |= add(e, "PMI_FD=%d", PMI_TASK_FD);
+        if (j->run.parent)
+            rc |= add(e, "PMI_SPAWNED=1");
         if (l->libpmi)
             rc |= add(e, "FLUX_PMI_LIBRARY_PATH=%s", l->libpmi);
         e->vars[e->n++] = e->pmirank;
@@ -228,7 +230,7 @@ static int add_job(struct env *e, struct job *j)
 {
     int rc = 0;
 
-    rc |= add(e, "FLUX_JOB_ID=%" PRIu64, j->id);
+    rc |= add(e, "FLUX_JOB_ID=%" PRIu64, job_number(j));
     rc |= add(e, "FLUX_JOB_NNODES=%u", j->run.nnodes);
     rc |= add(e, "FLUX_JOB_SIZE=%u", j->run.ntasks);
     rc |= add(e, "FLUX_JOB_LEVEL=%lu", job_level());

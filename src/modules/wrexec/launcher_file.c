@@ -114,7 +114,7 @@ static void put(struct stream *s, const void *a, size_t alen, const void *b, siz
 {
     struct outfile *f = s->file;
     char label[16];
-    int n = snprintf(label, sizeof(label), "%u: ", s->task->rank);
+    int n = snprintf(label, sizeof(label), "%u: ", task_number(s->task));
     struct iovec iov[4] = {
         {label, (size_t)n}, {(void *)a, alen}, {(void *)b, blen}, {(char *)"\n", nl ? 1 : 0}};
     int i = 0;

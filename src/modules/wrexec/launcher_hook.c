@@ -238,7 +238,7 @@ bool hook_epilog(struct job *j)
 
     if (j->hook && j->hook->epilog)
         return !j->hook->done;
-    if (!j->l->epilog || (j->run.flags & WIRE_F_EXEC))
+    if (!j->l->epilog || (j->run.flags & WIRE_F_EXEC) || j->host)
         return false;
     hook_destroy(j);
     if (!(j->hook = hook_create(j, "epilog", j->l->epilog, &err))) {

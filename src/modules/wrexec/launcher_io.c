@@ -54,7 +54,7 @@ static enum got stream_read(struct stream *s)
     n = read(s->src.fd, p + head, want);
     if (n > 0) {
         wire_header(p, WIRE_OUTPUT, j->id, WIRE_RECORD + (uint32_t)n);
-        wire_record_header(p + WIRE_HEADER, s->task->rank, (uint32_t)s->num, (uint32_t)n);
+        wire_record_header(p + WIRE_HEADER, task_number(s->task), (uint32_t)s->num, (uint32_t)n);
         buf_commit(l->out, head + (size_t)n);
         j->credit -= WIRE_RECORD + n;
         return GOT_DATA;

@@ -50,11 +50,35 @@ static const char *next_string(const char **p)
     return s;
 }
 
+/* The words of each command: behind the last of them. */
+static char **split_commands(struct job *j, char **v, const char **p)
+{
+    uint32_t first = 0;
+
+    if (!(j->commands = calloc(j->run.ncommands, sizeof(*j->commands))))
+        return NULL;
+    for (uint32_t i = 0; i < j->run.ncommands; i++) {
+        struct command *c = &j->commands[i];
+        struct wire_command wc;
+
+        memcpy(&wc, (const uint8_t *)j->run.commands + i * sizeof(wc), sizeof(wc));
+        c->first = first;
+        first += wc.ntasks;
+        c->dir = next_string(p);
+        c->search = next_string(p);
+        c->argv = v;
+        for (uint32_t k = WIRE_COMMAND_ARGV; k < wc.argc; k++)
+            *v++ = (char *)next_string(p);
+        v++; /* NULL */
+    }
+    return v;
+}
+
 /* Cut the strings of the request into vectors. */
 static int split(struct job *j)
 {
     const char *p = j->run.strings, *cores, *gpus;
-    size_t n = 2ull * j->run.nfiles + j->run.argc + j->run.envc + 2;
+    size_t n = 2ull * j->run.nfiles + j->run.argc + j->run.envc + 2 + j->run.ncommands;
     char **v = calloc(n, sizeof(*v));
 
     if (!v)
@@ -69,8 +93,11 @@ static int split(struct job *j)
     for (uint32_t i = 0; i < 2 * j->run.nfiles; i++)
         *v++ = (char *)next_string(&p);
     j->argv = v;
-    for (uint32_t i = 0; i < j->run.argc; i++)
-        *v++ = (char *)next_string(&p);
+    if (!j->run.ncommands)
+        for (uint32_t i = 0; i < j->run.argc; i++)
+            *v++ = (char *)next_string(&p);
+    else if (!(v = split_commands(j, v, &p)))
+        return -1;
     j->env = ++v;
     for (uint32_t i = 0; i < j->run.envc; i++)
         *v++ = (char *)next_string(&p);
@@ -122,6 +149,8 @@ static void spawned(struct job *j, int code, const char *why)
     if (j->nspawned)
         j->times.started = j->times.exited = clock_us();
     stdin_release(j);
+    if (j->run.parent && !code && j->nspawned == j->ntasks)
+        send_frame(j->l, WIRE_STARTED, j->id, NULL, 0, NULL, 0);
     if (code)
         not_started(j, j->nspawned, code, why);
     for (int sig = 1; j->early && sig < _NSIG; sig++)
@@ -307,12 +336,38 @@ void job_prolog_done(struct job *j, const char *why)
         job_go(j);
 }
 
+/* Spawned tasks share what their job has here, as long as it is here. */
+static bool join_host(struct job *j)
+{
+    struct job *host = j->run.parent ? hmap_get_u64(j->l->jobs, j->run.parent) : NULL;
+
+    if (!host || host->closing || host->heir || host->state == JOB_OVER ||
+        (host->dir && !(j->dir = strdup(host->dir))))
+        return false;
+    j->shared_dir = (j->dir != NULL);
+    j->host = host;
+    list_append(&host->guests, &j->guest);
+    return true;
+}
+
+/* It is gone, or the host is. */
+static void leave_host(struct job *j)
+{
+    list_remove(&j->guest);
+    j->host = NULL;
+    j->l->again = true;
+}
+
 /* What is to be done before any task. */
 static void job_begin(struct job *j, size_t len)
 {
     errmsg_t err;
     int waits;
 
+    if (join_host(j)) {
+        job_go(j);
+        return;
+    }
     if (!(j->run.flags & WIRE_F_EXEC))
         backing_make(j);
     record_write(j, len);
@@ -334,6 +389,7 @@ static void job_free(struct job *j)
     layout_destroy(j->layout);
     hmap_destroy(j->opened);
     free(j->files);
+    free(j->commands);
     free(j->record);
     free(j->tasks);
     free(j->body);
@@ -349,6 +405,8 @@ static struct job *job_create(struct launcher *l, uint64_t id, const void *paylo
         goto fail;
     j->l = l;
     j->id = id;
+    list_init(&j->guest);
+    list_init(&j->guests);
     list_init(&j->ending);
     list_init(&j->spawning);
     list_init(&j->cutting);
@@ -428,6 +486,10 @@ void job_destroy(void *arg)
     hook_destroy(j);
     cgroup_remove(j);
     backing_remove(j);
+    while (!list_empty(&j->guests)) /* the launcher ends */
+        leave_host(list_entry(list_first(&j->guests), struct job, guest));
+    if (j->host)
+        leave_host(j);
     list_remove(&j->ending);
     list_remove(&j->spawning);
     list_remove(&j->cutting);
@@ -502,7 +564,7 @@ static void check_bad_exit(struct task *t)
         (j->state != JOB_RUNNING && j->state != JOB_SPAWNING))
         return;
     send_fail(j, spawn_status_to_code(t->status), (int32_t)t->rank, 1,
-              "task %u failed (%s), which ends the job", t->rank,
+              "task %u failed (%s), which ends the job", task_number(t),
               spawn_status_text(t->status, text, sizeof(text)));
 }
 
@@ -605,6 +667,9 @@ void jobs_step(struct launcher *l)
             continue;
         pmix_end(j);
         lua_finish(j);
+        if (!list_empty(&j->guests))
+            continue; /* until the last of them has left */
+        j->closing = true;
         if (pmix_gone(j) && !hook_epilog(j))
             job_done(j);
     }

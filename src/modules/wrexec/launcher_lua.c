@@ -138,7 +138,7 @@ static int call(struct job *j, enum lua_hook which, const struct task *t, char *
     char *cores = j->cores ? idset_format(j->cores, 0) : NULL;
     char *gpus = j->gpus ? idset_format(j->gpus, 0) : NULL;
     struct lua_task task = {0};
-    struct lua_job job = {.id = j->id,
+    struct lua_job job = {.id = job_number(j),
                           .name = j->name,
                           .node = job_node_name(j),
                           .cwd = j->fixed[WIRE_S_CWD],

@@ -111,7 +111,7 @@ static void op_abort(void *arg, size_t idx, int exitcode, const char *msg)
     if (exitcode && !code)
         code = 1;
     send_fail(j, code, (int32_t)j->tasks[idx].rank, 1, "task %u aborted the job%s%s",
-              j->tasks[idx].rank, msg && msg[0] ? ": " : "", msg ? msg : "");
+              task_number(&j->tasks[idx]), msg && msg[0] ? ": " : "", msg ? msg : "");
 }
 
 static void op_client_error(void *arg, size_t idx, const char *text)
@@ -152,6 +152,34 @@ static int op_unpublish(void *arg, size_t idx, const char *service)
     return send_name(arg, idx, WIRE_NAME_UNPUBLISH, service, "");
 }
 
+/* What the new tasks have of this job, its directory, files and environment, goes with what the task
+ * says: the module keeps none of it. */
+int job_ask_spawn(struct job *j, uint32_t tag, const void *request, size_t len)
+{
+    const char *end = j->run.strings + j->run.strings_len, *env = j->run.envc ? j->env[0] : end;
+    const char *fixed[WIRE_STRINGS] = {
+        [WIRE_S_CWD] = j->fixed[WIRE_S_CWD],
+        [WIRE_S_IN] = "",
+        [WIRE_S_OUT] = j->fixed[WIRE_S_OUT],
+        [WIRE_S_ERR] = j->fixed[WIRE_S_ERR],
+    };
+    uint32_t head[3] = {tag, (uint32_t)len, j->run.envc};
+    buf_t *b = buf_create(WIRE_PAYLOAD_MAX - sizeof(head));
+    int rc = b ? buf_append(b, request, len) : -1;
+
+    for (int i = 0; rc == 0 && i < WIRE_STRINGS; i++)
+        rc = buf_append(b, fixed[i], strlen(fixed[i]) + 1);
+    if (rc == 0 && (rc = buf_append(b, env, (size_t)(end - env))) == 0)
+        send_frame(j->l, WIRE_SPAWN, j->id, head, sizeof(head), buf_data(b), buf_len(b));
+    buf_destroy(b);
+    return rc;
+}
+
+static int op_spawn(void *arg, size_t idx, const void *request, size_t len)
+{
+    return job_ask_spawn(arg, (uint32_t)idx, request, len);
+}
+
 static const struct pmi_server_ops server_ops = {
     .send = op_send,
     .barrier = op_barrier,
@@ -161,6 +189,7 @@ static const struct pmi_server_ops server_ops = {
     .publish = op_publish,
     .lookup = op_lookup,
     .unpublish = op_unpublish,
+    .spawn = op_spawn,
 };
 
 char *pmi_job_mapping(const struct job *j)
@@ -182,7 +211,20 @@ char *pmi_job_mapping(const struct job *j)
 /* Libraries name what they make on the host by it, so it is the name of this launch alone. */
 void pmi_job_name(const struct job *j, char *buf, size_t size)
 {
-    snprintf(buf, size, "job.%" PRIu64 ".%016" PRIx64, j->id, j->run.nonce);
+    char name[WIRE_JOB_NAME_MAX];
+
+    wire_job_name(name, j->id, j->run.nonce);
+    snprintf(buf, size, "%s", name);
+}
+
+/* What those that spawned the tasks had to tell them.  One that is not fit for the store is left out:
+ * who looks for it is told so. */
+static int preset_pairs(struct job *j)
+{
+    for (uint32_t i = 0; j->run.parent && i < j->run.nfiles; i++)
+        if (pmi_server_preset(j->pmi, j->files[2 * i], j->files[2 * i + 1]) < 0 && errno == ENOMEM)
+            return -1;
+    return 0;
 }
 
 static int server_start(struct job *j)
@@ -190,23 +232,31 @@ static int server_start(struct job *j)
     char name[64], *mapping = NULL;
     struct pmi_server_params p = {.kvsname = name,
                                   .size = j->run.ntasks,
+                                  .universe_size = j->run.universe > j->run.ntasks ? j->run.universe
+                                                                                   : j->run.ntasks,
                                   .nlocal = j->ntasks,
                                   .batch_max = j->run.nnodes > 1 ? WIRE_PMI_MAX : 0};
     uint32_t *ranks = calloc(j->ntasks, sizeof(*ranks));
+    int *appnums = calloc(j->ntasks, sizeof(*appnums));
     errmsg_t err;
 
-    if (!ranks)
+    if (!ranks || !appnums)
         goto out;
-    for (uint32_t i = 0; i < j->ntasks; i++)
+    for (uint32_t i = 0; i < j->ntasks; i++) {
         ranks[i] = j->tasks[i].rank;
+        if (j->run.ncommands)
+            appnums[i] = (int)(job_command(j, ranks[i]) - j->commands);
+    }
     pmi_job_name(j, name, sizeof(name));
     p.ranks = ranks;
+    p.appnums = appnums;
     mapping = pmi_job_mapping(j);
     if (!mapping)
         goto out;
     j->pmi = pmi_server_create(&server_ops, j, &p, &err);
-    if (j->pmi && pmi_server_preset(j->pmi, "PMI_process_mapping", mapping) < 0 &&
-        errno == ENOMEM) {
+    if (j->pmi &&
+        ((pmi_server_preset(j->pmi, "PMI_process_mapping", mapping) < 0 && errno == ENOMEM) ||
+         preset_pairs(j) < 0)) {
         pmi_server_destroy(j->pmi);
         j->pmi = NULL;
     }
@@ -216,6 +266,7 @@ static int server_start(struct job *j)
     backing_make(j);
 out:
     free(ranks);
+    free(appnums);
     free(mapping);
     return j->pmi ? 0 : -1;
 }
@@ -287,6 +338,30 @@ void job_pmi_named(struct job *j, const void *payload, size_t len)
     pmi_server_name_done(j->pmi, task, rc, rc ? NULL : text, rc ? text : NULL);
 }
 
+void job_pmi_spawned(struct job *j, const void *payload, size_t len)
+{
+    const char *p = payload;
+    int rc = wire_i32(p + 4);
+    char text[WIRE_NAME_MAX + 1];
+
+    if (!j->pmi)
+        return;
+    snprintf(text, sizeof(text), "%.*s", (int)(len - 8), p + 8);
+    pmi_server_spawn_done(j->pmi, wire_u32(p), rc, rc ? NULL : text, rc ? text : NULL);
+}
+
+/* Those that spawned a task wait for it to connect, which it does when it begins with MPI. */
+static void spawned_in_vain(struct task *t)
+{
+    int code = spawn_status_to_code(t->status);
+    char text[128];
+
+    send_fail(t->job, code ? code : 1, (int32_t)t->rank, 1,
+              "spawned task %u ended before MPI_Init (%s), so those that spawned it would wait for "
+              "ever",
+              task_number(t), spawn_status_text(t->status, text, sizeof(text)));
+}
+
 void pmi_task_ended(struct task *t)
 {
     struct job *j = t->job;
@@ -294,8 +369,11 @@ void pmi_task_ended(struct task *t)
     char text[128];
     int code;
 
-    if (!j->pmi)
+    if (!j->pmi) {
+        if (j->run.parent && job_has_pmi(j))
+            spawned_in_vain(t);
         return;
+    }
     /* Its last words may still be in the socket. */
     while (t->pmi.fd >= 0 && (t->pmi.events & EPOLLIN)) {
         char data[4096];
@@ -306,6 +384,8 @@ void pmi_task_ended(struct task *t)
     }
     source_close(j->l, &t->pmi);
     if (!pmi_server_initialized(j->pmi, idx)) {
+        if (j->run.parent)
+            spawned_in_vain(t);
         pmi_server_eof(j->pmi, idx); /* an error when others wait for it */
         return;
     }
@@ -313,6 +393,6 @@ void pmi_task_ended(struct task *t)
         return;
     code = spawn_status_to_code(t->status);
     send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
-              "task %u left without MPI_Finalize (%s), so the others would wait for ever", t->rank,
-              spawn_status_text(t->status, text, sizeof(text)));
+              "task %u left without MPI_Finalize (%s), so the others would wait for ever",
+              task_number(t), spawn_status_text(t->status, text, sizeof(text)));
 }

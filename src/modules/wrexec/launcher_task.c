@@ -52,6 +52,25 @@ struct start {
     size_t nlimits;
 };
 
+const struct command *job_command(const struct job *j, uint32_t rank)
+{
+    const struct command *c = &j->commands[j->run.ncommands - 1];
+
+    while (c > j->commands && c->first > rank)
+        c--;
+    return c;
+}
+
+uint64_t job_number(const struct job *j)
+{
+    return j->run.parent ? j->run.parent : j->id;
+}
+
+uint32_t task_number(const struct task *t)
+{
+    return t->job->run.first + t->rank;
+}
+
 bool job_has_pmi(const struct job *j)
 {
     return !(j->run.flags & (WIRE_F_EXEC | WIRE_F_MPI_NONE | WIRE_F_MPI_PMIX));
@@ -63,9 +82,9 @@ static const char *value_of(const struct job *j, const char *name, uint32_t task
                             size_t size)
 {
     if (str_starts(name, "{{id}}"))
-        snprintf(buf, size, "%" PRIu64, j->id);
+        snprintf(buf, size, "%" PRIu64, job_number(j));
     else if (str_starts(name, "{{task}}"))
-        snprintf(buf, size, "%u", task);
+        snprintf(buf, size, "%u", j->run.first + task);
     else if (str_starts(name, "{{node}}"))
         snprintf(buf, size, "%u", j->run.node);
     else if (str_starts(name, "{{name}}"))
@@ -124,6 +143,8 @@ static bool first_open(struct job *j, const char *name)
 
 static bool is_private(const struct job *j, const char *path)
 {
+    if (j->run.parent) /* those that were there before may have it open */
+        return strstr(path, "{{task}}") != NULL;
     return j->run.nnodes == 1 || strstr(path, "{{task}}") || strstr(path, "{{node}}");
 }
 
@@ -322,6 +343,9 @@ static int set_process(struct start *st, struct request *r, errmsg_t *err)
 {
     struct task *t = r->task;
     struct job *j = st->j;
+    const struct command *cmd = j->run.ncommands ? job_command(j, t->rank) : NULL;
+    const char *program = st->found ? st->found : st->program;
+    const char *search = st->found ? NULL : st->search, *cwd = j->fixed[WIRE_S_CWD];
     const cpu_set_t *cpus;
 
     if (st->templates && !(r->argv = expand_argv(j, t->rank)))
@@ -337,12 +361,19 @@ static int set_process(struct start *st, struct request *r, errmsg_t *err)
     if (cgroup_procs(j) && (r->cgroup = fcntl(*cgroup_procs(j), F_DUPFD_CLOEXEC, 0)) < 0)
         return errmsg_fail(err, errno, "cannot limit the memory of task %u: %s", t->rank,
                            strerror(errno));
+    if (cmd) {
+        program = cmd->argv[0];
+        search = cmd->search[0] ? cmd->search : st->search;
+        cwd = cmd->dir[0] ? cmd->dir : cwd;
+    }
     r->sp = (struct spawn_params){
-        .path = st->found ? st->found : st->program,
-        .search = st->found ? NULL : st->search,
-        .argv = r->argv ? r->argv : st->argv,
+        .path = program,
+        .search = search,
+        .argv = r->argv ? r->argv
+                : cmd   ? cmd->argv
+                        : st->argv,
         .envp = r->envp,
-        .cwd = j->fixed[WIRE_S_CWD][0] ? j->fixed[WIRE_S_CWD] : NULL,
+        .cwd = cwd[0] ? cwd : NULL,
         .fds = r->fds,
         .nfds = r->nfds,
         .files = r->files,
@@ -411,7 +442,7 @@ static int prepare(struct start *st, errmsg_t *err)
 
     st->argv = j->argv;
     st->ends = j->ntasks;
-    st->templates = !(j->run.flags & WIRE_F_EXEC) && has_templates(j->argv);
+    st->templates = !(j->run.flags & WIRE_F_EXEC) && !j->run.parent && has_templates(j->argv);
     st->program = st->templates ? job_expand(j, j->argv[0], j->tasks[0].rank, ARG_MAX_LEN)
                                 : strdup(j->argv[0]);
     if (env_build(&st->env, j) < 0 || !st->program) {
@@ -488,7 +519,7 @@ int tasks_started(struct request *r, errmsg_t *err)
         errmsg_set(err, "no memory for another task");
         return 126;
     }
-    if (!st->found) {
+    if (!st->found && !j->run.ncommands) {
         st->found = r->found;
         r->found = NULL;
     }

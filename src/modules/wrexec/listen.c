@@ -231,7 +231,7 @@ static int try_listen(struct clients *cl, const flux_msg_t *req, const struct wr
     l->input = p->input;
     if (j) {
         join(j->rj, l);
-        if (!j->finished)
+        if (!rootjob_over(j->rj))
             job_flush(j);
     } else if (hmap_put_u64(cl->early, p->id, l) < 0) {
         listener_drop(cl, l);
@@ -266,7 +266,7 @@ static void listener_gone(struct clients *cl, struct listener *l, bool canceled)
     if (canceled)
         flux_respond_error(cl->root->ctx->h, l->req, ENODATA, "canceled");
     listener_drop(cl, l);
-    if (!rj || rj->j->finished)
+    if (!rj || rootjob_over(rj))
         return;
     if (rj->exec || rj->j->spec->output == SPEC_OUTPUT_CLIENT)
         rj->gone = true;

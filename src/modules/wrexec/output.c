@@ -69,7 +69,7 @@ static void committed(struct output *o, const char *why)
         rj->sent = 0;
         if (rj->outbuf && buf_len(rj->outbuf) > 0)
             list_append(&o->dirty, &rj->dirty);
-        else if (rj->j->finished)
+        else if (rootjob_over(rj))
             root_job_finished(rj->j);
     }
     if (!list_empty(&o->dirty))

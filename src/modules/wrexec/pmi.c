@@ -46,16 +46,17 @@
 #include "libkvs/kvs.h"
 #include "libpmi/pmi_pack.h"
 #include "libutil/buf.h"
+#include "libutil/le.h"
 #include "names_proto.h"
 #include "result.h"
 
-/* A barrier under way; or (job_name()) a request about a name. */
-enum step { NAMING, FENCING, READING, ASKING, STEPS };
+/* A barrier under way; or a request about a name (job_name()), or for further tasks (job_spawn()). */
+enum step { NAMING, FENCING, READING, ASKING, SPAWNING, STEPS };
 struct fence {
     struct list_node node;
     struct job *job;
     enum step step;
-    uint32_t num; /* of the barrier; of the task that asks */
+    uint32_t num; /* of the barrier; of the task that asks; what its answer is to have */
     void *pairs;  /* of this node, while NAMING */
     size_t len;
     flux_future_t *f;
@@ -365,6 +366,55 @@ void job_name(struct job *j, const void *payload, size_t len)
         named(fe, errno, "out of memory");
 }
 
+/* --- further tasks --- */
+
+static void spawned(struct fence *fe, int rc, const char *text)
+{
+    int32_t fixed[2] = {(int32_t)fe->num, rc};
+    size_t len = strlen(text);
+
+    exec_send(fe->job->ctx->exec, WIRE_SPAWNED, fe->job->id, fixed, sizeof(fixed), text,
+              len < WIRE_NAME_MAX ? len : WIRE_NAME_MAX);
+    fence_free(fe);
+}
+
+static void spawn_cb(flux_future_t *f, void *arg)
+{
+    struct wrexec_spawned res = {0};
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &wrexec_spawned_schema, &res, &err) < 0)
+        spawned(arg, errno, err.text);
+    else
+        spawned(arg, 0, res.name);
+}
+
+void job_spawn(struct job *j, const void *payload, size_t len)
+{
+    struct fence *fe = calloc(1, sizeof(*fe));
+    uint8_t *req = malloc(WREXEC_SPAWN_HEAD + len);
+
+    if (!fe || !req) {
+        free(fe);
+        free(req);
+        job_fail(j, 1, "out of memory for a spawn");
+        return;
+    }
+    fe->job = j;
+    fe->step = SPAWNING;
+    fe->num = wire_u32(payload);
+    list_append(&j->fences, &fe->node);
+    le_put64(req, j->id);
+    le_put32(req + 8, wire_u32((const char *)payload + 4));
+    le_put32(req + 12, wire_u32((const char *)payload + 8));
+    memcpy(req + WREXEC_SPAWN_HEAD, (const char *)payload + WIRE_SPAWN_HEAD, len - WIRE_SPAWN_HEAD);
+    fe->f = flux_rpc_raw(j->ctx->h, "wrexec.spawn", req, WREXEC_SPAWN_HEAD + len - WIRE_SPAWN_HEAD,
+                         0, 0);
+    free(req);
+    if (!fe->f || flux_future_then(fe->f, -1., spawn_cb, fe) < 0)
+        spawned(fe, errno, "out of memory");
+}
+
 /* --- from one instance to the next --- */
 
 void job_fences_save(const struct job *j, flux_handover_t *o)
@@ -384,7 +434,7 @@ void job_fences_save(const struct job *j, flux_handover_t *o)
 
 static int fence_load(struct job *j, flux_handover_t *o)
 {
-    static const flux_future_f after[STEPS] = {named_cb, fenced_cb, read_cb, name_cb};
+    static const flux_future_f after[STEPS] = {named_cb, fenced_cb, read_cb, name_cb, spawn_cb};
     struct fence *fe = calloc(1, sizeof(*fe));
     const void *data;
 

@@ -65,6 +65,11 @@ static const struct flux_field launch_fields[] = {
     FLUX_FIELD_BOOL(struct wrexec_launch, nested, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, memlimit, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, exec, OPT),
+    FLUX_FIELD_BOOL(struct wrexec_launch, overcommit, OPT),
+    FLUX_FIELD_U64(struct wrexec_launch, parent, OPT),
+    FLUX_FIELD_U32(struct wrexec_launch, first, OPT),
+    FLUX_FIELD_U32(struct wrexec_launch, universe, OPT),
+    FLUX_FIELD_ARRAY(struct wrexec_launch, commands, OPT),
     FLUX_FIELD_DOUBLE(struct wrexec_launch, grace, OPT),
     FLUX_FIELD_OBJECT(struct wrexec_launch, rlimits, OPT),
     FLUX_FIELD_OBJECT(struct wrexec_launch, softlimits, OPT),
@@ -74,6 +79,12 @@ static const struct flux_field launch_fields[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema wrexec_launch_schema = FLUX_SCHEMA(struct wrexec_launch, launch_fields);
+
+static const struct flux_field spawned_fields[] = {
+    FLUX_FIELD_STR(struct wrexec_spawned, name, REQ),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_spawned_schema = FLUX_SCHEMA(struct wrexec_spawned, spawned_fields);
 
 static const struct flux_field jobs_fields[] = {
     FLUX_FIELD_ARRAY(struct wrexec_jobs, running, OPT),

@@ -25,6 +25,9 @@
  *                   from nobody else
  *    wrexec.run     streaming, raw: struct jobreq with struct wrexec_run as its JSON: flux exec.
  *                   Responses as of wrexec.listen.
+ *    wrexec.spawn   raw: u64 job or group, then the frame SPAWN (wire.h) without its first number
+ *                   -> struct wrexec_spawned: further tasks for a job that runs, of one of its own
+ *                   (spawn.c).  From instances.
  *    wrexec.signal  {id, signum} -> {}: to the tasks of a wrexec.run
  *
  * None of these may vanish or be overtaken by the next: who sends them uses a courier
@@ -127,6 +130,11 @@ struct wrexec_launch {
     bool nested;             /* a session of its own runs in it */
     bool memlimit;           /* it asked for its memory: that is a limit */
     bool exec;               /* of wrexec itself: flux exec */
+    bool overcommit;         /* its tasks may be more than its resources are for */
+    uint64_t parent;         /* of tasks that were spawned: the job that they belong to */
+    uint32_t first;          /* ... the number in the job of the first of them */
+    uint32_t universe;       /* ... tasks that the job has room for */
+    json_t *commands;        /* ... [[ntasks, words in argv], ...], see struct wire_run */
     double grace;         /* seconds between SIGTERM and SIGKILL when it has to end; 0: at once */
     json_t *softlimits;   /* the same, of the submitter: applied as far as the hard limits go */
     int mask;             /* umask of the tasks + 1; 0: the broker's */
@@ -135,6 +143,12 @@ struct wrexec_launch {
     double expiration;    /* when its resources are taken back, seconds since 1970; 0: never */
 };
 extern const struct flux_schema wrexec_launch_schema;
+
+struct wrexec_spawned {
+    const char *name; /* of the namespace in which the new tasks are */
+};
+extern const struct flux_schema wrexec_spawned_schema;
+#define WREXEC_SPAWN_HEAD 16
 
 /* Encoder of wrexec.launch:  "WXL1", then for each job
  *    u32 JSON length, u32 files, u32 argc, u32 strings length, u32 environment length

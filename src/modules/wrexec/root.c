@@ -224,7 +224,7 @@ void root_jobs(flux_t *h, const flux_msg_t *req, void *arg)
         const struct job *j = val;
 
         /* One that is finished here has been told, or is about to be. */
-        if (j->rj && !j->rj->exec && list_empty(&j->over))
+        if (j->rj && !j->rj->exec && !j->rj->parent && list_empty(&j->over))
             json_array_append_new(m.running, json_integer((json_int_t)j->id));
     }
     if (m.running)
@@ -375,7 +375,7 @@ static void kill_one(struct root *r, uint64_t id, int signum)
         clients_unknown(r->clients, id);
         return;
     }
-    if (j->finished)
+    if (rootjob_over(j->rj))
         return;
     /* The first that was sent counts: SIGKILL may only be what follows its grace. */
     if (!j->rj->signaled && (signum == SIGTERM || signum == SIGKILL))
@@ -389,12 +389,12 @@ static void kill_one(struct root *r, uint64_t id, int signum)
          * its client does not take: that may be stopped for ever. */
         if (j->spec->output == SPEC_OUTPUT_CLIENT && (!l || (again && l->credit <= 0))) {
             j->rj->gone = true;
-            job_signal(j, signum);
+            rootjob_signal(j->rj, signum);
             job_flush(j);
             return;
         }
     }
-    job_signal(j, signum);
+    rootjob_signal(j->rj, signum);
 }
 
 static void kill_all(struct root *r, const flux_msg_t *req)
@@ -472,7 +472,7 @@ void root_credit(flux_t *h, const flux_msg_t *req, void *arg)
     }
     if ((l = client_of(arg, le_get64(data), req))) {
         l->credit += le_get32(data + 8);
-        if (!l->rj->j->finished)
+        if (!rootjob_over(l->rj))
             job_flush(l->rj->j);
     }
     flux_respond(h, req, NULL);
@@ -517,6 +517,7 @@ void root_save(struct root *r, flux_handover_t *o)
 {
     flux_handover_put_mark(o, "root");
     flux_handover_put_msg(o, r->jobs_req);
+    flux_handover_put(o, r->next_spawn);
     save_array(r->ended, o);
     save_array(r->raise, o);
     LIST_FOREACH(it, &r->told)
@@ -542,6 +543,7 @@ void root_load(struct root *r, flux_handover_t *o)
     flux_handover_get_mark(o, "root");
     if ((r->jobs_req = flux_handover_get_msg(o)))
         flux_msg_sender(r->jobs_req, r->jobs_sender, sizeof(r->jobs_sender));
+    r->next_spawn = flux_handover_get(o, UINT64_MAX);
     r->ended = load_array(o);
     r->raise = load_array(o);
     while ((json = flux_handover_get_str(o)))

@@ -22,6 +22,7 @@ struct root {
     struct output *output;
     struct clients *clients;
     struct runs *runs;
+    uint64_t next_spawn;
 };
 
 /* A client that listens to a job, or ran it. */
@@ -57,6 +58,16 @@ struct rootjob {
     uint64_t sent;            /* of it, in the commit under way */
     bool committing;
     struct list_node dirty, waiting;
+    /* spawn.c */
+    struct list_node groups; /* of tasks that its own have spawned, while they are there */
+    uint32_t spawned;        /* tasks so far */
+    json_t *failed_tasks;    /* of groups that are over, as in struct wrexec_result */
+    struct rootjob *parent;  /* of a group; NULL: it is a job */
+    struct list_node group;  /* in parent->groups */
+    flux_msg_t *spawn_req;   /* until it is answered */
+    uint32_t unstarted;      /* nodes; then the answer is due */
+    bool refused;            /* it was given up, which is nobody's failure */
+    uint64_t parent_id;      /* only while it is being loaded */
 };
 
 /* root.c: what the job module is told */
@@ -66,7 +77,22 @@ void root_tell_raise(struct root *r, uint64_t id, const char *type, int severity
 struct job *root_start(struct root *r, struct spec *spec, const struct launchrec *rec,
                        struct listener *l, errmsg_t *err);
 
+/* spawn.c */
+/* The request for a group is answered: with an error and a sentence, or (0) with its name. */
+void group_answer(struct rootjob *g, int errnum, const char *text);
+/* A failure in a group before that: the group ends, its job does not. */
+void group_refuse(struct rootjob *g, int errnum, const char *text);
+/* A group is over: what became of it is its job's. */
+void group_over(struct rootjob *g, json_t *failed);
+void group_save(const struct rootjob *rj, flux_handover_t *o);
+void group_load(struct rootjob *rj, flux_handover_t *o);
+void groups_link(struct root *r, flux_handover_t *o); /* after all jobs */
+
 /* rootjob.c */
+/* A job is over when its tasks and those that they spawned are. */
+bool rootjob_over(const struct rootjob *rj);
+/* For all of these. */
+void rootjob_signal(struct rootjob *rj, int signum);
 struct rootjob *rootjob_create(struct root *r, struct job *j);
 /* Decide the exit code and the sentence; the first one counts. */
 void rootjob_fail(struct rootjob *rj, int code, const char *text);

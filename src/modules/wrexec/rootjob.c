@@ -9,7 +9,9 @@
  *     SIGKILL, or by SIGTERM first where it has a period of grace.  A failure with code 0, a task
  *     that aborted the job with it, is not one: the job is ended in the same way, and completes.
  *     One that follows a signal which ends programs is that signal's doing.
- *  2. Nothing is waited for between the last task's end and what is told, but the commit of output
+ *  2. Tasks that were spawned (spawn.c) are a group, with a life of its own here that is told to nobody:
+ *     signals, output, failures and statuses are those of the job, which ends with the last of them.
+ *  3. Nothing is waited for between the last task's end and what is told, but the commit of output
  *     that is still under way.
  */
 #include "config.h"
@@ -39,6 +41,8 @@ struct rootjob *rootjob_create(struct root *r, struct job *j)
     rj->cap = j->spec->w.outputlimit;
     list_init(&rj->dirty);
     list_init(&rj->waiting);
+    list_init(&rj->groups);
+    list_init(&rj->group);
     if ((j->spec->flags & WIRE_F_STDIN_ALL) &&
         !(rj->taken = calloc(j->nnodes, sizeof(*rj->taken)))) {
         free(rj);
@@ -52,6 +56,11 @@ void rootjob_free(struct rootjob *rj)
 {
     if (!rj)
         return;
+    list_remove(&rj->group);
+    LIST_FOREACH_SAFE(it, tmp, &rj->groups)
+    list_remove(it);
+    flux_msg_destroy(rj->spawn_req);
+    json_decref(rj->failed_tasks);
     if (rj->l)
         listener_free(rj->l);
     output_forget(rj->root->output, rj);
@@ -62,9 +71,29 @@ void rootjob_free(struct rootjob *rj)
     free(rj);
 }
 
+bool rootjob_over(const struct rootjob *rj)
+{
+    return rj->j->finished && list_empty(&rj->groups);
+}
+
+void rootjob_signal(struct rootjob *rj, int signum)
+{
+    job_signal(rj->j, signum);
+    LIST_FOREACH(it, &rj->groups)
+    job_signal(list_entry(it, struct rootjob, group)->j, signum);
+}
+
+void root_job_flush(struct job *j)
+{
+    LIST_FOREACH_SAFE(it, tmp, &j->rj->groups)
+    job_flush(list_entry(it, struct rootjob, group)->j);
+}
+
 bool root_job_output(struct job *j, const void *data, size_t len)
 {
-    struct rootjob *rj = j->rj;
+    struct rootjob *rj = j->rj->parent ? j->rj->parent : j->rj;
+
+    j = rj->j;
 
     if (rj->gone || j->spec->output == SPEC_OUTPUT_NONE)
         return true;
@@ -140,10 +169,15 @@ static json_t *failed_tasks(const struct job *j, const json_t *status)
         idset_t *tasks = st ? idset_parse(json_string_value(json_array_get(pair, 1)), NULL) : NULL;
 
         for (uint32_t t = idset_first(tasks);
-             t != IDSET_NONE && json_array_size(failed) < FAILED_SHOWN; t = idset_next(tasks, t))
+             t != IDSET_NONE && json_array_size(failed) < FAILED_SHOWN; t = idset_next(tasks, t)) {
+            uint32_t own = t - j->spec->w.first;
+
+            if (own >= layout_ntasks(l)) /* of a group, which has told it */
+                continue;
             (void)json_array_append_new(
                 failed, json_pack("[I, I, i]", (json_int_t)t,
-                                  (json_int_t)idset_nth(j->ranks, layout_node(l, t, NULL)), st));
+                                  (json_int_t)idset_nth(j->ranks, layout_node(l, own, NULL)), st));
+        }
         idset_destroy(tasks);
     }
     if (json_array_size(failed) == 0) {
@@ -153,6 +187,19 @@ static json_t *failed_tasks(const struct job *j, const json_t *status)
     return failed;
 }
 
+static void group_finished(struct rootjob *g)
+{
+    struct job *j = g->j;
+    json_t *status = result_to_json(j->result), *failed = failed_tasks(j, status);
+
+    drop_namespace(g);
+    group_over(g, failed);
+    json_decref(status);
+    json_decref(failed);
+    list_append(&j->ctx->over, &j->over);
+    flux_watcher_start(j->ctx->reaper);
+}
+
 void root_job_finished(struct job *j)
 {
     struct rootjob *rj = j->rj;
@@ -160,8 +207,12 @@ void root_job_finished(struct job *j)
     struct wrexec_result res = {.text = rj->fail_text};
     char *json = NULL;
 
-    if (!list_empty(&j->over))
+    if (!list_empty(&j->over) || !rootjob_over(rj))
         return;
+    if (rj->parent) {
+        group_finished(rj);
+        return;
+    }
     flux_watcher_stop(rj->grace);
     if (!output_settled(r->output, rj))
         return;
@@ -170,6 +221,8 @@ void root_job_finished(struct job *j)
     res.status = result_to_json(j->result);
     if (res.status && res.code)
         res.failed = failed_tasks(j, res.status);
+    if (rj->failed_tasks && (res.failed || (res.code && (res.failed = json_array()))))
+        (void)json_array_extend(res.failed, rj->failed_tasks);
     if (!rj->exec && res.status)
         root_tell_ended(r, rj, &res);
     if (res.status && (rj->l || (j->spec->output == SPEC_OUTPUT_CLIENT && !rj->gone)))
@@ -185,7 +238,7 @@ void root_job_finished(struct job *j)
 
 void rootjob_fail(struct rootjob *rj, int code, const char *text)
 {
-    if (rj->failed || rj->j->finished)
+    if (rj->failed || rootjob_over(rj))
         return;
     rj->failed = true;
     rj->fail_code = code;
@@ -204,6 +257,13 @@ void root_job_failed(struct job *j, int code, const char *why_it_did)
     /* It may name a program, or have words of a task. */
     snprintf(text, sizeof(text), "%s", why_it_did);
     str_clean(text);
+    if (rj->parent) {
+        if (rj->spawn_req)
+            group_refuse(rj, code == 127 ? ENOENT : ECANCELED, text);
+        else if (!rj->refused)
+            root_job_failed(rj->parent->j, code, text);
+        return;
+    }
     if (rj->exec) {
         /* One rank's trouble is not another's. */
         if (!rj->failed) {
@@ -225,7 +285,7 @@ void root_job_failed(struct job *j, int code, const char *why_it_did)
     } else {
         rootjob_fail(rj, code, text);
     }
-    if (!j->finished)
+    if (!rootjob_over(rj))
         rootjob_terminate(rj, j->spec->w.grace);
 }
 
@@ -233,6 +293,8 @@ void root_job_note(struct job *j, const void *text, size_t len)
 {
     char copy[1024];
 
+    if (j->rj->parent)
+        j = j->rj->parent->j;
     snprintf(copy, sizeof(copy), "%.*s", (int)len, (const char *)text);
     str_clean(copy);
     if (!j->rj->exec)
@@ -242,7 +304,9 @@ void root_job_note(struct job *j, const void *text, size_t len)
 static void kill_all(struct rootjob *rj)
 {
     rj->j->killed = true;
-    job_signal(rj->j, SIGKILL);
+    LIST_FOREACH(it, &rj->groups)
+    list_entry(it, struct rootjob, group)->j->killed = true;
+    rootjob_signal(rj, SIGKILL);
 }
 
 static void grace_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -261,8 +325,8 @@ void rootjob_terminate(struct rootjob *rj, double grace)
         kill_all(rj);
         return;
     }
-    job_signal(j, SIGTERM);
-    job_signal(j, SIGCONT);
+    rootjob_signal(rj, SIGTERM);
+    rootjob_signal(rj, SIGCONT);
     rj->deadline = flux_now(j->ctx->h) + grace;
     flux_timer_start(rj->grace, grace, 0.);
 }
@@ -279,7 +343,7 @@ void rootjob_save(const struct rootjob *rj, flux_handover_t *o)
     flux_handover_put(o, rj->failed);
     flux_handover_put(o, (uint32_t)rj->fail_code);
     flux_handover_put_str(o, rj->fail_text);
-    flux_handover_put(o, rj->grace && !rj->j->finished && !rj->j->killed);
+    flux_handover_put(o, rj->grace && !rootjob_over(rj) && !rj->j->killed);
     flux_handover_put(o, left > 0. ? (uint64_t)(left * 1e6) : 0);
     flux_handover_put_data(o, rj->taken, rj->taken ? rj->j->nnodes * sizeof(*rj->taken) : 0);
     flux_handover_put(o, rj->acked);
@@ -290,6 +354,7 @@ void rootjob_save(const struct rootjob *rj, flux_handover_t *o)
     flux_handover_put(o, rj->lost);
     flux_handover_put(o, rj->sent);
     flux_handover_put(o, rj->committing);
+    group_save(rj, o);
 }
 
 static void load_taken(struct rootjob *rj, flux_handover_t *o)
@@ -337,6 +402,7 @@ void rootjob_load(struct rootjob *rj, flux_handover_t *o)
     rj->acked = flux_handover_get(o, UINT64_MAX);
     rj->behind = (uint32_t)flux_handover_get(o, UINT32_MAX);
     load_output(rj, o);
+    group_load(rj, o);
     if (!grace || !flux_handover_ok(o))
         return;
     rj->grace = flux_timer_create(flux_get_reactor(rj->j->ctx->h), grace_cb, rj);

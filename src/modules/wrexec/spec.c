@@ -207,6 +207,62 @@ static int read_nodes(struct spec *s, uint32_t size, errmsg_t *err)
     return make_layout(s, err);
 }
 
+/* --- room, and spawned tasks --- */
+
+static uint32_t room_of(const struct spec_group *g)
+{
+    idset_t *cores = g->cores[0] ? idset_parse(g->cores, NULL) : NULL;
+    size_t n = idset_count(cores);
+
+    idset_destroy(cores);
+    return n > g->each ? (n < WIRE_TASKS_MAX ? (uint32_t)n : WIRE_TASKS_MAX) : g->each;
+}
+
+uint32_t spec_room(const struct spec *s, uint32_t rank)
+{
+    const struct spec_group *g = s->groups;
+
+    if (s->w.overcommit)
+        return WIRE_TASKS_MAX;
+    while (!idset_test(g->ranks, rank) && g + 1 < s->groups + s->ngroups)
+        g++;
+    return room_of(g);
+}
+
+static uint32_t universe(const struct spec *s)
+{
+    uint64_t n = 0;
+
+    if (s->w.parent)
+        return s->w.universe;
+    for (size_t i = 0; i < s->ngroups; i++)
+        n += (uint64_t)room_of(&s->groups[i]) * idset_count(s->groups[i].ranks);
+    return n < LAYOUT_TASKS_MAX ? (uint32_t)n : LAYOUT_TASKS_MAX;
+}
+
+static int read_commands(struct spec *s, errmsg_t *err)
+{
+    size_t n = json_array_size(s->w.commands);
+
+    if ((n > 0) != (s->w.parent > 0) || n > WIRE_COMMANDS_MAX || (s->w.first && !s->w.parent))
+        return errmsg_fail(err, EPROTO, "commands: are for spawned tasks, at most %u of them",
+                           WIRE_COMMANDS_MAX);
+    if (n > 0 && !(s->commands = calloc(n, sizeof(*s->commands))))
+        return errmsg_fail(err, ENOMEM, "no memory for a job");
+    for (; s->ncommands < n; s->ncommands++) {
+        const json_t *item = json_array_get(s->w.commands, s->ncommands);
+        json_int_t tasks = json_integer_value(json_array_get(item, 0));
+        json_int_t argc = json_integer_value(json_array_get(item, 1));
+
+        if (json_array_size(item) != 2 || tasks < 1 || tasks > LAYOUT_TASKS_MAX ||
+            argc <= WIRE_COMMAND_ARGV || argc > UINT32_MAX)
+            return errmsg_fail(err, EPROTO, "commands: [tasks, words] is wanted for each");
+        s->commands[s->ncommands] =
+            (struct wire_command){.ntasks = (uint32_t)tasks, .argc = (uint32_t)argc};
+    }
+    return 0;
+}
+
 struct spec *spec_create(const char *json, size_t len, uint32_t size, uint64_t *id, errmsg_t *err)
 {
     struct spec *s = calloc(1, sizeof(*s));
@@ -224,8 +280,10 @@ struct spec *spec_create(const char *json, size_t len, uint32_t size, uint64_t *
         goto fail;
     }
     if (read_words(s, err) < 0 || read_limits(s, s->w.rlimits, false, err) < 0 ||
-        read_limits(s, s->w.softlimits, true, err) < 0 || read_nodes(s, size, err) < 0)
+        read_limits(s, s->w.softlimits, true, err) < 0 || read_nodes(s, size, err) < 0 ||
+        read_commands(s, err) < 0)
         goto fail;
+    s->universe = universe(s);
     if (s->w.mask < 0 || s->w.mask > 0777 + 1) {
         errmsg_fail(err, EINVAL, "mask: has to be 0 to 512");
         goto fail;
@@ -253,6 +311,7 @@ void spec_destroy(struct spec *s)
     for (size_t i = 0; i < s->ngroups; i++)
         idset_destroy(s->groups[i].ranks);
     free(s->groups);
+    free(s->commands);
     idset_destroy(s->ranks);
     layout_destroy(s->layout);
     json_decref(s->owner);

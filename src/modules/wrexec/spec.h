@@ -20,6 +20,9 @@ struct spec {
     layout_t *layout;
     struct wire_limit limits[WIRE_LIMITS_MAX];
     uint32_t nlimits;
+    struct wire_command *commands; /* of spawned tasks */
+    uint32_t ncommands;
+    uint32_t universe; /* tasks that the job has room for */
     json_t *owner;
     struct spec_group *groups; /* equal nodes */
     size_t ngroups;
@@ -40,5 +43,9 @@ struct spec_node {
     char name[256]; /* "": not told */
 };
 void spec_node(const struct spec *s, uint32_t rank, struct spec_node *n);
+
+/* How many tasks a rank of a job has room for: one a core that the job has there, and no fewer than
+ * it was given; with overcommit as many as a node can have. */
+uint32_t spec_room(const struct spec *s, uint32_t rank);
 
 #endif

@@ -3,7 +3,9 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +36,9 @@ static const struct {
     [WIRE_NOTE] = {1, 4096, true},
     [WIRE_BEGUN] = {0, 0, true},
     [WIRE_PMI_NAME] = {8 + 2, 8 + 2 * (WIRE_NAME_MAX + 1), true},
+    [WIRE_SPAWNED] = {8, 8 + 4096, true},
+    [WIRE_SPAWN] = {WIRE_SPAWN_HEAD + WIRE_STRINGS, WIRE_PAYLOAD_MAX, true},
+    [WIRE_STARTED] = {0, 4, true},
     [WIRE_PMIX_READY] = {8, WIRE_PAYLOAD_MAX, true},
     [WIRE_PMIX_CLIENT] = {8, 8, true},
 };
@@ -88,6 +93,11 @@ ptrdiff_t wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_
     }
     f->payload = p + WIRE_HEADER;
     return WIRE_HEADER + (ptrdiff_t)f->len;
+}
+
+void wire_job_name(char name[WIRE_JOB_NAME_MAX], uint64_t job, uint64_t nonce)
+{
+    snprintf(name, WIRE_JOB_NAME_MAX, "job.%" PRIu64 ".%016" PRIx64, job, nonce);
 }
 
 void wire_times_put(void *dst, const struct wire_times *t)
@@ -150,9 +160,10 @@ int wire_strings_ok(const char *strings, size_t len, size_t count)
 
 void wire_run_put(void *dst, const struct wire_run *run)
 {
-    uint32_t v[8] = {run->flags, run->node,   run->window, run->argc,
-                     run->envc,  run->nfiles, run->nruns,  run->nlimits};
-    uint64_t q[5] = {run->memory, run->expiration, run->grace, run->nonce, run->mask};
+    uint32_t v[11] = {run->flags,     run->node,   run->window,  run->argc,
+                      run->envc,      run->nfiles, run->nruns,   run->nlimits,
+                      run->ncommands, run->first,  run->universe};
+    uint64_t q[6] = {run->memory, run->expiration, run->grace, run->nonce, run->mask, run->parent};
 
     memcpy(dst, v, sizeof(v));
     memcpy((uint8_t *)dst + sizeof(v), q, sizeof(q));
@@ -180,10 +191,29 @@ static int run_size(struct wire_run *run)
     return own == 0 || own > WIRE_TASKS_MAX ? -1 : 0;
 }
 
+/* Have the commands all tasks and all words? */
+static int run_commands(const struct wire_run *run)
+{
+    uint64_t tasks = 0, words = 0;
+
+    if (!run->parent)
+        return run->ncommands == 0 && run->first == 0 ? 0 : -1;
+    for (uint32_t i = 0; i < run->ncommands; i++) {
+        struct wire_command c;
+
+        memcpy(&c, (const uint8_t *)run->commands + i * sizeof(c), sizeof(c));
+        if (c.ntasks == 0 || c.argc <= WIRE_COMMAND_ARGV)
+            return -1;
+        tasks += c.ntasks;
+        words += c.argc;
+    }
+    return tasks == run->ntasks && words == run->argc ? 0 : -1;
+}
+
 int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *err)
 {
-    uint64_t rest, nstrings, q[5];
-    uint32_t v[8];
+    uint64_t rest, nstrings, q[6];
+    uint32_t v[11];
 
     if (len < WIRE_RUN_FIXED)
         return errmsg_fail(err, EPROTO, "a request to start tasks is too short");
@@ -197,23 +227,32 @@ int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *e
                              .nfiles = v[5],
                              .nruns = v[6],
                              .nlimits = v[7],
+                             .ncommands = v[8],
+                             .first = v[9],
+                             .universe = v[10],
                              .memory = q[0],
                              .expiration = q[1],
                              .grace = q[2],
                              .nonce = q[3],
-                             .mask = q[4]};
+                             .mask = q[4],
+                             .parent = q[5]};
     if (run->flags & ~WIRE_FLAGS_ALL)
         return errmsg_fail(err, EPROTO, "a request to start tasks has unknown flags");
     rest = (uint64_t)run->nruns * sizeof(struct layout_run) +
-           (uint64_t)run->nlimits * sizeof(struct wire_limit);
-    if (run->nlimits > WIRE_LIMITS_MAX || rest > len - WIRE_RUN_FIXED)
+           (uint64_t)run->nlimits * sizeof(struct wire_limit) +
+           (uint64_t)run->ncommands * sizeof(struct wire_command);
+    if (run->nlimits > WIRE_LIMITS_MAX || run->ncommands > WIRE_COMMANDS_MAX ||
+        rest > len - WIRE_RUN_FIXED)
         return errmsg_fail(err, EPROTO, "a request to start tasks is cut off");
     run->runs = (const uint8_t *)data + WIRE_RUN_FIXED;
     run->limits = (const uint8_t *)run->runs + run->nruns * sizeof(struct layout_run);
+    run->commands = (const uint8_t *)run->limits + run->nlimits * sizeof(struct wire_limit);
     run->strings = (const char *)data + WIRE_RUN_FIXED + rest;
     run->strings_len = len - WIRE_RUN_FIXED - (size_t)rest;
     if (run_size(run) < 0)
         return errmsg_fail(err, EPROTO, "the layout of node %u makes no sense", run->node);
+    if (run_commands(run) < 0)
+        return errmsg_fail(err, EPROTO, "the commands of spawned tasks make no sense");
     nstrings =
         (uint64_t)WIRE_NODE_STRINGS + WIRE_STRINGS + 2ull * run->nfiles + run->argc + run->envc;
     if (run->argc == 0 || nstrings > run->strings_len ||

@@ -19,6 +19,8 @@
  *    PMI_DONE   i32 rc, then pairs (rc 0) or a sentence: the barrier handed over is complete
  *    PMI_NAMED  u32 task (its number here), i32 rc, then a port (look-up, rc 0) or a sentence: the
  *               answer to its PMI_NAME
+ *    SPAWNED    u32 what its SPAWN had, i32 rc, then the name of the new tasks' namespace (rc 0) or a
+ *               sentence
  *
  * From the launcher:
  *    OUTPUT     records, see below
@@ -28,6 +30,10 @@
  *    PMI_FENCE  u32 number of the barrier, pairs: all local tasks are in it
  *    PMI_NAME   u32 task (its number here), u32 enum wire_name, service, NUL, port, NUL; one a task
  *               at a time
+ *    SPAWN      u32 for the answer (PMI-1: the task's number here; one at a time), u32 length of what
+ *               is asked for, u32 environment variables, that (pmi_spawn.h), strings: WIRE_STRINGS
+ *               fixed ones, environment: a task asks for further tasks
+ *    STARTED    (empty), of such further tasks: all of them that are to run here do
  *    NOTE       text: something worth telling that does not end the job
  *    BEGUN      (empty): a task here has begun with PMIx; once a job
  *    DONE       times (struct wire_times), then i32 wait status for each local task: nothing of the
@@ -44,6 +50,7 @@
  * and up: OUTPUT as above,
  *    TAKEN      u32 node, u32 bytes: standard input was written there
  *    FAIL       as above, the first task always -1: the text says where
+ *    STARTED    u32 nodes on which all tasks run
  *    NOTE       as above
  *    BEGUN      (empty): a task in this subtree has begun with MPI; once a job
  *    RESULT     what result_pack() makes: all of the job in this subtree is over; its last frame
@@ -83,6 +90,7 @@ enum wire_type {
     WIRE_CREDIT,
     WIRE_PMI_DONE,
     WIRE_PMI_NAMED,
+    WIRE_SPAWNED,
     WIRE_OUTPUT = 16,
     WIRE_STDIN_ACK,
     WIRE_FAIL,
@@ -91,6 +99,8 @@ enum wire_type {
     WIRE_PMI_NAME,
     WIRE_NOTE,
     WIRE_BEGUN,
+    WIRE_SPAWN,
+    WIRE_STARTED,
     WIRE_PMIX_READY = 32,
     WIRE_PMIX_CLIENT,
     WIRE_LAUNCH = 48,
@@ -109,6 +119,7 @@ struct wire_times {
     uint64_t exited;
 };
 #define WIRE_TIMES 16
+#define WIRE_SPAWN_HEAD 12
 #define WIRE_LAUNCH_HEAD 12 /* before the job in LAUNCH */
 
 struct wire_frame {
@@ -131,6 +142,10 @@ ptrdiff_t wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_
  * an end before the start. */
 void wire_times_put(void *dst, const struct wire_times *t);
 int wire_times_get(const void *p, struct wire_times *t, errmsg_t *err);
+
+/* The name of the namespace of a launch's tasks: that of no other job of any host, now or later. */
+#define WIRE_JOB_NAME_MAX 64
+void wire_job_name(char name[WIRE_JOB_NAME_MAX], uint64_t job, uint64_t nonce);
 
 uint32_t wire_u32(const void *p); /* in the machine's order, from any address */
 int32_t wire_i32(const void *p);
@@ -194,6 +209,16 @@ struct wire_limit {
     uint64_t soft;
 };
 
+/* The next so many tasks, by rank, are of this command, which has so many strings in argv. */
+struct wire_command {
+    uint32_t ntasks;
+    uint32_t argc;
+};
+#define WIRE_COMMAND_DIR 0    /* string of a command: its working directory */
+#define WIRE_COMMAND_SEARCH 1 /* ... directories to search for its program */
+#define WIRE_COMMAND_ARGV 2   /* ... what follows */
+#define WIRE_COMMANDS_MAX 4096
+
 struct wire_run {
     uint32_t flags;
     uint32_t node;   /* number of this node in the job */
@@ -203,6 +228,10 @@ struct wire_run {
     uint32_t nfiles;
     uint32_t nruns; /* of the layout */
     uint32_t nlimits;
+    uint32_t ncommands;  /* of tasks that were spawned; 0: one for all tasks, in argv */
+    uint32_t first;      /* number in the job of the first task: above 0 for those spawned */
+    uint32_t universe;   /* tasks that the job's resources have room for */
+    uint64_t parent;     /* of spawned tasks: the job that they belong to; else 0 */
     uint64_t memory;     /* MiB on this node, 0: not told */
     uint64_t expiration; /* when its time is up, microseconds since 1970; 0: never */
     uint64_t nonce;      /* of this launch of the job: the same on all its nodes, and of no other */
@@ -210,8 +239,11 @@ struct wire_run {
     uint64_t grace;      /* microseconds between SIGTERM and SIGKILL when it has to end */
     const void *runs;    /* nruns struct layout_run, from any address */
     const void *limits;  /* nlimits struct wire_limit, from any address */
+    const void *commands; /* ncommands struct wire_command, from any address */
     /* Strings that follow, each with its NUL: WIRE_NODE_STRINGS about this node, WIRE_STRINGS fixed
-     * ones, name and text of each file, argv, environment. */
+     * ones, name and text of each file (of spawned tasks: key and value of each pair that they find in
+     * their store), argv (of spawned tasks, for each command: working directory, directories to
+     * search, "" each where the job's are meant, and its argv), environment. */
     const char *strings;
     size_t strings_len;
     /* From the layout, filled in by wire_run_get(). */
@@ -221,9 +253,9 @@ struct wire_run {
 enum { WIRE_S_CWD, WIRE_S_IN, WIRE_S_OUT, WIRE_S_ERR, WIRE_STRINGS };
 /* The job's name, this node's, its cores and gpus (idsets). */
 enum { WIRE_N_NAME, WIRE_N_NODE, WIRE_N_CORES, WIRE_N_GPUS, WIRE_NODE_STRINGS };
-#define WIRE_RUN_FIXED 72
+#define WIRE_RUN_FIXED 92
 
-/* The first WIRE_RUN_FIXED bytes of RUN; runs, limits and strings follow. */
+/* The first WIRE_RUN_FIXED bytes of RUN; runs, limits, commands and strings follow. */
 void wire_run_put(void *dst, const struct wire_run *run);
 /* Strict; pointers lead into the payload.  -1 with EPROTO and a sentence. */
 int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *err);

@@ -195,6 +195,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "wrexec.listen", root_listen, 0},
     {FLUX_MSG_REQUEST, "wrexec.run", root_run, 0},
     {FLUX_MSG_REQUEST, "wrexec.signal", root_signal, 0},
+    {FLUX_MSG_REQUEST, "wrexec.spawn", root_spawn, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "wrexec.stdin", root_stdin, 0},
     {FLUX_MSG_REQUEST, "wrexec.credit", root_credit, 0},
     {FLUX_MSG_REQUEST, "wrexec.tree", tree_cb, FLUX_ROLE_BROKER},

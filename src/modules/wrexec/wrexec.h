@@ -19,6 +19,8 @@
 #define JOB_LOCAL UINT32_MAX
 /* Numbers of what is no job (flux exec): never on record. */
 #define JOB_EXEC_BIT (1ull << 52)
+/* ... and of what tasks of a job have spawned. */
+#define JOB_SPAWN_BIT (1ull << 53)
 
 struct ctx {
     flux_t *h;
@@ -95,7 +97,7 @@ bool settings_known(const struct settings *s);
 void settings_destroy(struct settings *s); /* NULL-safe */
 
 /* handover.c */
-#define HANDOVER_FORM 1
+#define HANDOVER_FORM 2
 /* All that goes on when the module is reloaded.  The latter, before anything is sent; what has waited is
  * looked at again by handover_go_on().  -1 with errno and a sentence. */
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
@@ -159,6 +161,9 @@ void job_check_begun(struct job *j);
 /* A task publishes, looks up or removes a name: a frame PMI_NAME. */
 void job_name(struct job *j, const void *payload, size_t len);
 
+/* A task asks for further tasks: a frame SPAWN. */
+void job_spawn(struct job *j, const void *payload, size_t len);
+
 /* root.c */
 struct root *root_create(struct ctx *ctx);
 void root_destroy(struct root *r);
@@ -177,15 +182,20 @@ void root_client_gone(struct root *r, const char *sender, uint32_t matchtag);
 /* rootjob.c: from jobs at rank 0 */
 void root_job_failed(struct job *j, int code, const char *text);
 void root_job_finished(struct job *j);
+void root_job_started(struct job *j, uint32_t nodes); /* all tasks of so many nodes */
 void root_job_note(struct job *j, const void *text, size_t len);
 void root_job_taken(struct job *j, uint32_t node, uint64_t bytes);
 /* What becomes of output: taken, or to be offered again by job_flush(). */
 bool root_job_output(struct job *j, const void *data, size_t len);
 void rootjob_free(struct rootjob *rj);
 
-/* listen.c and run.c: requests of clients */
+/* Output was taken: pass on that of the tasks it spawned. */
+void root_job_flush(struct job *j);
+
+/* listen.c, run.c and spawn.c: requests of clients */
 void root_listen(flux_t *h, const flux_msg_t *req, void *arg);
 void root_run(flux_t *h, const flux_msg_t *req, void *arg);
+void root_spawn(flux_t *h, const flux_msg_t *req, void *arg);
 void root_signal(flux_t *h, const flux_msg_t *req, void *arg);
 void root_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg);
 
