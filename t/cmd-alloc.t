@@ -81,7 +81,8 @@ shows() {
 tm new-session -d -x 80 -y 24 "env PS1='prompt> ' sh"
 tm set -g remain-on-exit on
 ok "a shell" wait_until 10 shows 'prompt>'
-tm send-keys "stty -g >before; '$FLUX' alloc -N2 env PS1='inner> ' sh; echo code=\$?" Enter
+# The line that is typed wraps somewhere, and must not look like the prompt there.
+tm send-keys "stty -g >before; '$FLUX' alloc -N2 env PS1='in''ner> ' sh; echo code=\$?" Enter
 ok "a shell on the allocation" wait_until 15 shows '^inner>'
 tm send-keys 'stty size; tty' Enter
 ok "its terminal has this one's size" wait_until 5 shows '^24 80' || note "$(cat screen)"
