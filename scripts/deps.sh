@@ -4,6 +4,7 @@
 #     deps_install build    what ./demo needs: to build flux and to run an MPI program with it
 #     deps_install check    the same, and all that ./check and .ci/run need
 #     deps_install bench    as for build, and what `make bench` compares with
+#     deps_install suite    as for build, and the MPI software of t/bench/bench_mpi_suite.sh
 
 DEPS_BUILD=(
     build-essential autoconf automake libtool pkg-config git xz-utils procps
@@ -17,6 +18,10 @@ DEPS_CHECK=(
     python3-sphinx man-db bash-completion iproute2 tmux slurm-wlm munge mmdebstrap
 )
 DEPS_BENCH=(redis-server etcd-server gnuplot-nox)
+DEPS_SUITE=(
+    openmpi-bin libopenmpi-dev python3-venv
+    hpcc lammps cp2k netpipe-openmpi netpipe-mpich2 scalapack-mpi-test
+)
 
 # Print those of the given packages that are not installed.
 deps_missing() {
@@ -35,6 +40,8 @@ deps_install() {
         packages+=("${DEPS_CHECK[@]}")
     elif [ "$set" = bench ]; then
         packages+=("${DEPS_BENCH[@]}")
+    elif [ "$set" = suite ]; then
+        packages+=("${DEPS_SUITE[@]}")
     fi
     if ! command -v dpkg-query >/dev/null; then
         echo "This is no Debian: trusting that what ${packages[*]} hold is installed." >&2
