@@ -86,6 +86,7 @@ TEST_DIR=$_root/w
 export TMPDIR=$_root/t
 export FLUX_TEST_ID=$TEST_NAME-${_root##*/}-$$
 export LC_ALL=C.UTF-8
+export FLUX_COMPLETION_TIMEOUT=$((60 * PATIENCE)) # a busy host completes slowly, too
 cd "$TEST_DIR" || exit 1
 
 _held='' _held_pid='' _commands=''
