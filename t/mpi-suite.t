@@ -41,8 +41,8 @@ passes() {
     case $1 in
     openmpi*) mpi=(--mpi=pmix) ;;
     esac
-    run_with_timeout "$LIMIT" "${suite_env[@]}" "$FLUX" wreckrun "${mpi[@]}" --overcommit -N"$nodes" \
-        -n"$2" "${suite_tests[@]}" </dev/null >suite.out 2>&1 && suite_counts suite.out "$2"
+    run_with_timeout "$LIMIT" "${suite_env[@]}" "$FLUX" wreckrun "${mpi[@]}" --overcommit --exclusive \
+        -N"$nodes" -n"$2" "${suite_tests[@]}" </dev/null >suite.out 2>&1 && suite_counts suite.out "$2"
 }
 
 for brokers in 1 4; do
