@@ -2,8 +2,13 @@
  *
  *     bench_jobs run [N]       throughput, the last jobs beside the 1000th, memory of the root
  *     bench_jobs submit [N]    submission alone: the queue does not schedule meanwhile
+ *     bench_jobs kept [N]      CPU time of the root for a job when N ended jobs are kept, and each new
+ *                              one makes it forget another, beside that in an empty session
  *
  * Runs inside a session ($FLUX_URI).  BENCH_ROOT is the process id of the broker of rank 0.
+ *
+ * CPU time does not depend on what else the machine does, as far as caches are not shared; so `kept`
+ * may run beside others.
  *
  * In `run` a batch is submitted whenever at most WAITING jobs have not ended, so that the 1000th and
  * the 20,000th differ in nothing but what the service has behind it.
@@ -20,6 +25,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "libflux/attr.h"
 #include "libjob/job.h"
 #include "libjob/jobspec_build.h"
 
@@ -29,6 +35,7 @@ extern char **environ;
 #define WAITING 1000
 #define BARE_JOBS 4000
 #define SUBMIT_BATCH 1000
+#define KEPT_SAMPLE 5000
 
 static char *const true_argv[] = {(char *)"/bin/true", NULL};
 
@@ -303,6 +310,73 @@ static void run(size_t n)
     flux_close(h);
 }
 
+/* --- with many jobs kept --- */
+
+/* Seconds of CPU that the root has used, all threads. */
+static double root_cpu(void)
+{
+    const char *pid = getenv("BENCH_ROOT"), *p;
+    unsigned long user, sys;
+    char path[64], line[1024];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%s/stat", pid ? pid : "-");
+    if (!(f = fopen(path, "re")) || !fgets(line, sizeof(line), f) || !(p = strrchr(line, ')')) ||
+        sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &sys) != 2)
+        bench_die("%s cannot be read", path);
+    fclose(f);
+    return (double)(user + sys) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* Microseconds of the root's CPU for each of some jobs. */
+static double job_cpu(struct load *l)
+{
+    double begin = root_cpu();
+
+    run_jobs(l, KEPT_SAMPLE);
+    return (root_cpu() - begin) / KEPT_SAMPLE * 1e6;
+}
+
+static void keep_at_most(flux_t *h, size_t n)
+{
+    char text[32];
+    errmsg_t err;
+
+    snprintf(text, sizeof(text), "%zu", n);
+    if (flux_attr_set(h, "job.purge-count", text, &err) < 0)
+        bench_die("job.purge-count: %s", err.text);
+}
+
+static void kept(size_t n)
+{
+    flux_t *h = bench_open();
+    struct load l;
+    double first, grown, full;
+
+    load_init(&l, h);
+    keep_at_most(h, n);
+    run_jobs(&l, 1000); /* warm up */
+    first = job_cpu(&l);
+    if (n > 2 * KEPT_SAMPLE + 1000)
+        run_jobs(&l, n - 2 * KEPT_SAMPLE - 1000);
+    grown = job_cpu(&l);
+    bench_print(&(struct bench_figure){.name = "root: CPU of a job, many kept",
+                                       .value = grown,
+                                       .unit = "us",
+                                       .ref_name = "few kept",
+                                       .ref = first,
+                                       .ratio_at_most = 1.2});
+    run_jobs(&l, 1000);
+    full = job_cpu(&l);
+    bench_print(&(struct bench_figure){.name = "root: and another one forgotten for it",
+                                       .value = full,
+                                       .unit = "us",
+                                       .ref_name = "few kept",
+                                       .ref = first});
+    load_fini(&l);
+    flux_close(h);
+}
+
 /* --- submission alone --- */
 
 static void queue(flux_t *h, const char *op)
@@ -372,7 +446,9 @@ int main(int argc, char **argv)
         run(n);
     else if (argc >= 2 && strcmp(argv[1], "submit") == 0 && n >= 1)
         submit(n);
+    else if (argc >= 2 && strcmp(argv[1], "kept") == 0 && n > 2 * KEPT_SAMPLE + 1000)
+        kept(n);
     else
-        bench_die("usage: bench_jobs run [N >= 2500] | submit [N]");
+        bench_die("usage: bench_jobs run [N >= 2500] | submit [N] | kept [N > 11000]");
     return 0;
 }

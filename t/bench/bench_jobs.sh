@@ -1,9 +1,11 @@
 #!/bin/bash
 # The job service over four brokers: throughput beside bare vfork/exec/wait, submission alone, memory
-# of the root; launch latency and MPI start beside mpiexec.hydra; output beside cat through a pipe.
+# of the root; CPU time of the root for a job when 100,000 are kept beside that when few are; launch
+# latency and MPI start beside mpiexec.hydra; output beside cat through a pipe.
 #
-#     bench_jobs.sh [PART...]      run submit launch output, mpi (default: all but mpi, which takes
+#     bench_jobs.sh [PART...]      run submit kept launch output, mpi (default: all but mpi, which takes
 #                                  minutes: bench_mpi.sh)
+#     BENCH_KEPT=N                 so many jobs are kept in `kept` (default 100000: one to two minutes)
 uri=${FLUX_URI-} # of the session it runs in: bench_lib.sh starts without
 . "$(dirname "$0")/bench_lib.sh"
 export FLUX
@@ -61,11 +63,12 @@ if [ "${1-}" = --run ]; then
     exec "$BENCH_DIR/bench_jobs" "${@:2}"
 fi
 
-[ $# -gt 0 ] || set -- run submit launch output
+[ $# -gt 0 ] || set -- run submit kept launch output
 for part in "$@"; do
     echo "-- $part"
     case $part in
     run | submit) in_session 4 -- bash "$0" --run "$part" ;;
+    kept) in_session 4 -- bash "$0" --run kept "${BENCH_KEPT:-100000}" ;;
     launch) in_session 4 -- env BENCH_NODES=4 "$BENCH_DIR/bench_launch" true 1 16 64 256 ;;
     output) in_session 4 -- bash "$0" --output ;;
     mpi)
