@@ -233,6 +233,56 @@ START_TEST(run_payload)
 }
 END_TEST
 
+/* Spawned tasks: their commands have all tasks and all words. */
+START_TEST(wire_commands)
+{
+    static const char strings[] = "job\0\0\0\0" /* about the node */
+                                  "/\0\0\0\0"   /* fixed */
+                                  "key\0value\0"
+                                  "\0\0a\0b\0" /* two commands */
+                                  "/tmp\0/bin\0c";
+    struct layout_run runs[] = {{1, 3}};
+    struct wire_command commands[] = {{1, 4}, {2, 3}};
+    struct wire_run got, run = {.window = 1000,
+                                .argc = 7,
+                                .nfiles = 1,
+                                .nruns = 1,
+                                .ncommands = 2,
+                                .first = 5,
+                                .universe = 9,
+                                .parent = 17};
+    uint8_t buf[WIRE_RUN_FIXED + sizeof(runs) + sizeof(commands) + sizeof(strings)];
+    uint8_t *at = buf + WIRE_RUN_FIXED + sizeof(runs);
+    errmsg_t err;
+
+    wire_run_put(buf, &run);
+    memcpy(buf + WIRE_RUN_FIXED, runs, sizeof(runs));
+    memcpy(at, commands, sizeof(commands));
+    memcpy(at + sizeof(commands), strings, sizeof(strings));
+    ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), 0);
+    ck_assert_uint_eq(got.first, 5);
+    ck_assert_uint_eq(got.universe, 9);
+    ck_assert_uint_eq(got.parent, 17);
+    ck_assert_mem_eq(got.commands, commands, sizeof(commands));
+    ck_assert_str_eq(got.strings, "job");
+    commands[1].ntasks = 1;
+    memcpy(at, commands, sizeof(commands));
+    ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), -1);
+    commands[1].ntasks = 2;
+    commands[1].argc = 2;
+    memcpy(at, commands, sizeof(commands));
+    ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), -1);
+    commands[1].argc = 4;
+    memcpy(at, commands, sizeof(commands));
+    ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), -1);
+    commands[1].argc = 3;
+    memcpy(at, commands, sizeof(commands));
+    run.parent = 0; /* only they have commands */
+    wire_run_put(buf, &run);
+    ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), -1);
+}
+END_TEST
+
 START_TEST(job_requests)
 {
     const char *fixed[WIRE_STRINGS] = {"/home", NULL, "out", NULL};
@@ -457,6 +507,7 @@ int main(void)
     tcase_add_test(tc, bad_frames);
     tcase_add_test(tc, records);
     tcase_add_test(tc, run_payload);
+    tcase_add_test(tc, wire_commands);
     tcase_add_test(tc, job_requests);
     tcase_add_test(tc, launches);
     tcase_add_test(tc, specs);
