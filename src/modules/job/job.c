@@ -269,6 +269,7 @@ static void pass_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     jm_queue_check(jm);
     jm_wait_flush(jm);
     jm_list_pass(jm);
+    jm_watch_pass(jm);
     jm_time_flush(jm);
 }
 
@@ -548,6 +549,7 @@ static struct jm *create(flux_t *h)
     list_init(&jm->fanouts);
     list_init(&jm->submissions);
     list_init(&jm->watchers);
+    list_init(&jm->replays);
     list_init(&jm->waiters);
     list_init(&jm->drains);
     list_init(&jm->many);

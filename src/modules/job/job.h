@@ -291,8 +291,9 @@ struct jm {
     unsigned resrc_tries;
     /* wait.c */
     struct list_node watchers;
+    struct list_node replays; /* of these, who are told present states */
     size_t nwatchers;
-    size_t nchoosy;                           /* of these, who watch some jobs only */
+    size_t nchoosy;                           /* of these, who are not told what all others are */
     strbuf_t *transitions, *transitions_sent; /* not yet told: [id,"STATE",t],... */
     struct list_node waiters;                 /* struct jm_wait with something to tell */
     size_t nwaits, nwaitrefs;
@@ -496,6 +497,10 @@ void jm_watch_transition(struct jm_job *j);
 /* The transitions so far are in the transaction that is sent now; it is on record; it is not. */
 void jm_watch_sent(struct jm *jm);
 void jm_watch_recorded(struct jm *jm);
+/* Tell more of the present to those who have just begun to watch. */
+void jm_watch_pass(struct jm *jm);
+/* The job is about to leave jm.jobs. */
+void jm_watch_forget(struct jm_job *j);
 void jm_watch_fini(struct jm *jm);
 
 /* --- queue.c --- */

@@ -262,6 +262,7 @@ void jm_job_destroy(struct jm_job *j)
     jm_depend_drop(j);
     jm_wait_ended(j, NULL);
     km_claim_drop(jm->senders, &j->claim);
+    jm_watch_forget(j);
     list_remove(&j->node);
     list_remove(&j->dirty);
     list_remove(&j->feed);

@@ -4,9 +4,14 @@
  * that each transition is looked up in.  Transitions are told together, when the transaction that
  * has them is done.  While nobody watches none are kept.
  *
+ * Present states are told in pages, a slice of them (libflux/slice.h) in each pass of the reactor, to who is
+ * waiting for them in turn, by ascending id.  Until a job's has been told, its transitions are not: the state that
+ * it is told in says it all.
+ *
  * Invariants:
- *  1. A watcher is told the present state of each active job (that it names) first, as it is on
- *     record or is about to be, and then every later transition once, in order.
+ *  1. A watcher is told the state of each active job (that it names) first, as it is on record or is about to be,
+ *     and then every later transition of that job once, in order.
+ *  2. It keeps no text of what it has not been told of the present: a page is made when it is sent.
  *
  * Failure: without memory transitions are lost for those who watch, who are told by the end of the
  * stream with ENOMEM.
@@ -17,26 +22,40 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "libflux/slice.h"
 #include "libjob/job_wire.h"
 
 #define WATCHERS_MAX 1000
+#define PAGE 1000
 
 struct watcher {
     struct km_claim claim;
     struct list_node node;
+    struct list_node replay; /* in jm.replays: not all present states have been told */
+    bool replaying;
+    uint64_t told; /* ... but those of ids below this */
+    struct list_node
+        *at; /* the last of these in jm.jobs, when all are looked at; NULL: by the ids it names */
     struct jm *jm;
     flux_msg_t *req;
     idset_t *ids;           /* NULL: all */
-    strbuf_t *out, *sent;   /* of some */
+    strbuf_t *out, *sent;   /* of some, and while present states are told */
     size_t skip, sent_skip; /* of all: bytes of the shared text from before it came */
 };
+
+/* Do its transitions differ from those that all others are told? */
+static bool is_choosy(const struct watcher *w)
+{
+    return w->ids || w->replaying;
+}
 
 static void watcher_free(struct watcher *w)
 {
     km_claim_drop(w->jm->senders, &w->claim);
     list_remove(&w->node);
+    list_remove(&w->replay);
     w->jm->nwatchers--;
-    w->jm->nchoosy -= w->ids != NULL;
+    w->jm->nchoosy -= is_choosy(w);
     idset_destroy(w->ids);
     flux_msg_destroy(w->req);
     strbuf_destroy(w->out);
@@ -93,7 +112,8 @@ void jm_watch_transition(struct jm_job *j)
     {
         struct watcher *w = list_entry(it, struct watcher, node);
 
-        if (w->ids && idset_test(w->ids, (uint32_t)j->id))
+        if (is_choosy(w) && (!w->ids || idset_test(w->ids, (uint32_t)j->id)) &&
+            (!w->replaying || j->id < w->told))
             add(&w->out, j->id, j->st.state, entered_at(&j->st));
     }
 }
@@ -128,7 +148,8 @@ void jm_watch_sent(struct jm *jm)
     append(&jm->transitions_sent, &jm->transitions);
 }
 
-static void send(struct watcher *w, const char *list)
+/* False: it had to be freed. */
+static bool send(struct watcher *w, const char *list)
 {
     strbuf_t *sb = strbuf_create(0);
     char *json;
@@ -139,10 +160,11 @@ static void send(struct watcher *w, const char *list)
     if (sb && (json = strbuf_take(sb))) {
         flux_respond_more(w->jm->h, w->req, json);
         free(json);
-    } else {
-        flux_respond_error(w->jm->h, w->req, ENOMEM, "the job module is out of memory");
-        watcher_free(w);
+        return true;
     }
+    flux_respond_error(w->jm->h, w->req, ENOMEM, "the job module is out of memory");
+    watcher_free(w);
+    return false;
 }
 
 void jm_watch_recorded(struct jm *jm)
@@ -158,9 +180,10 @@ void jm_watch_recorded(struct jm *jm)
 
         w->sent_skip = 0;
         w->sent = NULL;
-        if (own)
-            send(w, strbuf_str(own));
-        else if (!w->ids && all && skip < strbuf_len(all))
+        /* What is its own is older: it comes from when it was told the present. */
+        bool lives = !own || send(w, strbuf_str(own));
+
+        if (lives && !is_choosy(w) && all && skip < strbuf_len(all))
             send(w, strbuf_str(all) + skip + (skip > 0));
         strbuf_destroy(own);
     }
@@ -169,29 +192,95 @@ void jm_watch_recorded(struct jm *jm)
 
 /* --- who watches --- */
 
-static void tell_present(struct watcher *w)
+static void add_state(strbuf_t **sb, const struct jm_job *j)
+{
+    add(sb, j->id, j->st.state, entered_at(&j->st));
+}
+
+/* A page of those that it names: false when that was the last. */
+static bool some_named(struct watcher *w, strbuf_t **sb)
+{
+    uint32_t id = w->told == 0 ? idset_first(w->ids) : idset_next(w->ids, (uint32_t)(w->told - 1));
+
+    for (unsigned n = 0; n < PAGE && id != IDSET_NONE; n++) {
+        const struct jm_job *j = jm_job_find(w->jm, id);
+
+        if (j)
+            add_state(sb, j);
+        w->told = (uint64_t)id + 1;
+        id = idset_next(w->ids, id);
+    }
+    return id != IDSET_NONE;
+}
+
+/* The same of all jobs. */
+static bool some_active(struct watcher *w, strbuf_t **sb)
+{
+    const struct list_node *end = &w->jm->jobs;
+
+    for (unsigned n = 0; n < PAGE && w->at->next != end; n++) {
+        const struct jm_job *j = list_entry(w->at->next, struct jm_job, node);
+
+        if (!w->ids || idset_test(w->ids, (uint32_t)j->id))
+            add_state(sb, j);
+        w->told = j->id + 1;
+        w->at = w->at->next;
+    }
+    return w->at->next != end;
+}
+
+static void replayed(struct watcher *w)
 {
     struct jm *jm = w->jm;
+
+    list_remove(&w->replay);
+    jm->nchoosy -= is_choosy(w);
+    w->replaying = false;
+    jm->nchoosy += is_choosy(w);
+    /* What is in the shared text by now it has been told, or has of its own. */
+    w->skip = jm->transitions ? strbuf_len(jm->transitions) : 0;
+    w->sent_skip = jm->transitions_sent ? strbuf_len(jm->transitions_sent) : 0;
+}
+
+static void tell_page(struct watcher *w)
+{
     strbuf_t *sb = NULL;
+    bool more = w->at ? some_active(w, &sb) : some_named(w, &sb);
 
-    if (w->ids && idset_count(w->ids) < hmap_count(jm->active)) {
-        for (uint32_t id = idset_first(w->ids); id != IDSET_NONE; id = idset_next(w->ids, id)) {
-            const struct jm_job *j = jm_job_find(jm, id);
-
-            if (j)
-                add(&sb, id, j->st.state, entered_at(&j->st));
-        }
-    } else {
-        LIST_FOREACH(it, &jm->jobs)
-        {
-            const struct jm_job *j = list_entry(it, struct jm_job, node);
-
-            if (!w->ids || idset_test(w->ids, (uint32_t)j->id))
-                add(&sb, j->id, j->st.state, entered_at(&j->st));
-        }
+    if (!more)
+        replayed(w);
+    else {
+        list_remove(&w->replay);
+        list_append(&w->jm->replays, &w->replay);
     }
     send(w, sb ? strbuf_str(sb) : "");
     strbuf_destroy(sb);
+}
+
+void jm_watch_pass(struct jm *jm)
+{
+    struct flux_slice slice;
+    struct list_node *n;
+
+    flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, 4);
+    while ((n = list_first(&jm->replays))) {
+        if (!flux_slice_more(&slice)) {
+            jm_kick(jm);
+            break;
+        }
+        tell_page(list_entry(n, struct watcher, replay));
+    }
+}
+
+void jm_watch_forget(struct jm_job *j)
+{
+    LIST_FOREACH(it, &j->jm->replays)
+    {
+        struct watcher *w = list_entry(it, struct watcher, replay);
+
+        if (w->at == &j->node)
+            w->at = j->node.prev;
+    }
 }
 
 static void watch(struct jm *jm, const flux_msg_t *req, idset_t *ids)
@@ -206,20 +295,21 @@ static void watch(struct jm *jm, const flux_msg_t *req, idset_t *ids)
     w->jm = jm;
     w->ids = ids;
     w->req = flux_msg_incref(req);
-    if (jm->transitions)
-        w->skip = strbuf_len(jm->transitions);
-    if (jm->transitions_sent)
-        w->sent_skip = strbuf_len(jm->transitions_sent);
     list_init(&w->node);
+    list_init(&w->replay);
     list_append(&jm->watchers, &w->node);
+    list_append(&jm->replays, &w->replay);
+    w->replaying = true;
+    if (!ids || idset_count(ids) >= hmap_count(jm->active))
+        w->at = &jm->jobs;
     jm->nwatchers++;
-    jm->nchoosy += ids != NULL;
+    jm->nchoosy++;
     if (km_claim(jm->senders, &w->claim, req, gone) < 0) {
         flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
         watcher_free(w);
         return;
     }
-    tell_present(w);
+    jm_kick(jm);
 }
 
 void jm_watch_cb(flux_t *h, const flux_msg_t *req, void *arg)

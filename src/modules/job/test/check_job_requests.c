@@ -22,7 +22,39 @@ struct bed {
     flux_msg_t *last; /* response */
     char page[4096];  /* what streams have answered */
     unsigned logged;
+    struct told *told; /* what job.watch tells, of each id; NULL: nobody wants to know */
+    unsigned pages;
+    uint64_t last_id;
 };
+
+#define MANY 100000
+struct told {
+    unsigned n;
+    char states[64];
+};
+
+/* A page of job.watch. */
+static void take_page(struct bed *b, const char *text, size_t len)
+{
+    json_t *o = json_loadb(text, len, 0, NULL), *one;
+    size_t i;
+
+    ck_assert_ptr_nonnull(o);
+    b->pages++;
+    json_array_foreach(json_object_get(o, "transitions"), i, one)
+    {
+        uint64_t id = (uint64_t)json_integer_value(json_array_get(one, 0));
+        const char *state = json_string_value(json_array_get(one, 1));
+        struct told *t = &b->told[id];
+        size_t have = strlen(t->states);
+
+        ck_assert(id > 0 && id <= MANY);
+        t->n++;
+        snprintf(t->states + have, sizeof(t->states) - have, "%s ", state);
+        b->last_id = id;
+    }
+    json_decref(o);
+}
 
 static void sent(struct fake *f, flux_msg_t *msg)
 {
@@ -32,7 +64,9 @@ static void sent(struct fake *f, flux_msg_t *msg)
         size_t len, have = strlen(b->page);
         const char *text = flux_msg_payload(msg, &len);
 
-        if (flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
+        if (b->told && flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
+            take_page(b, text, len);
+        else if (flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
             snprintf(b->page + have, sizeof(b->page) - have, "%.*s\n", (int)len, text);
         flux_msg_destroy(b->last);
         b->last = msg;
@@ -216,7 +250,126 @@ START_TEST(listed)
 }
 END_TEST
 
+static struct jm_job *more_jobs(struct bed *b)
+{
+    struct jm_job *j = b->job;
+
+    for (uint64_t id = 2; id <= MANY; id++) {
+        errmsg_t err;
+        struct jm_spec *spec = jm_spec_get(b->jm, JOBSPEC, strlen(JOBSPEC), &err);
+
+        j = jm_job_create(b->jm, id, spec, jm_env_get(b->jm, "", 0));
+        ck_assert_ptr_nonnull(j);
+        j->st.state = JOB_STATE_SCHED;
+    }
+    b->job->st.state = JOB_STATE_SCHED;
+    return j;
+}
+
+static void transition(struct jm_job *j, enum job_state state)
+{
+    j->st.state = state;
+    jm_watch_transition(j);
+}
+
+static void begin_watch(struct bed *b, const char *text)
+{
+    flux_msg_t *msg = fake_request("job.watch", text, FLUX_ROLE_OWNER);
+
+    flux_msg_set_flags(msg, FLUX_MSGF_STREAMING);
+    memset(b->told, 0, (MANY + 1) * sizeof(*b->told));
+    b->pages = 0;
+    b->last_id = 0;
+    flux_handle_deliver(b->f.h, msg);
+}
+
+/* Who begins to watch is told the present in slices.  What changes meanwhile is told of those jobs that have been
+ * told, and to be seen in the others. */
+static void watched_by(const char *ids, bool all)
+{
+    struct bed *b = bed_create();
+    struct jm_job *last = more_jobs(b), *later;
+    uint64_t first_slice;
+
+    ck_assert_ptr_nonnull(b->told = calloc(MANY + 1, sizeof(*b->told)));
+    transition(b->job, JOB_STATE_SCHED); /* nobody watches yet */
+    begin_watch(b, ids);
+    ck_assert_uint_eq(b->pages, 0);
+    jm_watch_pass(b->jm);
+    ck_assert_uint_gt(b->pages, 0);
+    first_slice = b->last_id;
+    ck_assert_uint_ge(first_slice, 1000);
+    ck_assert_uint_lt(first_slice, MANY);
+    transition(b->job, JOB_STATE_RUN);
+    transition(last, JOB_STATE_RUN);
+    jm_watch_sent(b->jm);
+    transition(b->job, JOB_STATE_CLEANUP);
+    jm_watch_recorded(b->jm);
+    ck_assert_str_eq(b->told[1].states, "SCHED RUN ");
+    ck_assert_uint_eq(b->told[MANY].n, 0);
+    /* Those at both sides of where it stands, and the last. */
+    jm_job_destroy(jm_job_find(b->jm, first_slice));
+    jm_job_destroy(jm_job_find(b->jm, first_slice + 1));
+    later = jm_job_find(b->jm, MANY - 1);
+    for (unsigned before = 0; b->pages != before;) {
+        before = b->pages;
+        jm_watch_pass(b->jm);
+    }
+    ck_assert_uint_ge(b->pages, MANY / 1000);
+    for (uint64_t id = 2; id < MANY; id++) {
+        ck_assert_uint_eq(b->told[id].n, id != first_slice + 1);
+    }
+    ck_assert_str_eq(b->told[MANY].states, "RUN ");
+    /* From now on it hears what others hear, and once. */
+    transition(later, JOB_STATE_RUN);
+    jm_watch_sent(b->jm);
+    jm_watch_recorded(b->jm);
+    ck_assert_str_eq(b->told[1].states, "SCHED RUN CLEANUP ");
+    ck_assert_str_eq(b->told[MANY].states, "RUN ");
+    ck_assert_str_eq(b->told[MANY - 1].states, "SCHED RUN ");
+    ck_assert_uint_eq(b->jm->nchoosy, all ? 0 : 1);
+    free(b->told);
+    b->told = NULL;
+    bed_free(b);
+}
+
+START_TEST(watched)
+{
+    watched_by("{}", true);
+    watched_by("{\"ids\":\"1-100000\"}", false); /* as many as there are */
+}
+END_TEST
+
+/* Of a few that are named only these are looked at; of many, in pages. */
+START_TEST(watched_some)
+{
+    struct bed *b = bed_create();
+    struct jm_job *last = more_jobs(b);
+
+    ck_assert_ptr_nonnull(b->told = calloc(MANY + 1, sizeof(*b->told)));
+    begin_watch(b, "{\"ids\":\"1,7,100000,4000000\"}");
+    jm_watch_pass(b->jm);
+    ck_assert_uint_eq(b->pages, 1);
+    ck_assert_uint_eq(b->told[1].n + b->told[7].n + b->told[MANY].n, 3);
+    transition(last, JOB_STATE_RUN);
+    jm_watch_sent(b->jm);
+    jm_watch_recorded(b->jm);
+    ck_assert_str_eq(b->told[MANY].states, "SCHED RUN ");
+    begin_watch(b, "{\"ids\":\"2-99999\"}");
+    for (unsigned before = 1; b->pages != before;) {
+        before = b->pages;
+        jm_watch_pass(b->jm);
+    }
+    ck_assert_uint_eq(b->pages, 100);
+    for (uint64_t id = 1; id <= MANY; id++)
+        ck_assert_uint_eq(b->told[id].n, id > 1 && id < MANY);
+    free(b->told);
+    b->told = NULL;
+    bed_free(b);
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("job_requests", somebody_else, out_of_bounds, journal, listed);
+    RUN_SUITE("job_requests", somebody_else, out_of_bounds, journal, listed, watched, watched_some);
 }
