@@ -1,8 +1,10 @@
 /* Boot by PMI: brokers that another launcher started find each other through its PMI.
  *
- * Two ways to speak PMI-1, tried in this order:
+ * Three ways to speak PMI-1, tried in this order:
  *     wire     PMI_FD or PMI_PORT is set: flux start, flux wreckrun, mpiexec.hydra, and
  *              srun --mpi=pmi2
+ *     bridge   PMIX_NAMESPACE is set: mpirun of Open MPI, flux wreckrun --mpi=pmix,
+ *              srun --mpi=pmix; a helper translates (boot_pmix.c)
  *     libpmi   a step of srun with several tasks: Slurm's own libpmi.so.0, loaded when needed
  *
  * A card is one value under the key "flux.card.RANK":
@@ -52,21 +54,22 @@ struct libpmi {
 
 struct pmi {
     struct pmi_client *wire;
+    pid_t bridge; /* 0: none */
     struct libpmi lib;
     char *kvsname;
     size_t value_max;
 };
 
 static const char *const variables[] = {
-    "PMI_FD",      "PMI_PORT",       "PMI_ID",    "PMI_RANK",      "PMI_SIZE",       "PMI_SPAWNED",
-    "PMI_VERSION", "PMI_SUBVERSION", "PMI_DEBUG", "PMI_TOTALVIEW", "PMIX_NAMESPACE", "PMIX_RANK",
+    "PMI_FD",      "PMI_PORT",    "PMI_ID",         "PMI_RANK",  "PMI_SIZE",
+    "PMI_SPAWNED", "PMI_VERSION", "PMI_SUBVERSION", "PMI_DEBUG", "PMI_TOTALVIEW",
 };
 
 bool boot_pmi_found(void)
 {
     const char *tasks = getenv("SLURM_STEP_NUM_TASKS"); /* not set in a batch script */
 
-    return getenv("PMI_FD") || getenv("PMI_PORT") ||
+    return getenv("PMI_FD") || getenv("PMI_PORT") || boot_pmix_found() ||
            (getenv("SLURM_PROCID") && tasks && strcmp(tasks, "1") != 0);
 }
 
@@ -169,6 +172,7 @@ static void pmi_close(boot_t *b)
         return;
     b->state = NULL;
     pmi_client_destroy(p->wire);
+    boot_pmix_close(p->bridge);
     free(p->kvsname);
     /* A library that may have threads or exit handlers stays loaded. */
     free(p);
@@ -182,17 +186,25 @@ static int pmi_open(boot_t *b, errmsg_t *err)
 
     if (!p)
         return errmsg_fail(err, ENOMEM, "out of memory while booting");
-    if (!fd && !getenv("PMI_PORT") && getenv("SLURM_PROCID"))
+    if (fd || getenv("PMI_PORT")) {
+        if (fd && str2i32(fd, &n) == 0)
+            fcntl(n, F_SETFD, FD_CLOEXEC);
+        p->wire = pmi_client_create_env(err);
+    } else if (boot_pmix_found()) {
+        p->wire = boot_pmix_open(&p->bridge, err);
+    } else if (getenv("SLURM_PROCID")) {
         return lib_open(b, p, err);
-    if (fd && str2i32(fd, &n) == 0)
-        fcntl(n, F_SETFD, FD_CLOEXEC);
-    if (!(p->wire = pmi_client_create_env(err)))
+    } else {
+        p->wire = pmi_client_create_env(err);
+    }
+    if (!p->wire)
         return -1;
     b->rank = pmi_client_rank(p->wire);
     b->size = pmi_client_size(p->wire);
     p->value_max = pmi_client_value_max(p->wire);
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
         unsetenv(variables[i]);
+    boot_pmix_clean(p->bridge > 0);
     return 0;
 }
 

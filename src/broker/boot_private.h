@@ -6,6 +6,7 @@
 #include "boot.h"
 #include "boot_cert.h"
 #include "boot_dir.h"
+#include "libpmi/pmi_client.h"
 #include "libutil/strvec.h"
 
 #define BOOT_URI_MAX 300
@@ -70,5 +71,14 @@ int boot_resolve(const char *uri, char *buf, size_t size, errmsg_t *err);
 
 /* Is there a PMI in the environment? */
 bool boot_pmi_found(void);
+
+/* boot_pmix.c: PMI-1 by a helper where the launcher speaks PMIx alone. */
+bool boot_pmix_found(void);
+/* Start the helper and the dialog: *pid is for boot_pmix_close(), also on failure, 0: none.  NULL with
+ * a sentence. */
+struct pmi_client *boot_pmix_open(pid_t *pid, errmsg_t *err);
+void boot_pmix_close(pid_t pid);
+/* Remove PMIX_* from the environment; and what else mpirun says there about this process. */
+void boot_pmix_clean(bool mpirun);
 
 #endif
