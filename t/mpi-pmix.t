@@ -8,6 +8,8 @@ need_flux start wreckrun
 . "$SRCDIR/t/mpi/wheels.sh"
 # shellcheck source=t/mpi/leftovers.sh
 . "$SRCDIR/t/mpi/leftovers.sh"
+# shellcheck source=t/mpi/mpi_parts.sh
+. "$SRCDIR/t/mpi/mpi_parts.sh"
 CLIENT=$BUILDDIR/t/mpi/pmix_client
 [ -x "$CLIENT" ] || skip_all "pmix_client is not built"
 export SESSION_LIMIT=100 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -134,28 +136,30 @@ mpi_one_node() {
 }
 build() {
     local prog
-    for prog in mpi_ring mpi_fail; do
+    for prog in mpi_ring mpi_fail mpi_parts; do
         "$1" -O1 -o $prog "$SRCDIR/t/mpi/$prog.c" >cc.log 2>&1 || return 1
     done
 }
 
 what="Open MPI 5"
 if [ -z "$have_openmpi5" ]; then
-    skip 8 "$wheel_why"
+    skip 12 "$wheel_why"
 elif ! build "$OPENMPI5/bin/mpicc"; then
-    skip 8 "the mpicc of Open MPI 5 does not work: $(head -n 1 cc.log)"
+    skip 12 "the mpicc of Open MPI 5 does not work: $(head -n 1 cc.log)"
 else
     mpi_sizes 1 4 16
     mpi_one_node
     "$OPENMPI5/bin/mpicc" -O1 -o mpi_names "$SRCDIR/t/mpi/mpi_names.c" >cc.log 2>&1
     pmix -N1 -n1 ./mpi_names once here "some port"
     is "$status" 0 "$what: MPI_Publish_name, once"
+    mpi_parts --mpi=pmix
 fi
 what="Open MPI 4"
 if build mpicc.openmpi; then
     mpi_sizes 1 4 16
+    mpi_parts --mpi=pmix
 else
-    skip 3 "there is no mpicc.openmpi"
+    skip 7 "there is no mpicc.openmpi"
 fi
 own_directories
 release

@@ -32,6 +32,26 @@ is "$(sort <<<"$out" | uniq -c | tr -s ' ')" " 64 0/1" "... without -N on one"
 fails "64 tasks that do not fit" "$FLUX" wreckrun -n64 true
 like "$err" "--overcommit" "... and a sentence says what helps"
 
+mkdir one two
+printf '#!/bin/sh\necho one $#\n' >one/prog
+printf '#!/bin/sh\necho two $PART\n' >two/prog
+chmod +x one/prog two/prog
+run env PATH="$PWD/one:$PATH" "$FLUX" wreckrun -l -n2 prog x :: : \
+    -n1 --env=PART=2 --env=PATH="$PWD/two:$PATH" prog : sh -c 'echo $FLUX_JOB_SIZE $FLUX_TASK_RANK'
+is "$(sort <<<"$out" | tr '\n' ' ')" "0: one 2 1: one 2 2: two 2 3: 4 3 " "three programs in one job"
+exits 127 "one of several that is not there" "$FLUX" wreckrun true : no-such-program
+exits 5 "the exit code of one of several" "$FLUX" wreckrun -N2 true : sh -c 'exit 5'
+run "$FLUX" wreckrun -- echo a : b
+is "$out" "a : b" "a ':' after -- is an argument"
+exits 2 "nothing after ':'" "$FLUX" wreckrun echo a :
+id=$("$FLUX" submit -n1 --output=many.out echo a b : -n2 echo 'c d')
+ok "submit takes several, too" run_with_timeout 20 "$FLUX" wreck wait "$id"
+is "$(sort many.out | tr '\n' ' ')" "a b c d c d " "... and they ran"
+like "$("$FLUX" wreck status "$id")" "command +echo a b : echo 'c d'" "... and are shown"
+printf '%s\n' "echo 1 : -n2 echo 2" "echo 3" >lines
+ok "... also from lines of a file" "$FLUX" submit --quiet --wait --from=lines --output='l.{{id}}'
+is "$(sort l.* | tr '\n' ' ')" "1 2 2 3 " "... each its own"
+
 for code in 0 1 3 125 255; do
     exits $code "exit code $code" "$FLUX" wreckrun -n1 sh -c "exit $code"
 done

@@ -54,7 +54,8 @@ static const struct cmd_opt opts[] = {
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
-    "[OPTION...] COMMAND [ARG...]\n[OPTION...] --from=FILE",
+    "[OPTION...] COMMAND [ARG...] [: [-n N] [--env=...] COMMAND [ARG...]]...\n[OPTION...] "
+    "--from=FILE",
     "Put jobs into the queue.  The id of each is printed on a line of its own.",
     opts,
     "Exit code 1 also when a job was refused; with --wait, --watch and --progress the greatest\n"
@@ -400,8 +401,8 @@ static int parse_and_submit(struct submit *s, int argc, char **argv)
         return cmd_usage_error(c, "--stdin: there is nobody who sends it; --input names a file");
     if (!jobopts_input(s->jo) && jobopts_set_stdin(s->jo, "none") < 0)
         return CMD_FAIL;
-    if (!s->from && jobopts_command(s->jo, argv + c->optind) < 0)
-        return CMD_FAIL;
+    if (!s->from && jobopts_operands(s->jo, argv) < 0)
+        return jobopts_exit(s->jo);
     if (jobopts_empty_files(s->jo) < 0)
         return CMD_FAIL;
     return submit(s);

@@ -153,11 +153,8 @@ static void line_clock(const char *name, double t)
         line(name, "%s", wreck_clock(t, buf, sizeof(buf)));
 }
 
-static void print_command(const json_t *spec)
+static void add_words(strbuf_t *sb, const json_t *argv)
 {
-    const json_t *tasks = json_array_get(json_object_get(spec, "tasks"), 0);
-    const json_t *argv = json_object_get(tasks, "command");
-    strbuf_t *sb = strbuf_create(0);
     json_t *word;
     size_t i;
 
@@ -169,6 +166,20 @@ static void print_command(const json_t *spec)
         if (s)
             strbuf_addf(sb, quote ? "%s'%s'" : "%s%s", i ? " " : "", s);
         free(s);
+    }
+}
+
+static void print_command(const json_t *spec)
+{
+    strbuf_t *sb = strbuf_create(0);
+    json_t *program;
+    size_t i;
+
+    json_array_foreach(json_object_get(spec, "tasks"), i, program)
+    {
+        if (i)
+            strbuf_add(sb, " : ");
+        add_words(sb, json_object_get(program, "command"));
     }
     if (sb && strbuf_len(sb) > 0)
         line("command", "%s", strbuf_str(sb));

@@ -24,7 +24,7 @@ static const struct cmd_opt opts[] = {
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
-    "[OPTION...] COMMAND [ARG...]",
+    "[OPTION...] COMMAND [ARG...] [: [-n N] [--env=...] COMMAND [ARG...]]...",
     "Run a program as a parallel job: MPI programs of MPICH and Open MPI, or anything else.\n"
     "Output and exit code come here; standard input goes to task 0; SIGINT, SIGTERM, SIGHUP,\n"
     "SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to all tasks; SIGINT twice within 2 s kills.",
@@ -88,7 +88,9 @@ static int run(struct cmd *c, int argc, char **argv, jobopts_t *jo)
         return cmd_option_exit(key);
     if (argc == c->optind)
         return cmd_usage_error(c, "a COMMAND is needed");
-    if (jobopts_command(jo, argv + c->optind) < 0 || jobopts_empty_files(jo) < 0)
+    if (jobopts_operands(jo, argv) < 0)
+        return jobopts_exit(jo);
+    if (jobopts_empty_files(jo) < 0)
         return CMD_FAIL;
     if (jobopts_dry_run(jo))
         return dry_run(c, jo);

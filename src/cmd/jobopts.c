@@ -61,6 +61,7 @@ void jobopts_destroy(jobopts_t *jo)
     json_decref(jo->settings);
     strvec_destroy(jo->properties);
     free(jo->deps);
+    jobopts_programs_clear(jo);
     strvec_destroy(jo->argv);
     strvec_destroy(jo->env);
     free(jo->ranks);

@@ -143,7 +143,12 @@ int jobopts_take(jobopts_t *jo, const struct cmd_usage *usage, strvec_t *words, 
 
 /* What to run: argv up to its NULL, copied.  -1 after a sentence. */
 int jobopts_command(jobopts_t *jo, char *const *argv);
-/* The same from a line of text, whose words are split as by jobopts_words(). */
+/* The same, or several programs with ':' between them, each but the first with options of its own in
+ * front. */
+int jobopts_programs(jobopts_t *jo, char *const *argv);
+/* ... from a command line whose options cmd_option() has taken: after -- a ':' is an argument. */
+int jobopts_operands(jobopts_t *jo, char *const *argv);
+/* Programs from a line of text, whose words are split as by jobopts_words(). */
 int jobopts_command_line(jobopts_t *jo, const char *line);
 /* Files for output without {{...}} in their names, which all tasks share, begin empty: make them
  * so.  -1 after a sentence. */

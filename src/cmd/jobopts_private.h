@@ -20,6 +20,9 @@ struct jobopts {
     char *ranks, *hosts; /* as given */
     /* tasks */
     strvec_t *argv, *env;
+    struct jobspec_program *programs; /* several, of `words`; then argv is not looked at */
+    strvec_t **words;
+    size_t nprograms;
     char *chdir, *in, *out, *err;
     const char *who; /* standard input: "first", "all", "none" or NULL */
     struct joboptions options;
@@ -42,6 +45,7 @@ struct jobopts {
  * sentence. */
 char *jobopts_absolute(struct cmd *c, const char *path);
 
+void jobopts_programs_clear(jobopts_t *jo);
 int jobopts_no_memory(jobopts_t *jo); /* -1 after the sentence */
 
 #endif

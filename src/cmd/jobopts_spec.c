@@ -10,6 +10,8 @@
  *    --overcommit               as above          1 on each                 as above
  *    --overcommit, no node      1                 1                         N in all
  *
+ * With several programs N is the sum of theirs.
+ *
  * {{cc}} stays in the text until the number is known: it stands within JSON strings only, and a
  * decimal number needs no quoting there.
  *
@@ -33,10 +35,22 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
     return a / b + (a % b != 0);
 }
 
+/* Several programs have each their number of tasks; -n was that of the first. */
+static uint32_t tasks_of_programs(jobopts_t *jo)
+{
+    uint64_t n = 0;
+
+    jo->programs[0].ntasks = jo->ntasks ? jo->ntasks : 1;
+    for (size_t i = 0; i < jo->nprograms; i++)
+        n += jo->programs[i].ntasks;
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
 /* Nodes, slots and tasks; see above. */
 static int shape(jobopts_t *jo, struct jobspec_parts *p)
 {
-    uint32_t nnodes = jo->nnodes, ntasks = jo->ntasks, per_node = jo->per_node;
+    uint32_t nnodes = jo->nnodes, per_node = jo->per_node;
+    uint32_t ntasks = jo->nprograms ? tasks_of_programs(jo) : jo->ntasks;
 
     if (per_node && !nnodes && !ntasks)
         return cmd_usage_error(jo->c, "--tasks-per-node needs --nodes or --ntasks"), -1;
@@ -158,7 +172,7 @@ char *jobopts_jobspec(jobopts_t *jo, bool cc)
 
     jobspec_parts_init(&p);
     jo->wrong_use = true;
-    if (!jo->argv || strvec_count(jo->argv) == 0) {
+    if (!jo->nprograms && (!jo->argv || strvec_count(jo->argv) == 0)) {
         cmd_usage_error(jo->c, "a COMMAND is needed");
         return NULL;
     }
@@ -167,7 +181,10 @@ char *jobopts_jobspec(jobopts_t *jo, bool cc)
     jo->wrong_use = false;
     if (!jo->chdir && !(jo->chdir = jobopts_absolute(jo->c, NULL)))
         return NULL;
-    p.argv = (const char *const *)strvec_argv(jo->argv);
+    if (jo->nprograms == 0)
+        p.argv = (const char *const *)strvec_argv(jo->argv);
+    p.programs = jo->programs;
+    p.nprograms = jo->nprograms;
     p.cores = jo->cores;
     p.gpus = jo->gpus;
     p.memory = jo->mem;

@@ -122,7 +122,7 @@ int jobopts_command_line(jobopts_t *jo, const char *line)
     while ((rc = next_word(jo, &line, false, words)) == 1)
         ;
     if (rc == 0)
-        rc = jobopts_command(jo, strvec_argv(words));
+        rc = jobopts_programs(jo, strvec_argv(words));
     strvec_destroy(words);
     return rc;
 }

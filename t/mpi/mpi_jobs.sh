@@ -1,9 +1,11 @@
 # shellcheck shell=bash disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
 # The tests of any MPI library, unmodified, over brokers; to be sourced after lib.sh:
 #
-#     mpi_jobs MPICC     compile mpi_ring and mpi_fail with MPICC, run them, and `finish`
+#     mpi_jobs MPICC     compile mpi_ring, mpi_fail and mpi_parts with MPICC, run them, and `finish`
 
 . "$SRCDIR/t/mpi/leftovers.sh"
+# shellcheck source=t/mpi/mpi_parts.sh
+. "$SRCDIR/t/mpi/mpi_parts.sh"
 right() {
     is "$status/$(grep -c ': right$' <<<"$out")" "0/$1" "$2"
 }
@@ -18,7 +20,7 @@ ended_with() {
 
 mpi_jobs() {
     local mpicc=$1 prog size n nodes where or pid id
-    for prog in mpi_ring mpi_fail; do
+    for prog in mpi_ring mpi_fail mpi_parts; do
         "$mpicc" -O1 -o $prog "$SRCDIR/t/mpi/$prog.c" >cc.log 2>&1 || skip_all "$mpicc does not work"
     done
 
@@ -90,6 +92,7 @@ mpi_jobs() {
     right 8 "two jobs at a time: this one"
     wait $pid
     is "$?/$(grep -c ': right$' one.out)" 0/4 "... and that one"
+    mpi_parts --mpi=pmi
     own_directories
     release
     nothing_in_shm

@@ -146,6 +146,62 @@ START_TEST(shapes)
 }
 END_TEST
 
+static char *programs_of(const char *line, const char *options)
+{
+    jobopts_t *jo = jobopts_create(&c);
+    json_t *o = NULL;
+    char *text, *tasks = NULL;
+
+    ck_assert_ptr_nonnull(jo);
+    ck_assert_int_eq(jobopts_words(jo, &usage, options, "line", NULL, NULL), 0);
+    if (jobopts_command_line(jo, line) == 0 && (text = jobopts_jobspec(jo, false))) {
+        o = json_loads(text, 0, NULL);
+        tasks = json_dumps(json_object_get(o, "tasks"), JSON_COMPACT);
+        json_decref(o);
+        free(text);
+    }
+    jobopts_destroy(jo);
+    return tasks;
+}
+
+START_TEST(programs)
+{
+#define PROGRAM(command, total) \
+    "{\"command\":[" command "],\"slot\":\"task\",\"count\":{\"total\":" total "}"
+    static const struct {
+        const char *options, *line, *tasks; /* NULL: refused */
+    } tests[] = {
+        {"", "a : b", "[" PROGRAM("\"a\"", "1") "}," PROGRAM("\"b\"", "1") "}]"},
+        {"-n2", "a x : -n 3 b -n4 : c",
+         "[" PROGRAM("\"a\",\"x\"", "2") "}," PROGRAM("\"b\",\"-n4\"", "3") "}," PROGRAM("\"c\"",
+                                                                                         "1") "}]"},
+        {"", "a : --env=A=1 --env=-B --ntasks=2 b :: x",
+         "[" PROGRAM("\"a\"", "1") "}," PROGRAM("\"b\",\"::\",\"x\"",
+                                                "2") ",\"environment\":{\"A\":\"1\",\"B\":null}}]"},
+        {"", "a : -n2 -- b", "[" PROGRAM("\"a\"", "1") "}," PROGRAM("\"b\"", "2") "}]"},
+        {"-N2", "a : b", "[" PROGRAM("\"a\"", "1") "}," PROGRAM("\"b\"", "1") "}]"},
+        {"", "a :", NULL},
+        {"", ": a", NULL},
+        {"", "a : : b", NULL},
+        {"", "a : -n0 b", NULL},
+        {"", "a : -nx b", NULL},
+        {"", "a : -N2 b", NULL},
+        {"", "a : --env== b", NULL},
+        {"", "a : -n2", NULL},
+        {"-N3", "a : b", NULL},
+    };
+#undef PROGRAM
+
+    for (size_t i = 0; i < sizeof(tests) / sizeof(*tests); i++) {
+        char *got = programs_of(tests[i].line, tests[i].options);
+
+        ck_assert_msg(tests[i].tasks ? got && strcmp(got, tests[i].tasks) == 0 : !got, "%s %s: %s",
+                      tests[i].options, tests[i].line, got ? got : "refused");
+        free(got);
+    }
+}
+END_TEST
+
 START_TEST(attributes)
 {
     part_is("-t 90s", SYSTEM ".duration", "90.0");
@@ -543,6 +599,7 @@ int main(void)
 
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, shapes);
+    tcase_add_test(tc, programs);
     tcase_add_test(tc, attributes);
     tcase_add_test(tc, begin_times);
     tcase_add_test(tc, words);

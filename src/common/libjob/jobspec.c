@@ -9,7 +9,8 @@
  *                    {"type":POOL,"count":n}... ],
  *        SLOT: {"type":"slot","count":n,"label":l,"with":[{"type":"core","count":n},
  *               {"type":"gpu","count":n}?, {"type":"memory","count":MiB}?]}
- *     "tasks": [{"command":[..],"slot":l,"count":{"per_slot":n} or {"total":n}}],
+ *     "tasks": [{"command":[..],"slot":l,"count":{"per_slot":n} or {"total":n},
+ *                "environment":{...}?}...],
  *     "attributes": {"system":{"duration":s,...},"user":{...}?}}
  *
  * Invariants:
@@ -384,21 +385,26 @@ static int take_resources(jobspec_t *js, const struct path *at, const json_t *va
 static int take_command(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
     struct path item = {.up = at};
+    const char **argv;
+    size_t argc;
 
     if (!json_is_array(val) || !json_array_size(val))
         return path_fail(err, at, "must be an array that is not empty");
-    js->argc = json_array_size(val);
-    if (!(js->argv = calloc(js->argc + 1, sizeof(*js->argv))))
+    argc = json_array_size(val);
+    if (!(argv = calloc(argc + 1, sizeof(*argv))))
         return errmsg_fail(err, ENOMEM, "out of memory for a command");
-    for (; item.index < js->argc; item.index++) {
+    js->programs[js->nprograms - 1].argv = argv;
+    if (js->nprograms == 1)
+        js->argc = argc;
+    for (; item.index < argc; item.index++) {
         const json_t *arg = take_bytes(js, &item, json_array_get(val, item.index), err);
 
         if (!arg)
             return -1;
-        js->argv[item.index] = json_string_value(arg);
+        argv[item.index] = json_string_value(arg);
     }
     item.index = 0;
-    if (!*js->argv[0])
+    if (!*argv[0])
         return path_fail(err, &item, "must be a text that is not empty");
     return 0;
 }
@@ -430,7 +436,7 @@ static int take_total(jobspec_t *js, const struct path *at, const json_t *val, e
 
     if (get_integer(at, val, 1, JOBSPEC_TASKS_MAX, &n, err) < 0)
         return -1;
-    js->ntasks = (uint32_t)n;
+    js->programs[js->nprograms - 1].ntasks = (uint32_t)n;
     return 0;
 }
 
@@ -444,25 +450,41 @@ static int take_count(jobspec_t *js, const struct path *at, const json_t *val, e
 {
     if (take_object(js, at, val, count_members, err) < 0)
         return -1;
-    if (!js->per_slot == !js->ntasks)
+    if (!js->per_slot == !js->programs[js->nprograms - 1].ntasks)
         return path_fail(err, at, "must have either per_slot or total");
     return 0;
+}
+
+static int take_changes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    return get_environment(js, at, val, &js->programs[js->nprograms - 1].env, err);
 }
 
 static const struct member task_members[] = {
     {"command", take_command, true},
     {"slot", take_task_slot, true},
     {"count", take_count, true},
+    {"environment", take_changes, false},
     {NULL, NULL, false},
 };
 
 static int take_tasks(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
     struct path item = {.up = at};
+    size_t n = json_array_size(val);
 
-    if (!json_is_array(val) || json_array_size(val) != 1)
-        return path_fail(err, at, "must be an array of one entry");
-    return take_object(js, &item, json_array_get(val, 0), task_members, err);
+    if (n == 0 || n > JOBSPEC_PROGRAMS_MAX)
+        return path_fail(err, at, "must be an array of 1 to %d entries", JOBSPEC_PROGRAMS_MAX);
+    if (!(js->programs = calloc(n, sizeof(*js->programs))))
+        return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
+    for (; item.index < n; item.index++) {
+        js->nprograms++;
+        if (take_object(js, &item, json_array_get(val, item.index), task_members, err) < 0)
+            return -1;
+        if (n > 1 && js->per_slot)
+            return path_fail(err, &item, "must have a total of tasks, like all of several entries");
+    }
+    return 0;
 }
 
 /* --- the whole --- */
@@ -484,23 +506,38 @@ static const struct member jobspec_members[] = {
 };
 
 /* What no single member can know, since they come in any order. */
-static int check_whole(jobspec_t *js, errmsg_t *err)
+static int check_tasks(jobspec_t *js, errmsg_t *err)
 {
-    const struct path tasks = {.key = "tasks"}, entry = {.up = &tasks};
+    const struct path tasks = {.key = "tasks"};
+    struct path entry = {.up = &tasks};
     const struct path slot = {.up = &entry, .key = "slot"}, count = {.up = &entry, .key = "count"};
-    const json_t *task = json_array_get(json_object_get(js->root, "tasks"), 0);
+    const json_t *list = json_object_get(js->root, "tasks");
     uint64_t ntasks = (uint64_t)js->per_slot * js->nslots;
 
-    if (take_task_slot(js, &slot, json_object_get(task, "slot"), err) < 0)
-        return -1;
-    if (ntasks > JOBSPEC_TASKS_MAX)
-        return path_fail(err, &count, "makes %llu tasks, which is more than %u",
-                         (unsigned long long)ntasks, JOBSPEC_TASKS_MAX);
+    for (; entry.index < js->nprograms; entry.index++) {
+        const json_t *task = json_array_get(list, entry.index);
+
+        if (take_task_slot(js, &slot, json_object_get(task, "slot"), err) < 0)
+            return -1;
+        ntasks += js->programs[entry.index].ntasks;
+        if (ntasks > JOBSPEC_TASKS_MAX)
+            return path_fail(err, &count, "makes %llu tasks, which is more than %u",
+                             (unsigned long long)ntasks, JOBSPEC_TASKS_MAX);
+    }
+    js->ntasks = (uint32_t)ntasks;
     if (js->per_slot)
-        js->ntasks = (uint32_t)ntasks;
+        js->programs[0].ntasks = js->ntasks;
+    return 0;
+}
+
+static int check_whole(jobspec_t *js, errmsg_t *err)
+{
+    if (check_tasks(js, err) < 0)
+        return -1;
     if (!js->name) {
-        const char *slash = strrchr(js->argv[0], '/');
-        js->name = slash && slash[1] ? slash + 1 : js->argv[0];
+        const char *first = js->programs[0].argv[0], *slash = strrchr(first, '/');
+
+        js->name = slash && slash[1] ? slash + 1 : first;
         if (js->bytes) { /* names are for people, and for JSON */
             if (!(js->name_copy = strdup(js->name)))
                 return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
@@ -554,7 +591,9 @@ void jobspec_destroy(jobspec_t *js)
     if (!js)
         return;
     rreq_clear(&js->rreq);
-    free(js->argv);
+    for (size_t i = 0; i < js->nprograms; i++)
+        free((void *)js->programs[i].argv);
+    free(js->programs);
     free(js->hosts);
     free(js->deps);
     free(js->rlimits);
@@ -577,7 +616,13 @@ const char *const *jobspec_command(const jobspec_t *js, size_t *argc)
 {
     if (argc)
         *argc = js->argc;
-    return js->argv;
+    return js->programs[0].argv;
+}
+
+const struct jobspec_program *jobspec_programs(const jobspec_t *js, size_t *n)
+{
+    *n = js->nprograms;
+    return js->programs;
 }
 
 uint32_t jobspec_nslots(const jobspec_t *js)

@@ -23,8 +23,10 @@ void jobspec_destroy(jobspec_t *js); /* NULL-safe, keeps errno */
 
 /* What follows is borrowed and lives as long as the jobspec. */
 const struct rreq *jobspec_rreq(const jobspec_t *js);
-/* Arguments, at least one, NULL after the last.  `argc` may be NULL. */
+/* Arguments of the first program, at least one, NULL after the last.  `argc` may be NULL. */
 const char *const *jobspec_command(const jobspec_t *js, size_t *argc);
+/* All programs of the job, at least one, each with its number of tasks. */
+const struct jobspec_program *jobspec_programs(const jobspec_t *js, size_t *n);
 /* Slots and tasks of the whole job, both at least 1.  per_slot: tasks in each slot, or 0 when the
  * jobspec gives a total ("count":{"total":n}), which is spread over slots as the layout says. */
 uint32_t jobspec_nslots(const jobspec_t *js);

@@ -44,7 +44,8 @@ static int take_cwd(jobspec_t *js, const struct path *at, const json_t *val, err
     return 0;
 }
 
-static int take_environment(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+int get_environment(jobspec_t *js, const struct path *at, const json_t *val, const json_t **out,
+                    errmsg_t *err)
 {
     struct path here = {.up = at};
 
@@ -67,8 +68,13 @@ static int take_environment(jobspec_t *js, const struct path *at, const json_t *
         if (json_object_iter_set((json_t *)val, it, text) < 0)
             return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
     }
-    js->env = val;
+    *out = val;
     return 0;
+}
+
+static int take_environment(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    return get_environment(js, at, val, &js->env, err);
 }
 
 static int take_name(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)

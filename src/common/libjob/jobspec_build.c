@@ -135,21 +135,34 @@ static json_t *resources(struct build *b, const struct jobspec_parts *p)
     return list;
 }
 
-static json_t *tasks(struct build *b, const struct jobspec_parts *p)
+/* With no total there are so many tasks in each slot. */
+static json_t *program(struct build *b, const struct jobspec_program *prog, uint32_t per_slot)
 {
-    json_t *list = json_array(), *task = json_object(), *command = json_array();
-    json_t *count = json_object();
+    json_t *task = json_object(), *command = json_array(), *count = json_object();
 
-    for (size_t i = 0; p->argv[i]; i++)
-        push(b, command, bytes(b, p->argv[i]));
+    for (size_t i = 0; prog->argv[i]; i++)
+        push(b, command, bytes(b, prog->argv[i]));
     put(b, task, "command", command);
     put_text(b, task, "slot", "task");
-    if (p->ntasks)
-        put_integer(b, count, "total", p->ntasks);
+    if (prog->ntasks)
+        put_integer(b, count, "total", prog->ntasks);
     else
-        put_integer(b, count, "per_slot", p->per_slot ? p->per_slot : 1);
+        put_integer(b, count, "per_slot", per_slot ? per_slot : 1);
     put(b, task, "count", count);
-    push(b, list, task);
+    if (prog->env && json_object_size(prog->env))
+        put(b, task, "environment", json_incref((json_t *)prog->env));
+    return task;
+}
+
+static json_t *tasks(struct build *b, const struct jobspec_parts *p)
+{
+    const struct jobspec_program only = {.argv = p->argv, .ntasks = p->ntasks};
+    json_t *list = json_array();
+
+    if (!p->nprograms)
+        push(b, list, program(b, &only, p->per_slot));
+    for (size_t i = 0; i < p->nprograms; i++)
+        push(b, list, program(b, &p->programs[i], 0));
     return list;
 }
 
@@ -261,14 +274,25 @@ void jobspec_parts_init(struct jobspec_parts *p)
     joboptions_init(&p->options);
 }
 
+static bool is_empty(const char *const *argv)
+{
+    return !argv || !argv[0] || !*argv[0];
+}
+
 json_t *jobspec_build(const struct jobspec_parts *p, errmsg_t *err)
 {
     struct build b = {.err = err};
     json_t *spec, *attributes;
 
-    if (!p->argv || !p->argv[0] || !*p->argv[0]) {
+    if (!p->nprograms && is_empty(p->argv)) {
         errmsg_fail(err, EINVAL, "a job needs a command");
         return NULL;
+    }
+    for (size_t i = 0; i < p->nprograms; i++) {
+        if (is_empty(p->programs[i].argv)) {
+            errmsg_fail(err, EINVAL, "each program of a job needs a command");
+            return NULL;
+        }
     }
     spec = json_object();
     attributes = json_object();

@@ -100,6 +100,14 @@ char *jobspec_text_get(const json_t *val);
 
 /* --- making one --- */
 
+/* Of a job of several programs: one of them.  Tasks are numbered in the order of the programs. */
+struct jobspec_program {
+    const char *const *argv; /* NULL after the last */
+    uint32_t ntasks;         /* in all */
+    const json_t *env;       /* changes for its tasks: NAME to text, or null to unset; or NULL */
+};
+#define JOBSPEC_PROGRAMS_MAX 256
+
 struct jobspec_pool {
     const char *name;
     uint64_t count;
@@ -107,13 +115,15 @@ struct jobspec_pool {
 
 /* Set up with jobspec_parts_init(); everything is borrowed until jobspec_build() returns. */
 struct jobspec_parts {
-    const char *const *argv; /* NULL after the last */
-    uint32_t nnodes;         /* 0: slots anywhere */
-    uint32_t nslots;         /* on each node, else in all; 0: 1 */
-    uint32_t cores;          /* per slot; 0: 1 */
-    uint32_t gpus;           /* per slot */
-    uint64_t memory;         /* MiB per slot */
-    bool exclusive;          /* whole nodes (with nnodes) */
+    const char *const *argv; /* NULL after the last; unused with programs */
+    const struct jobspec_program *programs;
+    size_t nprograms; /* several programs; their tasks are all there are */
+    uint32_t nnodes;  /* 0: slots anywhere */
+    uint32_t nslots;  /* on each node, else in all; 0: 1 */
+    uint32_t cores;   /* per slot; 0: 1 */
+    uint32_t gpus;    /* per slot */
+    uint64_t memory;  /* MiB per slot */
+    bool exclusive;   /* whole nodes (with nnodes) */
     const struct jobspec_pool *pools;
     size_t npools;
     uint32_t ntasks;   /* in all; 0: per_slot says */

@@ -10,8 +10,10 @@ struct jobspec {
     json_t *bytes;   /* array: owner of texts that are not UTF-8; may be NULL */
     char *name_copy; /* when that of the job follows from such a one */
     struct rreq rreq;
-    const char **argv;
-    size_t argc;
+    struct jobspec_program
+        *programs; /* nprograms of them; while tasks are read, the last is the one */
+    size_t nprograms;
+    size_t argc;       /* of the first */
     const char *label; /* of the slot */
     uint32_t nslots;
     uint32_t ntasks;
@@ -68,6 +70,9 @@ int get_bool(const struct path *at, const json_t *val, bool *out, errmsg_t *err)
 json_t *take_bytes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
 
 /* attributes, and attributes.system.shell.options (jobspec_attr.c, jobspec_shell.c). */
+/* NAME to text or null. */
+int get_environment(jobspec_t *js, const struct path *at, const json_t *val, const json_t **out,
+                    errmsg_t *err);
 int take_attributes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
 int take_shell(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
 

@@ -5,6 +5,8 @@
  *    as its cores (or gpus) make.  A node without task is not told.
  *  - Ranks: those of R, or for an emulated inventory, whose ranks are numbers of nodes, rank % size
  *    of the session; nodes that come to one broker are one, with the tasks of all.
+ *  - Programs: when there are several, or one with an environment of its own, what wrexec calls the
+ *    commands of a launch: the words of all of them, one after the other.
  *  - Environment: as submitted, with what the jobspec sets and unsets.
  *
  * Failure: what cannot be told is an error with a sentence, and nothing was added.
@@ -261,6 +263,88 @@ static char *merged_env(const struct jm_env *base, const json_t *env, size_t *le
     return sb ? strbuf_take(sb) : NULL;
 }
 
+/* NAME=text or NAME, which is to be unset; malloc'd. */
+static char *change_of(const char *name, const json_t *value)
+{
+    char *s = NULL;
+
+    if (!json_is_string(value))
+        return strdup(name);
+    return asprintf(&s, "%s=%s", name, json_string_value(value)) < 0 ? NULL : s;
+}
+
+/* Words of commands: see struct wire_command.  Those of changes are malloc'd. */
+struct words {
+    char **v; /* NULL-terminated */
+    size_t n;
+    char **changes;
+    size_t nchanges;
+    json_t *commands;
+};
+
+static void words_free(struct words *w)
+{
+    for (size_t i = 0; i < w->nchanges; i++)
+        free(w->changes[i]);
+    free(w->changes);
+    free(w->v);
+    json_decref(w->commands);
+}
+
+static void words_add(struct words *w, const char *word)
+{
+    w->v[w->n++] = (char *)word;
+}
+
+static int add_command(struct words *w, const struct jobspec_program *p)
+{
+    size_t before = w->n, words;
+    const char *name;
+    json_t *value;
+
+    for (int i = 0; i < WIRE_COMMAND_ARGV; i++)
+        words_add(w, "");
+    for (size_t i = 0; p->argv[i]; i++)
+        words_add(w, p->argv[i]);
+    words = w->n - before;
+    json_object_foreach((json_t *)p->env, name, value)
+    {
+        char *change = change_of(name, value);
+
+        if (!change)
+            return -1;
+        words_add(w, w->changes[w->nchanges++] = change);
+    }
+    return json_array_append_new(w->commands,
+                                 json_pack("[I, I, I]", (json_int_t)p->ntasks, (json_int_t)words,
+                                           (json_int_t)(w->n - before - words)));
+}
+
+/* Nothing for a plain job. */
+static int commands_of(const jobspec_t *js, struct words *w)
+{
+    size_t n, nwords = 1, nchanges = 0;
+    const struct jobspec_program *p = jobspec_programs(js, &n);
+
+    if (n == 1 && !p[0].env)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; p[i].argv[k]; k++)
+            nwords++;
+        nwords += WIRE_COMMAND_ARGV;
+        nchanges += json_object_size(p[i].env);
+    }
+    w->v = calloc(nwords + nchanges, sizeof(*w->v));
+    w->changes = calloc(nchanges + 1, sizeof(*w->changes));
+    w->commands = json_array();
+    if (!w->v || !w->changes || !w->commands)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        if (add_command(w, &p[i]) < 0)
+            return -1;
+    return 0;
+}
+
 static const char **files_of(const json_t *files, size_t *n)
 {
     const char **list;
@@ -337,6 +421,7 @@ int jm_launch_add(struct jm_job *j, struct launchbuf *buf, errmsg_t *err)
     const struct joboptions *o;
     const json_t *env;
     struct plan p = {0};
+    struct words words = {0};
     bool emulated = false;
     char *names = NULL, *envbuf = NULL;
     const char **files = NULL;
@@ -346,7 +431,8 @@ int jm_launch_add(struct jm_job *j, struct launchbuf *buf, errmsg_t *err)
         return -1;
     o = jobspec_options(j->spec->js);
     env = jobspec_env(j->spec->js);
-    if (make_plan(j, &p, &emulated) < 0 || !(l.nodes = nodes_of(&p)) ||
+    if (commands_of(j->spec->js, &words) < 0 || make_plan(j, &p, &emulated) < 0 ||
+        !(l.nodes = nodes_of(&p)) ||
         (o->nrlimits && !(l.rlimits = limits_of(o->rlimits, o->nrlimits))) ||
         (o->nsoftlimits && !(l.softlimits = limits_of(o->softlimits, o->nsoftlimits))) ||
         (env && !(envbuf = merged_env(j->env, env, &req.envlen))) ||
@@ -366,7 +452,8 @@ int jm_launch_add(struct jm_job *j, struct launchbuf *buf, errmsg_t *err)
     req.fixed[WIRE_S_OUT] = o->output;
     req.fixed[WIRE_S_ERR] = o->error;
     req.files = files;
-    req.argv = (char *const *)jobspec_command(j->spec->js, NULL);
+    l.commands = words.commands;
+    req.argv = words.v ? words.v : (char *const *)jobspec_command(j->spec->js, NULL);
     if (envbuf) {
         req.env = envbuf;
     } else if (j->env) {
@@ -381,6 +468,7 @@ out:
     json_decref(l.rlimits);
     json_decref(l.softlimits);
     plan_free(&p);
+    words_free(&words);
     free(names);
     free(envbuf);
     free(files);

@@ -37,12 +37,13 @@ struct stream {
     buf_t *line;          /* the beginning of one */
 };
 
-/* Of spawned tasks: what those from `first` on run. */
+/* What tasks from rank `first` on run. */
 struct command {
     uint32_t first;
     const char *dir;    /* "": the job's */
     const char *search; /* "": the job's */
-    char **argv;
+    char **argv;        /* NULL-terminated */
+    char **changes;     /* to the environment, likewise */
 };
 
 struct task {
@@ -113,7 +114,7 @@ struct job {
     const char *fixed[WIRE_STRINGS];
     char **files;             /* name, text, ... */
     char **argv;              /* NULL-terminated */
-    struct command *commands; /* run.ncommands of them */
+    struct command *commands; /* run.ncommands of them; argv is that of the first */
     char **env;
     struct changes changes; /* to it, by plugins */
     bool plugins;           /* their hooks are to be called */
@@ -322,6 +323,8 @@ void env_free(struct env *e);
 const char *env_get(char *const *env, const char *name);
 /* Set or remove a variable: the last word counts.  -1 with ENOMEM. */
 int changes_set(struct changes *c, const char *var);
+/* ... for tasks of a command, but for what belongs to the launcher alone. */
+int changes_of_command(struct changes *c, const struct command *cmd);
 /* Is a variable among them?  *val: its value, NULL: removed. */
 bool changes_find(const struct changes *c, const char *name, const char **val);
 /* An environment with the changes, to be freed (its strings are those of both).  NULL with

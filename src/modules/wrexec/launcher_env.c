@@ -167,6 +167,14 @@ int changes_set(struct changes *c, const char *var)
     return 0;
 }
 
+int changes_of_command(struct changes *c, const struct command *cmd)
+{
+    for (char **v = cmd->changes; *v; v++)
+        if (!is_dropped(*v) && changes_set(c, *v) < 0)
+            return -1;
+    return 0;
+}
+
 void changes_clear(struct changes *c)
 {
     for (size_t i = 0; i < c->n; i++)

@@ -69,7 +69,10 @@ static char **split_commands(struct job *j, char **v, const char **p)
         c->argv = v;
         for (uint32_t k = WIRE_COMMAND_ARGV; k < wc.argc; k++)
             *v++ = (char *)next_string(p);
-        v++; /* NULL */
+        c->changes = ++v; /* behind a NULL */
+        for (uint32_t k = 0; k < wc.envc; k++)
+            *v++ = (char *)next_string(p);
+        v++;
     }
     return v;
 }
@@ -78,7 +81,7 @@ static char **split_commands(struct job *j, char **v, const char **p)
 static int split(struct job *j)
 {
     const char *p = j->run.strings, *cores, *gpus;
-    size_t n = 2ull * j->run.nfiles + j->run.argc + j->run.envc + 2 + j->run.ncommands;
+    size_t n = 2ull * j->run.nfiles + j->run.argc + j->run.envc + 2 + 2ull * j->run.ncommands;
     char **v = calloc(n, sizeof(*v));
 
     if (!v)
@@ -93,10 +96,9 @@ static int split(struct job *j)
     for (uint32_t i = 0; i < 2 * j->run.nfiles; i++)
         *v++ = (char *)next_string(&p);
     j->argv = v;
-    if (!j->run.ncommands)
-        for (uint32_t i = 0; i < j->run.argc; i++)
-            *v++ = (char *)next_string(&p);
-    else if (!(v = split_commands(j, v, &p)))
+    for (uint32_t i = 0; !j->run.ncommands && i < j->run.argc; i++)
+        *v++ = (char *)next_string(&p);
+    if (j->run.ncommands && !(v = split_commands(j, v, &p)))
         return -1;
     j->env = ++v;
     for (uint32_t i = 0; i < j->run.envc; i++)

@@ -30,6 +30,7 @@
 
 #include "libpmi/pmi_mapping.h"
 #include "libsubprocess/spawn.h"
+#include "libutil/strbuf.h"
 
 #define READ_SIZE 65536
 #define PMIXD_FD 3
@@ -110,12 +111,28 @@ static int choose_library(const struct job *j, char **preload, errmsg_t *err)
     return 0;
 }
 
-#define NOPTIONS 10
+#define NOPTIONS 11
+
+/* Tasks of each program. */
+static char *apps_option(const struct job *j)
+{
+    strbuf_t *sb = strbuf_create(0);
+
+    strbuf_add(sb, "--apps=");
+    for (uint32_t i = 0; i < j->run.ncommands; i++)
+        strbuf_addf(sb, i ? ",%u" : "%u",
+                    (i + 1 < j->run.ncommands ? j->commands[i + 1].first : j->run.ntasks) -
+                        j->commands[i].first);
+    if (!j->run.ncommands)
+        strbuf_addf(sb, "%u", j->run.ntasks);
+    return strbuf_take(sb);
+}
 
 static int spawn_server(struct pmix *px, int fd, errmsg_t *err)
 {
     struct job *j = px->job;
     char *mapping = pmi_job_mapping(j), *path = server_path(), *token = NULL;
+    char *apps = apps_option(j);
     char *argv[NOPTIONS + 1] = {NULL}, **envp = NULL, *preload = NULL;
     char name[64];
     size_t nenv = 0;
@@ -132,6 +149,7 @@ static int spawn_server(struct pmix *px, int fd, errmsg_t *err)
     argv[argc++] = option("--mapping=%s", mapping ? mapping : "");
     argv[argc++] = option("--dir=%s/pmix", j->dir ? j->dir : "");
     argv[argc++] = option("--uri=%s", j->l->uri ? j->l->uri : "");
+    argv[argc++] = apps;
     token = option("%s", j->mark);
     if (choose_library(j, &preload, err) < 0)
         goto out;

@@ -35,14 +35,22 @@
 #define ARG_MAX_LEN (1u << 20)
 #define SLICE 2e-3 /* seconds that tasks of one job are started for at a time */
 
+/* What was found for the first task that runs it. */
+struct program {
+    const struct command *cmd; /* NULL: the job's only one */
+    char **argv;
+    bool templates; /* in argv */
+    char *path;     /* as it was given, expanded; NULL: no task here runs it */
+    char *found;    /* NULL: not yet */
+    const char *search;
+    const char *cwd; /* NULL: the launcher's */
+};
+
 struct start {
     struct job *j;
     struct env env;
-    char **argv;
-    bool templates; /* in argv */
-    char *program;  /* as it was given, expanded */
-    char *found;    /* NULL: not yet */
-    const char *search;
+    struct program *programs;
+    uint32_t nprograms;
     uint32_t next; /* task to be asked for */
     uint32_t ends; /* so many are to be started, after that */
     int code;      /* ... this stands for the others */
@@ -54,11 +62,24 @@ struct start {
 
 const struct command *job_command(const struct job *j, uint32_t rank)
 {
-    const struct command *c = &j->commands[j->run.ncommands - 1];
+    uint32_t lo = 0, hi = j->run.ncommands;
 
-    while (c > j->commands && c->first > rank)
-        c--;
-    return c;
+    while (hi - lo > 1) {
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (j->commands[mid].first <= rank)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return &j->commands[lo];
+}
+
+static struct program *program_of(struct start *st, const struct task *t)
+{
+    const struct job *j = st->j;
+
+    return &st->programs[j->run.ncommands ? job_command(j, t->rank) - j->commands : 0];
 }
 
 uint64_t job_number(const struct job *j)
@@ -116,12 +137,16 @@ char *job_expand(const struct job *j, const char *text, uint32_t task, size_t ma
     return strbuf_take(sb);
 }
 
-static char **expand_argv(const struct job *j, uint32_t task)
+static char **expand_argv(const struct job *j, char *const *argv, uint32_t task)
 {
-    char **v = calloc(j->run.argc + 1, sizeof(*v));
+    size_t argc = 0;
+    char **v;
 
-    for (uint32_t i = 0; v && i < j->run.argc; i++) {
-        if (!(v[i] = job_expand(j, j->argv[i], task, ARG_MAX_LEN))) {
+    while (argv[argc])
+        argc++;
+    v = calloc(argc + 1, sizeof(*v));
+    for (size_t i = 0; v && i < argc; i++) {
+        if (!(v[i] = job_expand(j, argv[i], task, ARG_MAX_LEN))) {
             strv_free(v);
             return NULL;
         }
@@ -343,14 +368,14 @@ static int set_process(struct start *st, struct request *r, errmsg_t *err)
 {
     struct task *t = r->task;
     struct job *j = st->j;
-    const struct command *cmd = j->run.ncommands ? job_command(j, t->rank) : NULL;
-    const char *program = st->found ? st->found : st->program;
-    const char *search = st->found ? NULL : st->search, *cwd = j->fixed[WIRE_S_CWD];
+    struct program *p = program_of(st, t);
     const cpu_set_t *cpus;
 
-    if (st->templates && !(r->argv = expand_argv(j, t->rank)))
+    if (p->templates && !(r->argv = expand_argv(j, p->argv, t->rank)))
         return errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
     env_task(&st->env, j, t);
+    if (p->cmd && changes_of_command(&r->changes, p->cmd) < 0)
+        return errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
     if (lua_task_start(j, t, st->env.vars, &r->changes, err) < 0)
         return -1;
     if (!(r->envp = env_copy(&st->env, &r->changes, &r->texts)))
@@ -361,19 +386,12 @@ static int set_process(struct start *st, struct request *r, errmsg_t *err)
     if (cgroup_procs(j) && (r->cgroup = fcntl(*cgroup_procs(j), F_DUPFD_CLOEXEC, 0)) < 0)
         return errmsg_fail(err, errno, "cannot limit the memory of task %u: %s", t->rank,
                            strerror(errno));
-    if (cmd) {
-        program = cmd->argv[0];
-        search = cmd->search[0] ? cmd->search : st->search;
-        cwd = cmd->dir[0] ? cmd->dir : cwd;
-    }
     r->sp = (struct spawn_params){
-        .path = program,
-        .search = search,
-        .argv = r->argv ? r->argv
-                : cmd   ? cmd->argv
-                        : st->argv,
+        .path = p->found ? p->found : p->path,
+        .search = p->found ? NULL : p->search,
+        .argv = r->argv ? r->argv : p->argv,
         .envp = r->envp,
-        .cwd = cwd[0] ? cwd : NULL,
+        .cwd = p->cwd,
         .fds = r->fds,
         .nfds = r->nfds,
         .files = r->files,
@@ -435,25 +453,63 @@ static bool has_templates(char *const *argv)
     return false;
 }
 
-/* What the first task needs; the exit code that stands for a failure. */
-static int prepare(struct start *st, errmsg_t *err)
+/* In the environment of a command's tasks; NULL: not there. */
+static const char *command_env(const struct command *cmd, char *const *env, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (char **v = cmd ? cmd->changes : NULL; v && *v; v++)
+        if (strncmp(*v, name, n) == 0 && ((*v)[n] == '=' || !(*v)[n]))
+            return (*v)[n] ? *v + n + 1 : NULL;
+    return env_get(env, name);
+}
+
+/* What the first task of a program needs; the exit code that stands for a failure. */
+static int prepare_program(struct start *st, struct program *p, const struct task *t, errmsg_t *err)
 {
     struct job *j = st->j;
+    const struct command *cmd = j->run.ncommands ? job_command(j, t->rank) : NULL;
+    const char *cwd = cmd && cmd->dir[0] ? cmd->dir : j->fixed[WIRE_S_CWD];
 
-    st->argv = j->argv;
-    st->ends = j->ntasks;
-    st->templates = !(j->run.flags & WIRE_F_EXEC) && !j->run.parent && has_templates(j->argv);
-    st->program = st->templates ? job_expand(j, j->argv[0], j->tasks[0].rank, ARG_MAX_LEN)
-                                : strdup(j->argv[0]);
-    if (env_build(&st->env, j) < 0 || !st->program) {
+    p->cmd = cmd;
+    p->argv = cmd ? cmd->argv : j->argv;
+    p->cwd = cwd[0] ? cwd : NULL;
+    p->templates = !(j->run.flags & WIRE_F_EXEC) && !j->run.parent && has_templates(p->argv);
+    p->path = p->templates ? job_expand(j, p->argv[0], t->rank, ARG_MAX_LEN) : strdup(p->argv[0]);
+    if (!p->path) {
         errmsg_set(err, "no memory to start %u tasks", j->ntasks);
         return 126;
     }
-    if (!(st->search = env_get(st->env.vars, "PATH")))
-        st->search = SPAWN_DEFAULT_PATH;
-    if (!st->program[0]) {
+    p->search = cmd && cmd->search[0] ? cmd->search : command_env(cmd, st->env.vars, "PATH");
+    if (!p->search)
+        p->search = SPAWN_DEFAULT_PATH;
+    if (!p->path[0]) {
         errmsg_set(err, "the command is an empty word");
         return 127;
+    }
+    return 0;
+}
+
+static int prepare(struct start *st, errmsg_t *err)
+{
+    struct job *j = st->j;
+    int code;
+
+    st->ends = j->ntasks;
+    st->programs = calloc(j->run.ncommands ? j->run.ncommands : 1, sizeof(*st->programs));
+    if (st->programs)
+        st->nprograms = j->run.ncommands ? j->run.ncommands : 1;
+    if (!st->programs || env_build(&st->env, j) < 0) {
+        errmsg_set(err, "no memory to start %u tasks", j->ntasks);
+        return 126;
+    }
+    for (uint32_t i = 0; i < j->ntasks; i++) {
+        struct program *p = program_of(st, &j->tasks[i]);
+
+        if (!p->path && (code = prepare_program(st, p, &j->tasks[i], err)))
+            return code;
+        if (!j->run.ncommands)
+            break;
     }
     return set_limits(st, err) < 0 ? 126 : 0;
 }
@@ -506,7 +562,7 @@ int tasks_started(struct request *r, errmsg_t *err)
 {
     struct task *t = r->task;
     struct job *j = t->job;
-    struct start *st = j->start;
+    struct program *p = program_of(j->start, t);
 
     if (r->pid < 0) {
         close_streams(t);
@@ -519,8 +575,8 @@ int tasks_started(struct request *r, errmsg_t *err)
         errmsg_set(err, "no memory for another task");
         return 126;
     }
-    if (!st->found && !j->run.ncommands) {
-        st->found = r->found;
+    if (!p->found) {
+        p->found = r->found;
         r->found = NULL;
     }
     t->pid = t->leader = r->pid;
@@ -533,8 +589,11 @@ void tasks_forget(struct job *j)
 {
     if (!j->start || j->asked)
         return;
-    free(j->start->program);
-    free(j->start->found);
+    for (uint32_t i = 0; i < j->start->nprograms; i++) {
+        free(j->start->programs[i].path);
+        free(j->start->programs[i].found);
+    }
+    free(j->start->programs);
     env_free(&j->start->env);
     free(j->start);
     j->start = NULL;

@@ -1,7 +1,7 @@
 /* flux-pmixd - a PMIx server for the tasks of one job on one node.
  *
  *    flux-pmixd --fd=3 --job=ID --nspace=NAME --node=N --nnodes=N --ntasks=N --mapping=MAP --dir=DIR --uri=URI
- *               [--hosts=NAMES]
+ *               [--hosts=NAMES] [--apps=COUNTS]
  *
  * The launcher starts one, before the tasks, when a job asks for PMIx; it is a program of its own,
  * so that nobody else maps the library with its threads.  What the library cannot do by itself
@@ -44,6 +44,7 @@
 
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
+#include "libutil/strvec.h"
 #include "wire.h"
 
 /* The library's callbacks have no argument for it: set once, before the library is started. */
@@ -176,17 +177,12 @@ flux_t *pmixd_handle(struct pmixd *pd, errmsg_t *err)
 static int parse_options(struct pmixd *pd, int argc, char **argv)
 {
     static const struct option opts[] = {
-        {"fd", required_argument, NULL, 'f'},
-        {"job", required_argument, NULL, 'j'},
-        {"node", required_argument, NULL, 'n'},
-        {"nnodes", required_argument, NULL, 'N'},
-        {"ntasks", required_argument, NULL, 't'},
-        {"mapping", required_argument, NULL, 'm'},
-        {"dir", required_argument, NULL, 'd'},
-        {"uri", required_argument, NULL, 'u'},
-        {"hosts", required_argument, NULL, 'h'},
-        {"nspace", required_argument, NULL, 's'},
-        {NULL, 0, NULL, 0},
+        {"fd", required_argument, NULL, 'f'},     {"job", required_argument, NULL, 'j'},
+        {"node", required_argument, NULL, 'n'},   {"nnodes", required_argument, NULL, 'N'},
+        {"ntasks", required_argument, NULL, 't'}, {"mapping", required_argument, NULL, 'm'},
+        {"dir", required_argument, NULL, 'd'},    {"uri", required_argument, NULL, 'u'},
+        {"hosts", required_argument, NULL, 'h'},  {"apps", required_argument, NULL, 'a'},
+        {"nspace", required_argument, NULL, 's'}, {NULL, 0, NULL, 0},
     };
     int c, bad = 0;
 
@@ -211,10 +207,41 @@ static int parse_options(struct pmixd *pd, int argc, char **argv)
             snprintf(pd->nspace, sizeof(pd->nspace), "%s", optarg);
         else if (c == 'h')
             pd->hosts = optarg;
+        else if (c == 'a')
+            pd->apps = optarg;
         else
             return -1;
     }
     return bad || pd->fd < 0 || !pd->nspace[0] || !pd->mapping || !pd->dir || !pd->ntasks ? -1 : 0;
+}
+
+/* The programs of the job, which follow each other. */
+static int read_apps(struct pmixd *pd, errmsg_t *err)
+{
+    strvec_t *v = pd->apps ? strvec_split(pd->apps, ',') : NULL;
+    size_t n = v ? strvec_count(v) : 1;
+    uint64_t next = 0;
+
+    if ((pd->apps && !v) || !(pd->app_first = calloc(n + 1, sizeof(*pd->app_first)))) {
+        strvec_destroy(v);
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    }
+    for (; pd->napps < n; pd->napps++) {
+        uint32_t count = pd->ntasks;
+
+        if (v && str2u32(strvec_at(v, pd->napps), &count) < 0)
+            count = 0;
+        pd->app_first[pd->napps] = (uint32_t)next;
+        next += count;
+        if (count == 0 || next > pd->ntasks)
+            break;
+    }
+    strvec_destroy(v);
+    if (pd->napps < n || next != pd->ntasks)
+        return errmsg_fail(err, EINVAL, "'%s' are not the programs of %u tasks", pd->apps,
+                           pd->ntasks);
+    pd->app_first[n] = pd->ntasks;
+    return 0;
 }
 
 static int prepare(struct pmixd *pd, errmsg_t *err)
@@ -223,6 +250,8 @@ static int prepare(struct pmixd *pd, errmsg_t *err)
     if (!pd->map)
         return errmsg_fail(err, EINVAL, "'%s' is no placement of %u tasks", pd->mapping,
                            pd->ntasks);
+    if (read_apps(pd, err) < 0)
+        return -1;
     pd->local = pmi_mapping_ranks(pd->map, pd->node, &pd->nlocal);
     if (pd->nlocal == 0)
         return errmsg_fail(err, EINVAL, "node %u has no task", pd->node);

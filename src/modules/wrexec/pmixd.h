@@ -42,7 +42,10 @@ struct pmixd {
     const char *mapping;
     const char *dir; /* ours: made and removed here */
     const char *uri;
-    const char *hosts; /* names of the nodes with commas between; NULL: made up */
+    const char *hosts;   /* names of the nodes with commas between; NULL: made up */
+    const char *apps;    /* tasks of each program, with commas between; NULL: there is one */
+    uint32_t *app_first; /* rank of the first task of each, and at last the number of all tasks */
+    uint32_t napps;
     struct pmi_mapping *map;
     const uint32_t *local; /* ranks on this node */
     size_t nlocal;

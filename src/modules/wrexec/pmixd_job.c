@@ -1,6 +1,6 @@
 /* What the PMIx library is told about the job, and what it tells the tasks.
  *
- * One namespace, named by the launcher, with one application.  Nodes are given names of their own
+ * One namespace, named by the launcher, with an application for each program of the job.  Nodes are given names of their own
  * (nodeK, when the launcher does not know better), not that of the host: brokers that share a host
  * are different nodes to the job, whose tasks must not look for each other in shared memory.
  *
@@ -179,20 +179,58 @@ static int add_maps(struct pmixd *pd, void *list, errmsg_t *err)
     return rc == PMIX_SUCCESS ? 0 : library_fail(err, "the placement cannot be written", rc);
 }
 
+static uint32_t app_of(const struct pmixd *pd, uint32_t rank)
+{
+    uint32_t lo = 0, hi = pd->napps;
+
+    while (hi - lo > 1) {
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (pd->app_first[mid] <= rank)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* With one, the job's values are its own. */
+static int add_app(struct pmixd *pd, void *list, uint32_t app)
+{
+    void *one = PMIx_Info_list_start();
+    pmix_data_array_t array;
+    pmix_status_t rc = PMIX_ERR_NOMEM;
+
+    if (one) {
+        add_u32(one, PMIX_APPNUM, app);
+        add_u32(one, PMIX_APP_SIZE, pd->app_first[app + 1] - pd->app_first[app]);
+        add_rank(one, PMIX_APPLDR, pd->app_first[app]);
+        rc = PMIx_Info_list_convert(one, &array);
+    }
+    if (rc == PMIX_SUCCESS) {
+        rc = PMIx_Info_list_add(list, PMIX_APP_INFO_ARRAY, &array, PMIX_DATA_ARRAY);
+        PMIX_DATA_ARRAY_DESTRUCT(&array);
+    }
+    if (one)
+        PMIx_Info_list_release(one);
+    return rc == PMIX_SUCCESS ? 0 : -1;
+}
+
 static int add_proc(struct pmixd *pd, void *list, uint32_t node, uint32_t rank, uint16_t local)
 {
     void *one = PMIx_Info_list_start();
     char *host = host_name(pd, node);
+    uint32_t app = app_of(pd, rank);
     pmix_data_array_t array;
     pmix_status_t rc = PMIX_ERR_NOMEM;
 
     if (one && host) {
         add_rank(one, PMIX_RANK, rank);
         add_rank(one, PMIX_GLOBAL_RANK, rank);
-        add_rank(one, PMIX_APP_RANK, rank);
+        add_rank(one, PMIX_APP_RANK, rank - pd->app_first[app]);
         PMIx_Info_list_add(one, PMIX_LOCAL_RANK, &local, PMIX_UINT16);
         PMIx_Info_list_add(one, PMIX_NODE_RANK, &local, PMIX_UINT16);
-        add_u32(one, PMIX_APPNUM, 0);
+        add_u32(one, PMIX_APPNUM, app);
         add_u32(one, PMIX_NODEID, node);
         add_str(one, PMIX_HOSTNAME, host);
         add_u32(one, PMIX_REINCARNATION, 0);
@@ -239,10 +277,15 @@ static int add_job(struct pmixd *pd, void *list, errmsg_t *err)
     add_u32(list, PMIX_JOB_SIZE, pd->ntasks);
     add_u32(list, PMIX_UNIV_SIZE, pd->ntasks);
     add_u32(list, PMIX_MAX_PROCS, pd->ntasks);
-    add_u32(list, PMIX_JOB_NUM_APPS, 1);
-    add_u32(list, PMIX_APP_SIZE, pd->ntasks);
+    add_u32(list, PMIX_JOB_NUM_APPS, pd->napps);
+    if (pd->napps == 1) {
+        add_u32(list, PMIX_APP_SIZE, pd->ntasks);
+        add_rank(list, PMIX_APPLDR, 0);
+    }
+    for (uint32_t i = 0; pd->napps > 1 && i < pd->napps; i++)
+        if (add_app(pd, list, i) < 0)
+            return errmsg_fail(err, ENOMEM, "out of memory");
     add_rank(list, PMIX_NPROC_OFFSET, 0);
-    add_rank(list, PMIX_APPLDR, 0);
     add_u32(list, PMIX_NUM_NODES, pd->nnodes);
     if (add_maps(pd, list, err) < 0)
         return -1;

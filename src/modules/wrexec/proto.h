@@ -129,12 +129,13 @@ struct wrexec_launch {
     bool killbad;            /* the first task that fails ends the job */
     bool nested;             /* a session of its own runs in it */
     bool memlimit;           /* it asked for its memory: that is a limit */
+    json_t *commands;        /* [[ntasks, words, changes], ...], as in struct wire_command: several
+                               programs, whose words are in argv; NULL: one, which argv is */
     bool exec;               /* of wrexec itself: flux exec */
     bool overcommit;         /* its tasks may be more than its resources are for */
     uint64_t parent;         /* of tasks that were spawned: the job that they belong to */
     uint32_t first;          /* ... the number in the job of the first of them */
     uint32_t universe;       /* ... tasks that the job has room for */
-    json_t *commands;        /* ... [[ntasks, words in argv], ...], see struct wire_run */
     double grace;         /* seconds between SIGTERM and SIGKILL when it has to end; 0: at once */
     json_t *softlimits;   /* the same, of the submitter: applied as far as the hard limits go */
     int mask;             /* umask of the tasks + 1; 0: the broker's */

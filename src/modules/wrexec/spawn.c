@@ -223,8 +223,8 @@ static json_t *commands_of(const struct asked *a, strbuf_t *sb, uint32_t *argc)
         const struct pmi_spawn_command *c = &a->req.commands[i];
         uint32_t n = add_command(sb, a, c);
 
-        if (json_array_append_new(commands,
-                                  json_pack("[I, I]", (json_int_t)c->nprocs, (json_int_t)n)) < 0) {
+        if (json_array_append_new(commands, json_pack("[I, I, I]", (json_int_t)c->nprocs,
+                                                      (json_int_t)n, (json_int_t)0)) < 0) {
             json_decref(commands);
             return NULL;
         }

@@ -9,6 +9,7 @@
 #include "spec.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -207,7 +208,7 @@ static int read_nodes(struct spec *s, uint32_t size, errmsg_t *err)
     return make_layout(s, err);
 }
 
-/* --- room, and spawned tasks --- */
+/* --- room --- */
 
 static uint32_t room_of(const struct spec_group *g)
 {
@@ -240,26 +241,40 @@ static uint32_t universe(const struct spec *s)
     return n < LAYOUT_TASKS_MAX ? (uint32_t)n : LAYOUT_TASKS_MAX;
 }
 
+/* --- several programs, and spawned tasks --- */
+
+/* A number of an entry; 0 for what is none, or above `max`. */
+static uint32_t number(const json_t *item, size_t i, json_int_t max)
+{
+    json_int_t n = json_integer_value(json_array_get(item, i));
+
+    return n < 0 || n > max ? 0 : (uint32_t)n;
+}
+
 static int read_commands(struct spec *s, errmsg_t *err)
 {
     size_t n = json_array_size(s->w.commands);
+    uint64_t tasks = 0;
 
-    if ((n > 0) != (s->w.parent > 0) || n > WIRE_COMMANDS_MAX || (s->w.first && !s->w.parent))
-        return errmsg_fail(err, EPROTO, "commands: are for spawned tasks, at most %u of them",
+    if (n > WIRE_COMMANDS_MAX || (s->w.parent ? n == 0 : s->w.first > 0))
+        return errmsg_fail(err, EPROTO, "commands: at most %u, and one at least for spawned tasks",
                            WIRE_COMMANDS_MAX);
     if (n > 0 && !(s->commands = calloc(n, sizeof(*s->commands))))
         return errmsg_fail(err, ENOMEM, "no memory for a job");
     for (; s->ncommands < n; s->ncommands++) {
         const json_t *item = json_array_get(s->w.commands, s->ncommands);
-        json_int_t tasks = json_integer_value(json_array_get(item, 0));
-        json_int_t argc = json_integer_value(json_array_get(item, 1));
+        struct wire_command *c = &s->commands[s->ncommands];
 
-        if (json_array_size(item) != 2 || tasks < 1 || tasks > LAYOUT_TASKS_MAX ||
-            argc <= WIRE_COMMAND_ARGV || argc > UINT32_MAX)
-            return errmsg_fail(err, EPROTO, "commands: [tasks, words] is wanted for each");
-        s->commands[s->ncommands] =
-            (struct wire_command){.ntasks = (uint32_t)tasks, .argc = (uint32_t)argc};
+        *c = (struct wire_command){.ntasks = number(item, 0, LAYOUT_TASKS_MAX),
+                                   .argc = number(item, 1, UINT32_MAX),
+                                   .envc = number(item, 2, UINT32_MAX)};
+        if (json_array_size(item) != 3 || c->ntasks == 0 || c->argc <= WIRE_COMMAND_ARGV)
+            return errmsg_fail(err, EPROTO, "commands: [tasks, words, changes] is wanted for each");
+        tasks += c->ntasks;
     }
+    if (n > 0 && tasks != layout_ntasks(s->layout))
+        return errmsg_fail(err, EPROTO, "commands: they have %" PRIu64 " tasks, and the nodes %u",
+                           tasks, layout_ntasks(s->layout));
     return 0;
 }
 

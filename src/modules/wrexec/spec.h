@@ -20,7 +20,7 @@ struct spec {
     layout_t *layout;
     struct wire_limit limits[WIRE_LIMITS_MAX];
     uint32_t nlimits;
-    struct wire_command *commands; /* of spawned tasks */
+    struct wire_command *commands;
     uint32_t ncommands;
     uint32_t universe; /* tasks that the job has room for */
     json_t *owner;

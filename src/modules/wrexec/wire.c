@@ -196,8 +196,8 @@ static int run_commands(const struct wire_run *run)
 {
     uint64_t tasks = 0, words = 0;
 
-    if (!run->parent)
-        return run->ncommands == 0 && run->first == 0 ? 0 : -1;
+    if (run->parent ? run->ncommands == 0 : run->first > 0)
+        return -1;
     for (uint32_t i = 0; i < run->ncommands; i++) {
         struct wire_command c;
 
@@ -205,9 +205,9 @@ static int run_commands(const struct wire_run *run)
         if (c.ntasks == 0 || c.argc <= WIRE_COMMAND_ARGV)
             return -1;
         tasks += c.ntasks;
-        words += c.argc;
+        words += (uint64_t)c.argc + c.envc;
     }
-    return tasks == run->ntasks && words == run->argc ? 0 : -1;
+    return run->ncommands == 0 || (tasks == run->ntasks && words == run->argc) ? 0 : -1;
 }
 
 int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *err)
@@ -252,7 +252,7 @@ int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *e
     if (run_size(run) < 0)
         return errmsg_fail(err, EPROTO, "the layout of node %u makes no sense", run->node);
     if (run_commands(run) < 0)
-        return errmsg_fail(err, EPROTO, "the commands of spawned tasks make no sense");
+        return errmsg_fail(err, EPROTO, "the commands of a request to start tasks make no sense");
     nstrings =
         (uint64_t)WIRE_NODE_STRINGS + WIRE_STRINGS + 2ull * run->nfiles + run->argc + run->envc;
     if (run->argc == 0 || nstrings > run->strings_len ||

@@ -209,10 +209,12 @@ struct wire_limit {
     uint64_t soft;
 };
 
-/* The next so many tasks, by rank, are of this command, which has so many strings in argv. */
+/* The next so many tasks, by rank, are of this command, which has so many strings in argv, and so
+ * many changes to the environment, NAME=value or NAME (unset), behind them. */
 struct wire_command {
     uint32_t ntasks;
     uint32_t argc;
+    uint32_t envc;
 };
 #define WIRE_COMMAND_DIR 0    /* string of a command: its working directory */
 #define WIRE_COMMAND_SEARCH 1 /* ... directories to search for its program */
@@ -228,7 +230,7 @@ struct wire_run {
     uint32_t nfiles;
     uint32_t nruns; /* of the layout */
     uint32_t nlimits;
-    uint32_t ncommands;  /* of tasks that were spawned; 0: one for all tasks, in argv */
+    uint32_t ncommands;  /* 0: one for all tasks, in argv */
     uint32_t first;      /* number in the job of the first task: above 0 for those spawned */
     uint32_t universe;   /* tasks that the job's resources have room for */
     uint64_t parent;     /* of spawned tasks: the job that they belong to; else 0 */
@@ -242,8 +244,8 @@ struct wire_run {
     const void *commands; /* ncommands struct wire_command, from any address */
     /* Strings that follow, each with its NUL: WIRE_NODE_STRINGS about this node, WIRE_STRINGS fixed
      * ones, name and text of each file (of spawned tasks: key and value of each pair that they find in
-     * their store), argv (of spawned tasks, for each command: working directory, directories to
-     * search, "" each where the job's are meant, and its argv), environment. */
+     * their store), argv (for each command: working directory, directories to search, "" each where
+     * the job's are meant, its argv, its changes), environment. */
     const char *strings;
     size_t strings_len;
     /* From the layout, filled in by wire_run_get(). */

@@ -622,6 +622,64 @@ START_TEST(bytes_arrive)
 }
 END_TEST
 
+START_TEST(several_programs)
+{
+    static const char before[] = "{\"version\":1,\"resources\":[{\"type\":\"slot\",\"count\":3,"
+                                 "\"label\":\"task\",\"with\":[{\"type\":\"core\",\"count\":1}]}],"
+                                 "\"tasks\":[",
+                      after[] = "],\"attributes\":{\"system\":{\"duration\":0}}}";
+#define A "{\"command\":[\"/bin/a\",\"x\"],\"slot\":\"task\",\"count\":{\"total\":1}}"
+#define B "{\"command\":[\"b\"],\"slot\":\"task\",\"count\":{\"total\":2},"
+#define MANY "{\"command\":[\"b\"],\"slot\":\"task\",\"count\":{\"total\":1048576}}"
+    static const struct {
+        const char *tasks, *why; /* NULL: as below */
+    } tests[] = {
+        {A "," B "\"environment\":{\"V\":{\"bytes\":\"\\u00ff\"},\"W\":null}}", NULL},
+        {A ",{\"command\":[\"b\"],\"slot\":\"task\",\"count\":{\"per_slot\":2}}",
+         "tasks[1]: must have a total of tasks, like all of several entries"},
+        {A ",{\"command\":[\"b\"],\"slot\":\"odd\",\"count\":{\"total\":2}}",
+         "tasks[1].slot: must be the label of the slot, 'task'"},
+        {A "," B "\"environment\":[]}", "tasks[1].environment: must be an object"},
+        {A "," B "\"environment\":{\"V\":1}}",
+         "tasks[1].environment.V: must be a text, or null to unset it"},
+        {A "," B "\"odd\":1}", "tasks[1].odd: is not known here"},
+        {A "," MANY, "tasks[1].count: makes 1048577 tasks, which is more than 1048576"},
+        {A ",1", "tasks[1]: must be an object"},
+    };
+#undef A
+#undef B
+#undef MANY
+    const struct jobspec_program *p;
+    errmsg_t err;
+    size_t n;
+
+    for (size_t i = 0; i < sizeof(tests) / sizeof(*tests); i++) {
+        char text[1024];
+        int len = snprintf(text, sizeof(text), "%s%s%s", before, tests[i].tasks, after);
+        jobspec_t *js = jobspec_parse(text, (size_t)len, &err);
+
+        if (tests[i].why) {
+            ck_assert_ptr_null(js);
+            ck_assert_str_eq(err.text, tests[i].why);
+            continue;
+        }
+        ck_assert_msg(js != NULL, "%s", err.text);
+        p = jobspec_programs(js, &n);
+        ck_assert_uint_eq(n, 2);
+        ck_assert_uint_eq(jobspec_ntasks(js), 3);
+        ck_assert_uint_eq(jobspec_per_slot(js), 0);
+        ck_assert_str_eq(jobspec_name(js), "a");
+        ck_assert_str_eq(p[0].argv[1], "x");
+        ck_assert_ptr_null(p[0].env);
+        ck_assert_uint_eq(p[0].ntasks, 1);
+        ck_assert_str_eq(p[1].argv[0], "b");
+        ck_assert_uint_eq(p[1].ntasks, 2);
+        ck_assert_str_eq(json_string_value(json_object_get(p[1].env, "V")), "\xff");
+        jobspec_destroy(js);
+    }
+}
+END_TEST
+
 START_TEST(build_wrong)
 {
     const char *argv[] = {NULL, NULL};
@@ -700,6 +758,7 @@ int main(void)
     tcase_add_test(tc, build_and_read);
     tcase_add_test(tc, build_plain);
     tcase_add_test(tc, bytes_arrive);
+    tcase_add_test(tc, several_programs);
     tcase_add_test(tc, build_wrong);
     tcase_add_test(tc, set_paths);
     tcase_add_test(tc, names);

@@ -158,6 +158,23 @@ static void expect_lost(size_t i, const char *text)
     ck_assert_int_eq(w.errors, before + 1);
 }
 
+START_TEST(programs)
+{
+    static const uint32_t ranks[NTASKS] = {4, 5, 6};
+    static const int appnums[NTASKS] = {0, 7, 7};
+    struct pmi_server_params p = {
+        .kvsname = "kvs", .size = 8, .nlocal = NTASKS, .ranks = ranks, .appnums = appnums};
+
+    pmi_server_destroy(w.server);
+    memset(&w, 0, sizeof(w));
+    ck_assert_ptr_nonnull(w.server = pmi_server_create(&all_ops, &w, &p, NULL));
+    init_all();
+    talk(0, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
+    talk(1, "cmd=get_appnum\n", "cmd=appnum appnum=7\n");
+    talk(2, "cmd=get_appnum\n", "cmd=appnum appnum=7\n");
+}
+END_TEST
+
 START_TEST(dialog)
 {
     start();
@@ -593,6 +610,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("pmi_server", dialog, chunks, port_dialog, refused, spawns, spawned, lost, absent,
-              aborts, barrier_fails, names, long_ports, batch_full, params);
+    RUN_SUITE("pmi_server", programs, dialog, chunks, port_dialog, refused, spawns, spawned, lost,
+              absent, aborts, barrier_fails, names, long_ports, batch_full, params);
 }

@@ -242,7 +242,7 @@ START_TEST(wire_commands)
                                   "\0\0a\0b\0" /* two commands */
                                   "/tmp\0/bin\0c";
     struct layout_run runs[] = {{1, 3}};
-    struct wire_command commands[] = {{1, 4}, {2, 3}};
+    struct wire_command commands[] = {{1, 4, 0}, {2, 3, 0}};
     struct wire_run got, run = {.window = 1000,
                                 .argc = 7,
                                 .nfiles = 1,
@@ -277,7 +277,54 @@ START_TEST(wire_commands)
     ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), -1);
     commands[1].argc = 3;
     memcpy(at, commands, sizeof(commands));
-    run.parent = 0; /* only they have commands */
+    run.parent = 0; /* only they begin later */
+    wire_run_put(buf, &run);
+    ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), -1);
+}
+END_TEST
+
+/* name, node, cores, gpus; cwd, in, out, err; two commands; environment */
+static const char words[] = "job\0n0\0\0\0"
+                            "/tmp\0\0\0\0"
+                            "\0\0prog\0arg\0"
+                            "/dir\0\0other\0B=2\0C\0"
+                            "A=1";
+
+START_TEST(run_commands)
+{
+    static const struct layout_run layout = {2, 2};
+    struct wire_command commands[2] = {{1, 4, 0}, {3, 3, 2}};
+    struct wire_run run = {.argc = 9, .envc = 1, .nruns = 1, .ncommands = 2}, got;
+    uint8_t buf[WIRE_RUN_FIXED + sizeof(layout) + sizeof(commands) + sizeof(words)];
+    errmsg_t err;
+
+    wire_run_put(buf, &run);
+    memcpy(buf + WIRE_RUN_FIXED, &layout, sizeof(layout));
+    memcpy(buf + WIRE_RUN_FIXED + sizeof(layout) + sizeof(commands), words, sizeof(words));
+    for (int wrong = 0; wrong < 6; wrong++) {
+        struct wire_command *at =
+            memcpy(buf + WIRE_RUN_FIXED + sizeof(layout), commands, sizeof(commands));
+        struct wire_command c[2] = {commands[0], commands[1]};
+
+        c[0].ntasks -= (wrong == 1);
+        c[1].ntasks += (wrong == 2);
+        c[0].argc++, c[1].argc -= 1 + (wrong == 3);
+        c[1].envc += (wrong == 4);
+        if (wrong == 5) /* no word for a program */
+            c[0].argc = 5, c[1].argc = 2;
+        memcpy(at, c, sizeof(c));
+        if (wrong == 0)
+            memcpy(at, commands, sizeof(commands));
+        ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), wrong ? -1 : 0);
+    }
+    memcpy(buf + WIRE_RUN_FIXED + sizeof(layout), commands, sizeof(commands));
+    ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), 0);
+    ck_assert_uint_eq(got.ncommands, 2);
+    ck_assert_mem_eq(got.commands, commands, sizeof(commands));
+    ck_assert_str_eq(got.strings, "job");
+    for (size_t n = 0; n < sizeof(buf); n++)
+        ck_assert_int_eq(wire_run_get(buf, n, &got, &err), -1);
+    run.ncommands = WIRE_COMMANDS_MAX + 1;
     wire_run_put(buf, &run);
     ck_assert_int_eq(wire_run_get(buf, sizeof(buf), &got, &err), -1);
 }
@@ -414,6 +461,11 @@ START_TEST(specs)
         "{\"id\":1,\"nodes\":[[\"0\",1,\"\",\"\",0]],\"rlimits\":{\"cpu\":-2}}",
         "{\"id\":1,\"nodes\":[[\"0\",1,\"\",\"\",0]],\"grace\":-1}",
         "{\"id\":1,\"nodes\":[[\"0\",1,\"\",\"\",0]],\"odd\":1}",
+        "{\"id\":1,\"nodes\":[[\"0\",2,\"\",\"\",0]],\"commands\":[[1,3,0]]}",
+        "{\"id\":1,\"nodes\":[[\"0\",2,\"\",\"\",0]],\"commands\":[[2,2,0]]}",
+        "{\"id\":1,\"nodes\":[[\"0\",2,\"\",\"\",0]],\"commands\":[[2,3]]}",
+        "{\"id\":1,\"nodes\":[[\"0\",2,\"\",\"\",0]],\"commands\":[[2,3,0],[0,3,0]]}",
+        "{\"id\":1,\"nodes\":[[\"0\",2,\"\",\"\",0]],\"commands\":[[2,4294967296,0]]}",
     };
     struct spec_node n;
     struct spec *s;
@@ -508,6 +560,7 @@ int main(void)
     tcase_add_test(tc, records);
     tcase_add_test(tc, run_payload);
     tcase_add_test(tc, wire_commands);
+    tcase_add_test(tc, run_commands);
     tcase_add_test(tc, job_requests);
     tcase_add_test(tc, launches);
     tcase_add_test(tc, specs);
