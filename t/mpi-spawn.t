@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tasks that start further tasks: MPI_Comm_spawn by MPICH 5, unmodified, and the same by PMI-1 alone.
+# Tasks that start further tasks: MPI_Comm_spawn by MPICH 5 and Intel MPI, unmodified, and the same by
+# PMI-1 alone.
 # Debian's MPICH 4 cannot spawn, whoever launched it.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
 . "$(dirname "$0")/mpi/own_shm.sh"
@@ -213,6 +214,20 @@ wait_until 40 grep -q stays stays.out
 "$FLUX" cancel "$(last_id)"
 wait $pid
 is $? 143 "cancel ends all of them"
+# Intel's libmpi takes the place of MPICH's; it spawns when it is told to.
+if ! wheel impi-rt 2021.18.0; then
+    skip 4 "Intel MPI is not there: $wheel_why"
+else
+    export LD_LIBRARY_PATH=$wheel/lib I_MPI_ROOT=$wheel I_MPI_SPAWN=on
+    job --overcommit -N2 -n2 ./mpi_spawn spawn 2
+    right 4 "Intel MPI spawns two"
+    job --overcommit -N1 -n1 ./mpi_spawn multiple 2 1
+    right 4 "... two programs in one spawn"
+    job --overcommit -N2 -n2 ./mpi_spawn self 1
+    right 4 "... from each rank"
+    job --overcommit -N1 -n1 ./mpi_spawn refused 2 /nonesuch
+    right 1 "... and tells what is not there"
+fi
 release
 nothing_in_shm
 finish

@@ -27,21 +27,23 @@ else
     SUITE_MODULES=${SUITE_MODULES-$SUITE_LAUNCHER}
     LIMIT=100
 fi
-export MPI4PY_TEST_SPAWN=0 # MPI_Comm_spawn is not there yet
 export SESSION_LIMIT=$((LIMIT * 6))
 
 # passes LIBRARY RANKS BROKERS
 passes() {
-    local mpi=() nodes=$(($2 < $3 ? $2 : $3))
+    local mpi=() mpi_env=() nodes=$(($2 < $3 ? $2 : $3))
     suite_of "$1"
     # What is known to be wrong in the library, whoever launches it.
     case $1/$3 in
     openmpi4/4) suite_tests+=(-x '*TestWinAllocateWorld*') ;; # windows over several nodes
     esac
     case $1 in
-    openmpi*) mpi=(--mpi=pmix) ;;
+    openmpi*)
+        mpi=(--mpi=pmix)
+        mpi_env=(MPI4PY_TEST_SPAWN=0) # PMIx_Spawn is not there yet
+        ;;
     esac
-    run_with_timeout "$LIMIT" "${suite_env[@]}" "$FLUX" wreckrun "${mpi[@]}" --overcommit --exclusive \
+    run_with_timeout "$LIMIT" "${suite_env[@]}" "${mpi_env[@]}" "$FLUX" wreckrun "${mpi[@]}" --overcommit --exclusive \
         -N"$nodes" -n"$2" "${suite_tests[@]}" </dev/null >suite.out 2>&1 && suite_counts suite.out "$2"
 }
 
