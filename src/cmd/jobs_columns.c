@@ -253,9 +253,7 @@ static void put_dependency(struct jobs_cell *c, const char *text)
 
 CELL(why)
 {
-    if (i->t_run > 0. || i->result)
-        return;
-    if (i->dependency)
+    if (i->dependency && i->t_run <= 0. && !i->result)
         put_dependency(c, i->dependency);
     else
         put(c, i->why);
@@ -288,7 +286,9 @@ CELL(info)
 {
     char name[64];
 
-    if (i->canceled_by >= 0 && i->result)
+    if (i->why && i->t_run > 0.) /* nothing that it says of the job is on record */
+        put(c, i->why);
+    else if (i->canceled_by >= 0 && i->result)
         snprintf(c->text, sizeof(c->text), "%s by %s%s%s", i->exception ? i->exception : "cancel",
                  jobs_user_name((uint32_t)i->canceled_by, name, sizeof(name)), i->note ? ": " : "",
                  i->note ? i->note : "");

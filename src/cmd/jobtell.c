@@ -1,7 +1,8 @@
 /* jobtell.c - a line on the terminal while nothing is to be seen of a job.
  *
  * Every two seconds the service is asked for the job's state and the reason why it waits; one
- * request at a time.  What cannot be asked is not told: this is a comfort, not a result.
+ * request at a time.  What cannot be asked is not told: this is a comfort, not a result.  Without a
+ * terminal it is asked every ten seconds, and what is printed is that the store fails, once.
  */
 #include "config.h"
 #include "jobtell.h"
@@ -19,6 +20,7 @@
 #include "libsubprocess/spawn.h"
 
 #define EVERY 2.1 /* a little more than what cmd_progress() waits for */
+#define SELDOM 10.
 
 struct jobtell {
     struct cmd *c;
@@ -26,15 +28,24 @@ struct jobtell {
     uint64_t id; /* 0: several */
     const idset_t *ids;
     const char *tail;
+    bool terminal;
+    bool said; /* that the store fails */
     flux_watcher_t *timer;
     flux_future_t *list;
 };
 
 static void tell(jobtell_t *t, const struct job_info *i)
 {
-    const char *why = i->t_run <= 0. && i->why ? i->why : jobs_state_text(i);
+    const char *why = i->why ? i->why : jobs_state_text(i);
     char when[64] = "";
 
+    if (!t->terminal) {
+        if (i->why && i->t_run > 0. && !t->said) {
+            cmd_error(t->c, "job %" PRIu64 " %s; this is tried again", i->id, i->why);
+            t->said = true;
+        }
+        return;
+    }
     if (i->t_run <= 0. && i->t_estimate > 0. && i->t_estimate <= JOBS_TIME_MAX) {
         time_t sec = (time_t)i->t_estimate;
         struct tm tm;
@@ -81,7 +92,7 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         return;
     query.ids = ids;
     query.user = t->ids || t->id ? query.user : -1;
-    query.estimates = true;
+    query.estimates = t->terminal;
     query.max = 1;
     query.states = t->id ? query.states : JOB_STATES_ACTIVE;
     if ((t->list = flux_job_list(t->h, &query)))
@@ -93,8 +104,9 @@ static jobtell_t *start(struct cmd *c, flux_t *h, uint64_t id, const idset_t *id
 {
     jobtell_t *t;
 
-    if (!isatty(STDERR_FILENO) || !(t = calloc(1, sizeof(*t))))
+    if (!(t = calloc(1, sizeof(*t))))
         return NULL;
+    t->terminal = isatty(STDERR_FILENO);
     t->c = c;
     t->h = h;
     t->id = id;
@@ -105,7 +117,7 @@ static jobtell_t *start(struct cmd *c, flux_t *h, uint64_t id, const idset_t *id
         return NULL;
     }
     cmd_progress(c, "%s", ""); /* time runs from now on */
-    flux_timer_start(t->timer, EVERY, EVERY);
+    flux_timer_start(t->timer, t->terminal ? EVERY : SELDOM, t->terminal ? EVERY : SELDOM);
     return t;
 }
 

@@ -1,4 +1,5 @@
-/* A line on the terminal while nothing is to be seen of a job: in which state it is, and why. */
+/* A line on the terminal while nothing is to be seen of a job: in which state it is, and why.  Elsewhere
+ * a sentence, once, when what became of it cannot be put on record: then nothing goes on. */
 #ifndef CMD_JOBTELL_H
 #define CMD_JOBTELL_H
 
@@ -8,7 +9,8 @@
 typedef struct jobtell jobtell_t;
 
 /* From two seconds on, when standard error is a terminal: "flux NAME: job 7 (TAIL): waits for ...".
- * `tail` is borrowed.  NULL when it is no terminal, or without memory: then there is no such line. */
+ * `tail` is borrowed.  Without a terminal the service is asked seldom, and only that sentence is
+ * printed.  NULL without memory: then nothing is. */
 jobtell_t *jobtell_start(struct cmd *c, flux_t *h, uint64_t id, const char *tail);
 /* The same for several jobs, one of which may be a batch: how many of `ids` are left, and what the
  * first of them waits for.  The set is borrowed; who owns it takes those out that have ended.  NULL:

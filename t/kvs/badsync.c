@@ -4,6 +4,10 @@
  *    fail N    so many fail with EIO, then the file is emptied; -1: all
  *    hold      they wait until the file says something else; a file of that name and ".held" is made
  *
+ * or of those that write to the store's files:
+ *
+ *    readonly  all fail with EROFS, as on a file system that has become read-only
+ *
  * Without it, or when it is empty, nothing is changed.  Of several processes one at a time may use it.
  */
 #include <errno.h>
@@ -15,14 +19,30 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static bool is_log(int fd)
+static ssize_t path_of(int fd, char *path, size_t size)
 {
-    char link[64], path[4096];
+    char link[64];
     ssize_t n;
 
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    n = readlink(link, path, sizeof(path) - 1);
+    n = readlink(link, path, size - 1);
+    path[n > 0 ? n : 0] = '\0';
+    return n;
+}
+
+static bool is_log(int fd)
+{
+    char path[4096];
+    ssize_t n = path_of(fd, path, sizeof(path));
+
     return n > 4 && memcmp(path + n - 4, "-wal", 4) == 0;
+}
+
+static bool is_store(int fd)
+{
+    char path[4096];
+
+    return path_of(fd, path, sizeof(path)) > 0 && strstr(path, "/content.sqlite");
 }
 
 static void read_order(char *text, size_t size)
@@ -58,6 +78,20 @@ static void tell_held(void)
         close(fd);
 }
 
+/* May this be written to?  false with EROFS. */
+static bool writable(int fd)
+{
+    char text[32];
+
+    if (!is_store(fd))
+        return true;
+    read_order(text, sizeof(text));
+    if (strcmp(text, "readonly\n") != 0)
+        return true;
+    errno = EROFS;
+    return false;
+}
+
 static int sync_fd(long call, int fd)
 {
     char text[32];
@@ -86,4 +120,25 @@ __attribute__((visibility("default"))) int fsync(int fd)
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
     return sync_fd(SYS_fdatasync, fd);
+}
+
+__attribute__((visibility("default"))) ssize_t pwrite64(int fd, const void *buf, size_t n,
+                                                        off64_t at)
+{
+    return writable(fd) ? syscall(SYS_pwrite64, fd, buf, n, at) : -1;
+}
+
+__attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *buf, size_t n, off_t at)
+{
+    return pwrite64(fd, buf, n, at);
+}
+
+__attribute__((visibility("default"))) int ftruncate64(int fd, off64_t size)
+{
+    return writable(fd) ? (int)syscall(SYS_ftruncate, fd, size) : -1;
+}
+
+__attribute__((visibility("default"))) int ftruncate(int fd, off_t size)
+{
+    return ftruncate64(fd, size);
 }

@@ -87,7 +87,7 @@ struct job_info {
     const char *note;       /* sentence of that exception */
     int64_t canceled_by;    /* user id of who canceled it; -1: nobody did */
     json_t *failed;         /* tasks that failed, see job_failed_count(); NULL: not told */
-    const char *why;        /* why it waits */
+    const char *why;        /* why it waits, or why what became of it is not on record */
     const char *uri;        /* of the session that it is */
     const char *dependency; /* dependencies not met, with commas between: "afterok:7" */
 };

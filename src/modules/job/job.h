@@ -194,6 +194,7 @@ struct jm_store {
     bool urgent, wanted, due;
     bool waiting;    /* for the retry */
     bool complained; /* in the log, since the last success */
+    char *failure;   /* then: why jobs cannot be put on record; NULL for lack of memory */
     struct jm_ids unlink, unlink_sent;
     bool put_queue;
     struct list_node answers, answers_sent;

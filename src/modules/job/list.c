@@ -115,6 +115,12 @@ static const char *why_waits(const struct jm_job *j, const char *depends, char *
 {
     const struct jm *jm = j->jm;
 
+    /* Nothing of a job is acted upon or told before it is on record. */
+    if (jm->store.complained && !list_empty(&j->dirty))
+        return asprintf(made, "cannot be put on record: %s",
+                        jm->store.failure ? jm->store.failure : "the store fails") < 0
+                   ? (*made = NULL, "cannot be put on record")
+                   : *made;
     if (j->st.state >= JOB_STATE_RUN)
         return NULL;
     if (depends)

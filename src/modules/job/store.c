@@ -100,6 +100,7 @@ void jm_store_fini(struct jm *jm)
     flux_watcher_destroy(s->lazy);
     jm_ids_clear(&s->unlink);
     jm_ids_clear(&s->unlink_sent);
+    free(s->failure);
     while ((n = list_first(&s->answers)) || (n = list_first(&s->answers_sent)))
         answer_free(list_entry(n, struct jm_answer, node));
 }
@@ -305,6 +306,8 @@ static void undo(struct jm *jm, int errnum, const char *text)
     if (!s->complained)
         flux_log(jm->h, LOG_ERR, "jobs cannot be put on record: %s", text);
     s->complained = true;
+    free(s->failure);
+    s->failure = strdup(text);
     s->failed++;
     s->waiting = true;
     flux_timer_start(s->retry, RETRY, 0.);
@@ -399,6 +402,8 @@ static void commit_cb(flux_future_t *f, void *arg)
         if (s->complained)
             flux_log(jm->h, LOG_INFO, "jobs are put on record again");
         s->complained = false;
+        free(s->failure);
+        s->failure = NULL;
         s->next_id = s->next_id_sent;
         s->unlink_sent.n = 0;
         while ((n = list_first(&s->sent))) {
