@@ -128,6 +128,9 @@ release
 
 # Two brokers have the same cores here: to be bound to the first of each would be to share one.
 hold 2
+is "$("$FLUX" wreckrun -N2 -n2 env | grep -E '^(OMPI_MCA_mpi_yield|OMP_WAIT)' | sort | uniq -c | tr -s ' \n' ' ')" \
+    " 2 OMPI_MCA_mpi_yield_when_idle=1 2 OMP_WAIT_POLICY=passive " \
+    "tasks of brokers that share a machine yield its cores"
 is "$("$FLUX" wreckrun -N2 -n2 -c1 env -u OMP_NUM_THREADS nproc)" "$(nproc; nproc)" "brokers that share a machine bind nothing"
 if [ "$(nproc --all)" -ge 2 ] && [ "$(nproc)" -ge 2 ]; then
     is "$("$FLUX" wreckrun -N2 -n2 -c1 --cpu-affinity=per-task env -u OMP_NUM_THREADS nproc)" $'1\n1' "... unless it is asked for"

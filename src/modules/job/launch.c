@@ -408,6 +408,7 @@ static void options_into(struct wrexec_launch *l, const struct jm_job *j,
     l->mask = o->umask + 1;
     l->killbad = o->kill_on_bad_exit;
     l->nested = o->nested;
+    l->crowded = emulated || shared;
     l->memlimit = j->spec->req.memory > 0;
     l->grace = o->grace >= 0 ? o->grace : j->jm->grace;
     l->outputlimit = o->output_limit == JOBSPEC_NO_LIMIT ? 0 : o->output_limit + 1;

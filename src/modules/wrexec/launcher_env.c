@@ -326,8 +326,8 @@ static int add_threads(struct env *e, const struct job *j, uint32_t n)
     return add(e, "OMP_NUM_THREADS=%u", n) | add(e, "FLUX_TASK_THREADS=%u", n);
 }
 
-/* Tasks that have to share cores must not wait for each other in a loop, as MPI libraries and OpenMP
- * do by default. */
+/* Tasks that have to share cores, be it with those of brokers beside ours, must not wait for each
+ * other in a loop, as MPI libraries and OpenMP do by default. */
 static int add_waiting(struct env *e, const struct job *j)
 {
     uint32_t cores = (uint32_t)idset_count(j->cores);
@@ -337,11 +337,14 @@ static int add_waiting(struct env *e, const struct job *j)
     if (j->run.flags & WIRE_F_NESTED)
         return 0;
     if (cores >= j->ntasks)
-        return add_threads(e, j, cores / j->ntasks);
-    if (cores == 0 && sched_getaffinity(0, sizeof(set), &set) == 0 &&
-        (uint32_t)CPU_COUNT(&set) >= j->ntasks)
+        rc |= add_threads(e, j, cores / j->ntasks);
+    if (cores >= j->ntasks && !(j->run.flags & WIRE_F_CROWDED))
+        return rc;
+    if (cores == 0 && !(j->run.flags & WIRE_F_CROWDED) &&
+        sched_getaffinity(0, sizeof(set), &set) == 0 && (uint32_t)CPU_COUNT(&set) >= j->ntasks)
         return 0;
-    rc |= add_threads(e, j, 1);
+    if (cores < j->ntasks)
+        rc |= add_threads(e, j, 1);
     if (!is_said(j, "OMPI_MCA_mpi_yield_when_idle"))
         rc |= add(e, "OMPI_MCA_mpi_yield_when_idle=1");
     if (!is_said(j, "OMP_WAIT_POLICY"))

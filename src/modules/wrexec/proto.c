@@ -65,6 +65,7 @@ static const struct flux_field launch_fields[] = {
     FLUX_FIELD_BOOL(struct wrexec_launch, nested, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, memlimit, OPT),
     FLUX_FIELD_ARRAY(struct wrexec_launch, commands, OPT),
+    FLUX_FIELD_BOOL(struct wrexec_launch, crowded, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, exec, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, overcommit, OPT),
     FLUX_FIELD_U64(struct wrexec_launch, parent, OPT),

@@ -131,6 +131,7 @@ struct wrexec_launch {
     bool memlimit;           /* it asked for its memory: that is a limit */
     json_t *commands;        /* [[ntasks, words, changes], ...], as in struct wire_command: several
                                programs, whose words are in argv; NULL: one, which argv is */
+    bool crowded;            /* its cores may be those of other nodes, too */
     bool exec;               /* of wrexec itself: flux exec */
     bool overcommit;         /* its tasks may be more than its resources are for */
     uint64_t parent;         /* of tasks that were spawned: the job that they belong to */

@@ -85,7 +85,8 @@ static int read_words(struct spec *s, errmsg_t *err)
         s->flags |= WIRE_F_STDIN_NONE | WIRE_F_JOIN;
     s->flags |= (out == SPEC_OUTPUT_NONE ? WIRE_F_OUTPUT_NONE : 0) | (w->label ? WIRE_F_LABEL : 0) |
                 (w->killbad ? WIRE_F_KILLBAD : 0) | (w->nested ? WIRE_F_NESTED : 0) |
-                (w->memlimit ? WIRE_F_MEMORY : 0) | (w->exec ? WIRE_F_EXEC | WIRE_F_MPI_NONE : 0);
+                (w->memlimit ? WIRE_F_MEMORY : 0) | (w->crowded ? WIRE_F_CROWDED : 0) |
+                (w->exec ? WIRE_F_EXEC | WIRE_F_MPI_NONE : 0);
     return 0;
 }
 

@@ -198,9 +198,10 @@ enum {
     WIRE_F_GPU_ALL = 4096,    /* each task is shown all of them, not its share */
     WIRE_F_NESTED = 8192,     /* a session runs in it */
     WIRE_F_MEMORY = 32768,    /* its memory here is a limit, too */
+    WIRE_F_CROWDED = 65536,   /* its cores here may be those of other tasks, too */
     WIRE_F_JOIN = 16384,      /* without a file of its own standard error goes where output goes */
 };
-#define WIRE_FLAGS_ALL 65535u
+#define WIRE_FLAGS_ALL 131071u
 #define WIRE_LIMITS_MAX 16
 
 struct wire_limit {
