@@ -41,12 +41,12 @@ done
 ok "job is reloaded while many jobs end" run_with_timeout 30 "$FLUX" queue idle
 is "$(count failed)" 0 "... none is taken for dead"
 
+: >wrexec.ran
 submit --cc=1-12 sh -c 'echo {{cc}} >>wrexec.ran; sleep 2'
 # Those that run are ended: not before they have said so.
 eight_said() {
     [ "$(wc -l <wrexec.ran)" -ge 8 ]
 }
-: >wrexec.ran
 wait_until 30 eight_said
 ok "reload wrexec" "$FLUX" module reload --force wrexec
 ok "... the others go on" run_with_timeout 30 "$FLUX" queue idle
