@@ -1,6 +1,6 @@
 #!/bin/bash
-# A task whose directory, program or file lies on a file system that hangs keeps nobody waiting but
-# its own job: others of the node start, run, end and get signals, and that job can be canceled.
+# A task whose directory, program or file lies on a file system that hangs, and a job whose directory
+# or hooks do, keep nobody waiting but that job: others of the node start, run, end and get signals, and that job can be canceled.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreckrun cancel wreck jobs
@@ -11,7 +11,7 @@ case ${FLUX_TEST_SANITIZERS-} in
 *address*) preload="$(gcc -print-file-name=libasan.so) $preload" ;;
 esac
 export HANGFS=$TEST_DIR/hung
-mkdir -p "$HANGFS"/{chdir,open,stat,execve}
+mkdir -p "$HANGFS"/{chdir,open,stat,execve,any}
 cp /bin/sleep "$HANGFS/stat/"
 cp /bin/sleep "$HANGFS/execve/"
 echo hello >"$HANGFS/open/in"
@@ -25,6 +25,9 @@ hangs() { # CALL ARG...: submit a job and wait until it does; its id in $id, the
     rm -f "$HANGFS/$call.pid"
     id=$("$FLUX" submit -n1 "$@") && wait_until 60 test -s "$HANGFS/$call.pid" &&
         pid=$(cat "$HANGFS/$call.pid")
+}
+runs() { # ID
+    [ "$("$FLUX" jobs -n -o '{state}' "$1" | tr -d ' ')" = running ]
 }
 result() { # ID
     "$FLUX" jobs -a -n -o '{result}' "$1" | tr -d ' '
@@ -47,6 +50,9 @@ END
 export LD_PRELOAD=$preload
 hold 1 --set resrc.config="$TEST_DIR/node.lua"
 unset LD_PRELOAD
+nothing_hangs() { # what hung has come back, and the next thing hangs again
+    rm -f "$HANGFS"/*.open
+}
 
 for call in chdir open stat execve; do
     case $call in
@@ -86,7 +92,7 @@ for id in "${all[@]}"; do
     run_with_timeout 60 "$FLUX" wreck wait "$id" >/dev/null && good=$((good + 1))
 done
 is $good 6 "they end well when it comes back"
-rm "$HANGFS"/*.open
+nothing_hangs
 
 # One that no signal ends.
 ok "a job hangs where no signal is looked at" hangs execve "$HANGFS/execve/sleep" 600
@@ -102,7 +108,7 @@ rm "$HANGFS/immortal"
 : >"$HANGFS/execve.open"
 ok "it goes when it comes back" wait_until 60 gone "$pid"
 others "it has come back"
-rm "$HANGFS"/*.open
+nothing_hangs
 
 ok "a job hangs, and will not be killed" hangs execve "$HANGFS/execve/sleep" 600
 echo "$pid" >"$HANGFS/immortal"
@@ -111,4 +117,121 @@ is "$status" 0 "the session ends all the same"
 rm "$HANGFS/immortal"
 : >"$HANGFS/execve.open"
 ok "... and what hung goes when it comes back" wait_until 60 gone "$pid"
+nothing_hangs
+
+# What the launcher does around the tasks of a job.
+cat >"$HANGFS/any/hook" <<'END'
+#!/bin/sh
+echo "$0" "$FLUX_JOB_ID" >>"$HANGFS/hooks"
+END
+chmod 755 "$HANGFS/any/hook"
+ln "$HANGFS/any/hook" "$HANGFS/any/prolog"
+ln "$HANGFS/any/hook" "$HANGFS/any/epilog"
+site() { # SETTING...: a session whose directories and hooks lie there
+    local args=()
+    for s; do args+=(--set="$s"); done
+    export LD_PRELOAD=$preload
+    hold 1 --set resrc.config="$TEST_DIR/node.lua" "${args[@]}"
+    unset LD_PRELOAD
+}
+eventlog() {
+    "$FLUX" kvs get "job.$1.eventlog"
+}
+come_back() { # CALL
+    : >"$HANGFS/$1.open"
+}
+
+site wrexec.tmpdir="$HANGFS/any" wrexec.prolog="$HANGFS/any/prolog" wrexec.epilog="$HANGFS/any/epilog"
+others "nothing hangs"
+begins() { # CALL DESCRIPTION ARG...: a job that hangs as it begins
+    local call=$1 desc=$2
+    shift 2
+    : >"$HANGFS/$call.next"
+    ok "a job hangs as $desc" hangs "$call" "$@" sleep 600
+    others "a job hangs as $desc"
+    ok "the job that hangs is canceled" "$FLUX" cancel "$id"
+    run run_with_timeout 60 "$FLUX" wreck wait "$id"
+    isnt "$status" 124 "... and ends"
+    is "$(result "$id")" canceled "... as canceled"
+    [ "$call" != mkdir ] || like "$(eventlog "$id")" "the start of the job hangs on .* is left behind" \
+        "... and it is on record what is left behind"
+    come_back "$call"
+    others "it has come back"
+    nothing_hangs
+}
+begins mkdir "its directory is made"
+begins execve "its prolog is executed"
+at_end() { # CALL DESCRIPTION: a job that hangs when its tasks have ended
+    rm -f go "$HANGFS/$1.pid"
+    id=$("$FLUX" submit -n1 sh -c 'until [ -e go ]; do sleep 0.05; done')
+    wait_until 60 runs "$id"
+    : >"$HANGFS/$1.next"
+    : >go
+    ok "a job hangs as $2" wait_until 60 test -s "$HANGFS/$1.pid"
+}
+ends() { # CALL DESCRIPTION
+    at_end "$1" "$2"
+    others "a job hangs as $2"
+    come_back "$1"
+    run run_with_timeout 60 "$FLUX" wreck wait "$id"
+    is "$status" 0 "it ends well when it comes back"
+    nothing_hangs
+    at_end "$1" "$2"
+    ok "... is canceled" "$FLUX" cancel "$id"
+    run run_with_timeout 60 "$FLUX" wreck wait "$id"
+    isnt "$status" 124 "... and ends"
+    like "$(eventlog "$id")" "the end of the job hangs on .* is left behind" \
+        "... and it is on record what is left behind"
+    come_back "$1"
+    others "it has come back"
+    nothing_hangs
+}
+ends execve "its epilog is executed"
+ends rmdir "its directory is removed"
+: >"$HANGFS/rmdir.next"
+ok "a job hangs as its directory is removed" hangs rmdir true
+release
+is "$status" 0 "the session ends all the same"
+come_back rmdir
+nothing_hangs
+
+site wrexec.prolog="$HANGFS/any/prolog" wrexec.hook-timeout=0.5s
+rm "$HANGFS/any/prolog"
+ln "$HANGFS/any/hook" "$HANGFS/any/prolog"
+: >"$HANGFS/execve.next"
+run run_with_timeout 60 "$FLUX" wreckrun true
+is "$status" 126 "a prolog that hangs for longer than it may fails its job"
+like "$err" "the prolog .* failed on .*: it was not started within 0.5 s" "... with a sentence"
+others "the prolog was killed"
+: >"$HANGFS/execve.next"
+rm -f "$HANGFS/execve.pid"
+id=$("$FLUX" submit true)
+wait_until 60 test -s "$HANGFS/execve.pid"
+cp "$HANGFS/execve.pid" "$HANGFS/immortal"
+run run_with_timeout 60 "$FLUX" wreck wait "$id"
+isnt "$status" 124 "one that cannot be killed, too"
+others "it is left behind"
+rm "$HANGFS/immortal"
+come_back execve
+release
+nothing_hangs
+
+# As much hangs as may.
+site wrexec.hung-max=2
+[ ! -x "$BUILDDIR/src/modules/wrexec/flux-pmixd" ] || begins execve "its PMIx server is started" --mpi=pmix
+all=()
+for _ in 1 2; do
+    hangs chdir --chdir="$HANGFS/chdir/." sleep 600
+    all+=("$id")
+done
+is "${#all[@]}" 2 "as many jobs hang as may"
+run run_with_timeout 60 "$FLUX" wreckrun true
+is "$status" 126 "another is refused"
+like "$err" "2 calls to file systems that do not answer hang on .*wrexec.hung-max" "... with a sentence"
+"$FLUX" cancel "${all[0]}"
+run run_with_timeout 60 "$FLUX" wreck wait "${all[0]}"
+others "one was canceled"
+"$FLUX" cancel "${all[1]}"
+run run_with_timeout 60 "$FLUX" wreck wait "${all[1]}"
+release
 finish

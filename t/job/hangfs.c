@@ -1,6 +1,8 @@
 /* hangfs.c - to be preloaded: a file system that hangs, in the directory that HANGFS names.
  *
- *    HANGFS/CALL/...      chdir, open, stat or execve of a path below hangs, as CALL says
+ *    HANGFS/CALL/...      chdir, open, stat, execve, mkdir or rmdir of a path below hangs, as CALL says
+ *    HANGFS/any/...       a CALL of a path below hangs when HANGFS/CALL.next is there, and removes that;
+ *                         so does one of a file called flux-pmixd, wherever it is
  *    HANGFS/CALL.pid      is written by who hangs: its process id
  *    HANGFS/CALL.open     when it is there nothing hangs any more
  *    HANGFS/immortal      holds a process id: kill(2) does not end that process, as it does not end
@@ -37,17 +39,32 @@ static void write_pid(const char *path)
         close(fd);
 }
 
+static int is_below(const char *path, const char *root, const char *dir)
+{
+    char below[512];
+    int n = snprintf(below, sizeof(below), "%s/%s/", root, dir);
+
+    return strncmp(path, below, (size_t)n) == 0;
+}
+
+static int is_next(const char *path, const char *root, const char *call)
+{
+    const char *slash = strrchr(path, '/');
+    char next[512];
+
+    if (!is_below(path, root, "any") && !(slash && strcmp(slash, "/flux-pmixd") == 0))
+        return 0;
+    snprintf(next, sizeof(next), "%s/%s.next", root, call);
+    return syscall(SYS_unlinkat, AT_FDCWD, next, 0) == 0;
+}
+
 static void maybe_hang(const char *call, const char *path)
 {
     const struct timespec moment = {0, 10000000};
     const char *root = getenv("HANGFS");
-    char below[512], pid[512], gate[512];
-    int n;
+    char pid[512], gate[512];
 
-    if (!root || !path)
-        return;
-    n = snprintf(below, sizeof(below), "%s/%s/", root, call);
-    if (strncmp(path, below, (size_t)n) != 0)
+    if (!root || !path || !(is_below(path, root, call) || is_next(path, root, call)))
         return;
     snprintf(pid, sizeof(pid), "%s/%s.pid", root, call);
     snprintf(gate, sizeof(gate), "%s/%s.open", root, call);
@@ -86,6 +103,18 @@ EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
     maybe_hang("execve", path);
     return (int)syscall(SYS_execve, path, argv, envp);
+}
+
+EXPORT int mkdir(const char *path, mode_t mode)
+{
+    maybe_hang("mkdir", path);
+    return (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+}
+
+EXPORT int rmdir(const char *path)
+{
+    maybe_hang("rmdir", path);
+    return (int)syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
 }
 
 EXPORT int kill(pid_t pid, int sig)

@@ -68,6 +68,8 @@ ROW("wrexec.cgroup", TEXT, NULL, ANY,
     "directory of cgroups that limit the memory of jobs; none; default: one delegated to it")
 ROW("wrexec.epilog", TEXT, NULL, ANY, "program to be run on each node after a job")
 ROW("wrexec.hook-timeout", DURATION, "60s", ANY, "time that a prolog or epilog may take")
+ROW("wrexec.hung-max", COUNT, "255", 1, 255, NULL,
+    "calls to file systems that may hang on a node before it refuses jobs")
 ROW("wrexec.lua-path", TEXT, NULL, ANY, "directories with Lua plugins, with ':' between them")
 ROW("wrexec.output-limit", SIZE, "64M", 1, HUGE_VAL, NULL, "output of a job that the store keeps")
 ROW("wrexec.prolog", TEXT, NULL, ANY, "program to be run on each node before a job")

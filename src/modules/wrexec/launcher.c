@@ -47,6 +47,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "libsubprocess/proctree.h"
@@ -57,8 +58,10 @@ extern char **environ;
 
 #define EVENTS 64
 #define READ_SIZE 65536
-#define SWEEPS 2000 /* at least a millisecond each */
+#define LEAVE 2000000 /* microseconds that directories are removed for at the end */
+#define SWEEPS 2000   /* at least a millisecond each */
 #define SWEEPS_UNSURE 100
+#define HUNG_MAX 255
 #define NOTES_MAX 100 /* of a job here: they are kept, each in its event log */
 
 /* --- sources --- */
@@ -209,6 +212,8 @@ static void set_config(struct launcher *l, const struct wire_frame *f)
     l->luapath = or_null(s[WIRE_C_LUA_PATH]);
     l->tmpdir = or_null(s[WIRE_C_TMPDIR]);
     l->cgroup = or_null(s[WIRE_C_CGROUP]);
+    if (str2u32(s[WIRE_C_HUNG_MAX], &l->hung_max) < 0 || l->hung_max < 1 || l->hung_max > HUNG_MAX)
+        l->hung_max = HUNG_MAX;
     l->configured = true;
 }
 
@@ -387,6 +392,7 @@ static int launcher_init(struct launcher *l, int fd)
     list_init(&l->ending);
     list_init(&l->spawning);
     list_init(&l->cutting);
+    batch_init(&l->chores, false);
     /* As SPAWN_PLAIN_SIGNALS wants it. */
     for (int sig = 1; sig < _NSIG; sig++)
         signal(sig, SIG_DFL);
@@ -445,6 +451,40 @@ void launcher_events(struct launcher *l, int ms)
     }
 }
 
+static uint64_t now_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+enum { NOT_LEAVING, EPILOGS, REMOVING };
+
+/* Step by step, since each step may hang. */
+static void leave(struct launcher *l)
+{
+    l->wake = UINT64_MAX;
+    if (l->leaving == NOT_LEAVING) {
+        source_pause(l, &l->control);
+        if (l->lost)
+            forget_lost(l);
+        jobs_kill_all(l);
+        l->leaving = EPILOGS;
+    }
+    if (l->leaving == EPILOGS) {
+        if (hooks_epilogs(l))
+            return;
+        jobs_kill_children(l);
+        l->leave_by = now_us() + LEAVE;
+        l->leaving = REMOVING;
+    }
+    if (backing_leave(l) && now_us() < l->leave_by)
+        l->wake = 10000;
+    else
+        l->over = true;
+}
+
 static void before(struct launcher *l)
 {
     launcher_events(l, patience(l));
@@ -453,21 +493,18 @@ static void before(struct launcher *l)
 
 static void after(struct launcher *l)
 {
+    if (l->stop) {
+        leave(l);
+        return;
+    }
     jobs_step(l);
     control_flush(l);
     if (l->sweeps > 0)
         sweep(l);
     else if (l->lost && l->configured)
         forget_lost(l);
-}
-
-void launcher_end(struct launcher *l)
-{
-    source_pause(l, &l->control);
-    if (l->lost)
-        forget_lost(l);
-    jobs_kill_all(l);
-    orphans_over(l);
+    if (l->stop)
+        leave(l);
 }
 
 static void run(struct launcher *l)
@@ -485,7 +522,7 @@ int main(int argc, char **argv)
         {"sweep", required_argument, NULL, 's'},
         {NULL, 0, NULL, 0},
     };
-    struct launcher l = {.rank = "0", .dirlock = -1};
+    struct launcher l = {.rank = "0", .dirlock = -1, .hung_max = HUNG_MAX};
     int c, fd = -1, rc;
 
     while ((c = getopt_long(argc, argv, "", opts, NULL)) != -1) {
@@ -518,6 +555,8 @@ int main(int argc, char **argv)
         return 1;
     }
     rc = orphans_watch(&l, run);
+    if (starters_stuck(&l))
+        _exit(rc);
     starters_collect(&l);
     hmap_destroy(l.jobs);
     starters_fini(&l);

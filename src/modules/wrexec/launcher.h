@@ -27,6 +27,7 @@ struct source {
 };
 
 struct job;
+struct work;
 struct request;
 
 struct stream {
@@ -91,15 +92,16 @@ struct changes {
     size_t n;
 };
 
-/* What starters are to do for a job.  Theirs, under their lock. */
+/* What starters are to do, in order.  Theirs, under their lock. */
 struct batch {
-    struct list_node todo; /* requests */
+    struct list_node todo; /* works */
     unsigned ntodo;
     struct list_node node; /* waiting for a starter */
     bool busy;             /* one serves it */
     bool stop;             /* no more of it is to be done */
+    bool begins;           /* it is refused, not kept, when too much hangs */
 };
-#define BATCH_MAX 32u /* requests that a job has with the starters */
+#define BATCH_MAX 32u /* tasks that a job has with the starters */
 
 struct job {
     struct launcher *l;
@@ -107,6 +109,7 @@ struct job {
     enum job_state state;
     struct wire_run run; /* strings point into `body` */
     void *body;
+    size_t len; /* of that */
     layout_t *layout;
     /* What the strings of the request say. */
     const char *name, *node;
@@ -154,15 +157,21 @@ struct job {
     char mark[96];             /* NAME=value in the environment of all its processes */
     struct list_node ending;   /* in launcher.ending */
     struct start *start;       /* while it is SPAWNING, or a ghost */
-    struct batch batch;        /* then */
+    struct batch first;        /* all that is to be done until its tasks run */
+    struct batch last;         /* ... when these have ended */
     struct jobcgroup *cgroup;  /* its memory is limited by it; may be NULL */
-    unsigned asked;            /* requests that did not come back yet */
+    unsigned asked;            /* works that did not come back yet */
+    unsigned asked_last;       /* ... of these in `last` */
     struct list_node spawning; /* in launcher.spawning: more can be asked for */
     struct list_node cutting;  /* in launcher.cutting: killed, but something hangs */
     uint64_t give_up;          /* then: when it is left behind (CLOCK_MONOTONIC, microseconds) */
+    bool killed;
     bool cut;
-    bool ghost;  /* over, but something of it hangs */
-    buf_t *held; /* standard input that came meanwhile */
+    bool epilogged; /* its epilog was begun */
+    bool given_up;  /* what is killed but hangs is not waited for any more */
+    bool removing;  /* its directory */
+    bool ghost;     /* over, but something of it hangs */
+    buf_t *held;    /* standard input that came meanwhile */
     struct task *tasks;
 };
 
@@ -185,7 +194,13 @@ struct launcher {
     struct list_node spawning;
     struct list_node cutting;
     struct starters *starters;
-    bool stop;
+    struct batch chores; /* of no job */
+    bool stop;           /* it is to leave */
+    bool over;           /* it has left */
+    unsigned leaving;    /* how far it is with that */
+    uint64_t leave_by;
+    unsigned hung_max; /* so much may hang at a time */
+    bool removing;     /* the base of directories */
     bool again;        /* look again in a moment */
     bool tell;         /* SIGTERM is to go to all processes of some job */
     uint64_t wake;     /* look again after so many microseconds */
@@ -218,12 +233,12 @@ struct launcher {
     char token[17];   /* of this launcher, random */
     char **outer;     /* marks of the launchers of the sessions around this one */
     size_t nouter;
-    char *dirname; /* base of backing directories */
-    int dirlock;   /* holds it, -1: not made */
+    char *dirname;      /* base of backing directories */
+    int dirlock;        /* holds it, -1: not made */
+    unsigned dirmaking; /* so many works may hold it */
 };
 
 /* launcher.c: the loop and the connection */
-void launcher_end(struct launcher *l);
 int source_start(struct launcher *l, struct source *s, int fd, uint32_t events,
                  void (*ready)(struct source *, uint32_t));
 void source_pause(struct launcher *l, struct source *s);
@@ -250,31 +265,43 @@ void job_destroy(void *arg);
 void job_start(struct job *j);
 const char *job_node_name(const struct job *j);
 void jobs_reap(struct launcher *l);
-/* A request has come back. */
-void job_started(struct request *r);
+/* Let a starter do this for a job. */
+void job_work(struct job *j, struct batch *b, struct work *w);
+/* A work of a job has come back. */
+void job_worked(struct work *w);
+/* ... that was to start a task. */
+void job_started(struct work *w);
+/* The directory is made, or it is not, why. */
+void job_dir_made(struct job *j, const char *why);
+/* Begin to end. */
+void job_ending(struct job *j);
 /* Go on with jobs whose tasks are being started. */
 void jobs_spawn(struct launcher *l);
 /* Handle one round of events, waiting at most so many milliseconds (-1: for ever). */
 void launcher_events(struct launcher *l, int ms);
 /* What is due once per round: ends of jobs. */
 void jobs_step(struct launcher *l);
-/* Kill everything there is, and wait until it is gone. */
+/* Kill everything there is, and wait until it is gone, but not for ever for what hangs. */
 void jobs_kill_all(struct launcher *l);
+void jobs_kill_children(struct launcher *l);
 
-/* The prolog has ended: why it failed, or NULL. */
+/* The prolog runs; it has ended: why it failed, or NULL. */
+void job_prolog_runs(struct job *j);
 void job_prolog_done(struct job *j, const char *why);
+/* The PMIx server cannot be started. */
+void job_server_failed(struct job *j, const char *why);
 
 /* launcher_hook.c */
 /* Run the prolog: 1 when job_prolog_done() will be called, 0 when there is none, -1 with a
  * sentence. */
 int hook_prolog(struct job *j, errmsg_t *err);
-/* Run the epilog, once: true while it runs. */
+/* Run the epilog, once: true until it has ended. */
 bool hook_epilog(struct job *j);
 void hook_kill(struct job *j);
 /* The launcher is about to end: stop what runs; then, when all tasks are gone, run the epilogs that
- * are still to be run, to their end. */
+ * are still to be run: true until they have ended. */
 void hook_interrupt(struct job *j);
-void hooks_epilogs(struct launcher *l);
+bool hooks_epilogs(struct launcher *l);
 /* Is a child a hook, and (it was reaped) was it? */
 bool hook_is(const struct launcher *l, pid_t pid);
 bool hook_reaped(struct launcher *l, pid_t pid, int status);
@@ -294,7 +321,7 @@ bool job_has_pmi(const struct job *j);
 int tasks_prepare(struct job *j, errmsg_t *err);
 /* Ask for some more, for a slice of time; true when more can be asked for at once. */
 bool tasks_more(struct job *j);
-/* A request has come back: 0, or the exit code that stands for the task and all after it, with a
+/* A request has come back, with its task: 0, or the exit code that stands for the task and all after it, with a
  * sentence.  In any case no more than `ends` are to be started, for `code` and `why`. */
 int tasks_started(struct request *r, errmsg_t *err);
 bool tasks_all(const struct job *j, int *code, errmsg_t *why);
@@ -368,10 +395,29 @@ void orphans_over(struct launcher *l);
 bool orphans_there(struct launcher *l);
 
 /* launcher_starter.c */
-/* One task to be started. */
-struct request {
+/* Something that may hang, done outside the loop: the first member of what has its data. */
+struct work {
     struct list_node node;
     struct batch *batch;
+    struct job *job; /* NULL: of none */
+    /* By any thread: touches nothing but what is its own, or stays; spawns with params.pid = pid. */
+    void (*run)(struct work *w, pid_t *pid);
+    void (*done)(struct work *w); /* by the loop, afterwards: it frees it */
+    void (*drop)(struct work *w); /* ... when it is not begun */
+    /* What came of it. */
+    bool failed; /* nothing after it in its batch is to be done */
+    int errnum;
+    errmsg_t err;
+    pid_t pid;   /* of a child */
+    bool reaped; /* that, already, with this status */
+    int status;
+};
+/* Start the program of a work, in run(). */
+void work_spawn(struct work *w, struct spawn_params *sp, pid_t *pid);
+
+/* One task to be started. */
+struct request {
+    struct work w;
     struct task *task;
     struct spawn_params sp;
     struct spawn_fd fds[4];
@@ -385,34 +431,30 @@ struct request {
     struct changes changes;
     cpu_set_t cpus;
     /* What came of it. */
-    pid_t pid;
-    int errnum;
     bool lost;   /* there is no such program */
-    bool reaped; /* the child, already, with this status */
-    int status;
     char *found; /* the program; may be NULL */
-    errmsg_t err;
 };
-void request_close(struct request *r); /* its descriptors */
 void request_free(struct request *r);
 
 int starters_init(struct launcher *l);
-/* Run the loop, in this thread or another: before(), starts of tasks and after(), until l->stop;
- * then launcher_end() is called. */
+/* Run the loop, in this thread or another: before(), works and after(), until l->over; then
+ * orphans_over() is called. */
 int starters_run(struct launcher *l, void (*before)(struct launcher *),
                  void (*after)(struct launcher *));
 /* All threads that do not hang have ended; then, when the jobs are gone, free what there is. */
 void starters_stop(struct launcher *l);
 void starters_fini(struct launcher *l);
-/* Handle what is done: job_started() for each. */
+/* Handle what is done. */
 void starters_collect(struct launcher *l);
-/* Are there tasks to be started in this round? */
+/* Does a thread hang?  Then what it has must stay until the process ends. */
+bool starters_stuck(const struct launcher *l);
+/* Is there something to be done in this round? */
 bool starters_wait(const struct launcher *l);
 /* A child was reaped, or looked at: is it a starter's? */
 bool starters_reaped(struct launcher *l, pid_t pid, int status);
 bool starters_have(struct launcher *l, pid_t pid);
-void batch_init(struct batch *b);
-void batch_add(struct launcher *l, struct batch *b, struct request *r);
+void batch_init(struct batch *b, bool begins);
+void batch_add(struct launcher *l, struct batch *b, struct work *w);
 /* Forget what was not begun, and begin no more: how many that were. */
 unsigned batch_drop(struct launcher *l, struct batch *b);
 /* Kill the child that is being made; its number, 0: none. */
@@ -489,23 +531,25 @@ bool pmix_reaped(struct launcher *l, pid_t pid, int status);
 void pmix_destroy(struct job *j);
 
 /* launcher_record.c: jobs whose epilog is still to be run */
-/* Record a job (`len`: bytes of its body), what plugins changed, and that its epilog has ended. */
-void record_write(struct job *j, size_t len);
+/* Record a job, what plugins changed, and that its epilog has ended. */
+void record_write(struct job *j);
 void record_changes(struct job *j);
 void record_remove(struct job *j);
 /* All processes of the lost launcher are gone: run the epilogs of its jobs. */
 void records_run(struct launcher *l);
 
 /* launcher_dir.c: directories of jobs */
-/* Make it, when it is not there: j->dir, NULL when it cannot be made. */
-void backing_make(struct job *j);
-/* Write the job's files into it.  -1 with a sentence. */
-int backing_files(struct job *j, errmsg_t *err);
-void backing_remove(struct job *j);
+/* Make it, with the job's files in it; job_dir_made() is called, and j->dir is NULL when it cannot be
+ * made.  -1 with a sentence: there is no memory for that. */
+int backing_make(struct job *j, errmsg_t *err);
+/* Remove it, once: true until that is done. */
+bool backing_remove(struct job *j);
 /* Remove what the launcher of this token left behind; it is dead. */
-void backing_sweep(const struct launcher *l, const char *token);
+void backing_sweep(struct launcher *l, const char *token);
 /* Does a launcher with this token live, as far as can be seen in the directories? */
 bool backing_held(const struct launcher *l, const char *token);
+/* Remove all, once: true until that is done. */
+bool backing_leave(struct launcher *l);
 void backing_fini(struct launcher *l);
 
 /* launcher_cgroup.c: the limit of a job's memory */

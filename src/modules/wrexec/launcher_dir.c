@@ -17,6 +17,12 @@
  * mark of this host, are looked at.  A launcher that follows one that was lost in the same broker
  * removes that one's when its processes are gone, which could make files until then; and the PMIx
  * server of a job, which sees the end of its launcher, that of its job.
+ *
+ * BASE may be on a file system that hangs, so a starter does all of this: it makes names and
+ * directories of its own, which become the launcher's, or the job's, when it has come back.  Only
+ * /dev/shm is looked at as if it could not.  A job waits for the removal, unless it is killed.
+ *
+ * Failure: a job without a directory runs, unless it brings files along or needs PMIx.
  */
 #include "config.h"
 #include "launcher.h"
@@ -118,15 +124,6 @@ static void remove_stale(const char *base, const char *own)
     closedir(dir);
 }
 
-void backing_sweep(const struct launcher *l, const char *token)
-{
-    char *path = dir_name(l, token);
-
-    if (path)
-        dir_remove_tree(path);
-    free(path);
-}
-
 bool backing_held(const struct launcher *l, const char *token)
 {
     char *path = dir_name(l, token);
@@ -139,54 +136,73 @@ bool backing_held(const struct launcher *l, const char *token)
     return held;
 }
 
-/* The upper directory, locked. */
-static int base_make(struct launcher *l)
-{
-    const char *base = base_dir(l);
+/* --- making --- */
 
-    if (!l->dirname && !(l->dirname = dir_name(l, l->token)))
+struct making {
+    struct work w;
+    uint32_t nfiles;
+    char **files; /* name, text, ... of the job */
+    bool base;    /* is to be made */
+    bool others;  /* hold it, perhaps: works of other jobs, which hang */
+    int lock;
+    char *dirname; /* NULL: it could not be */
+    char *dir;     /* NULL: it could not be made */
+};
+
+static void making_free(struct work *w)
+{
+    struct making *m = (struct making *)w;
+
+    if (m->lock >= 0)
+        close(m->lock);
+    free(m->dirname);
+    free(m->dir);
+    free(m);
+}
+
+static void making_drop(struct work *w)
+{
+    w->job->l->dirmaking -= ((struct making *)w)->base;
+    making_free(w);
+}
+
+/* The upper directory, locked. */
+static int base_make(struct making *m, const struct launcher *l)
+{
+    bool held = false;
+
+    if (!(m->dirname = dir_name(l, l->token)))
         return -1;
     /* Between mkdir and lock another launcher may take it for stale; then make it again. */
-    for (int i = 0; i < 10 && l->dirlock < 0; i++) {
+    for (int i = 0; i < 10 && m->lock < 0 && !held; i++) {
         struct stat a, b;
 
-        if (mkdir(l->dirname, 0700) < 0 && errno != EEXIST)
+        if (mkdir(m->dirname, 0700) < 0 && errno != EEXIST)
             return -1;
-        l->dirlock = lock_dir(l->dirname);
-        if (l->dirlock >= 0 &&
-            (stat(l->dirname, &a) < 0 || fstat(l->dirlock, &b) < 0 || a.st_ino != b.st_ino)) {
-            close(l->dirlock);
-            l->dirlock = -1;
+        m->lock = lock_dir(m->dirname);
+        held = m->lock < 0 && errno == EWOULDBLOCK && m->others;
+        if (m->lock >= 0 &&
+            (stat(m->dirname, &a) < 0 || fstat(m->lock, &b) < 0 || a.st_ino != b.st_ino)) {
+            close(m->lock);
+            m->lock = -1;
         }
     }
-    if (l->dirlock < 0)
+    if (held)
+        return 0;
+    if (m->lock < 0)
         return -1;
-    remove_stale(base, l->dirname);
+    remove_stale(base_dir(l), m->dirname);
     return 0;
 }
 
-void backing_make(struct job *j)
-{
-    struct launcher *l = j->l;
-
-    if (j->dir || (l->dirlock < 0 && base_make(l) < 0))
-        return;
-    if (asprintf(&j->dir, "%s/%" PRIu64, l->dirname, j->id) < 0) {
-        j->dir = NULL;
-    } else if (mkdir(j->dir, 0700) < 0 && errno != EEXIST) {
-        free(j->dir);
-        j->dir = NULL;
-    }
-}
-
-static int write_file(struct job *j, const char *name, const char *text, errmsg_t *err)
+static int write_file(const char *dir, const char *name, const char *text, errmsg_t *err)
 {
     char path[4096];
     int fd, rc;
 
     if (!name[0] || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return errmsg_fail(err, EINVAL, "'%s' is no name for a file of a job", name);
-    if (snprintf(path, sizeof(path), "%s/%s", j->dir, name) >= (int)sizeof(path))
+    if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
         return errmsg_fail(err, ENAMETOOLONG, "the name of a file of the job is too long");
     /* One that begins like a script is to be run. */
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, text[0] == '#' ? 0700 : 0600);
@@ -198,33 +214,161 @@ static int write_file(struct job *j, const char *name, const char *text, errmsg_
     return rc;
 }
 
-int backing_files(struct job *j, errmsg_t *err)
+static void make(struct work *w, pid_t *pid)
 {
-    if (j->run.nfiles && !j->run.parent && !j->dir)
-        return errmsg_fail(err, ENOSPC, "the job's directory cannot be made in %s", base_dir(j->l));
-    for (uint32_t i = 0; !j->run.parent && i < j->run.nfiles; i++)
-        if (write_file(j, j->files[2 * i], j->files[2 * i + 1], err) < 0)
-            return -1;
+    struct making *m = (struct making *)w;
+    const struct launcher *l = w->job->l;
+
+    if ((m->base && base_make(m, l) < 0) ||
+        asprintf(&m->dir, "%s/%" PRIu64, m->dirname, w->job->id) < 0) {
+        m->dir = NULL;
+    } else if (mkdir(m->dir, 0700) < 0 && errno != EEXIST) {
+        free(m->dir);
+        m->dir = NULL;
+    }
+    if (m->nfiles && !m->dir)
+        w->failed = errmsg_fail(&w->err, ENOSPC, "the job's directory cannot be made in %s",
+                                base_dir(l)) < 0;
+    for (uint32_t i = 0; i < m->nfiles && !w->failed; i++)
+        w->failed = write_file(m->dir, m->files[2 * i], m->files[2 * i + 1], &w->err) < 0;
+}
+
+static void made(struct work *w)
+{
+    struct making *m = (struct making *)w;
+    struct job *j = w->job;
+    struct launcher *l = j->l;
+
+    l->dirmaking -= m->base;
+    if (m->lock >= 0 && l->dirlock < 0) {
+        l->dirlock = m->lock;
+        m->lock = -1;
+    }
+    if (m->dirname && !l->dirname) {
+        l->dirname = m->dirname;
+        m->dirname = NULL;
+    }
+    if (j->state == JOB_NEW) {
+        j->dir = m->dir;
+        m->dir = NULL;
+        job_dir_made(j, w->failed ? w->err.text : NULL);
+    } else if (m->dir) {
+        (void)rmdir(m->dir); /* what is in it goes with the launcher */
+    }
+    making_free(w);
+}
+
+int backing_make(struct job *j, errmsg_t *err)
+{
+    struct launcher *l = j->l;
+    struct making *m = calloc(1, sizeof(*m));
+
+    if (!m || (l->dirlock >= 0 && !(m->dirname = strdup(l->dirname)))) {
+        free(m);
+        return errmsg_fail(err, ENOMEM, "no memory for the job's directory");
+    }
+    m->w = (struct work){.run = make, .done = made, .drop = making_drop};
+    m->lock = -1;
+    m->nfiles = j->heir || j->run.parent ? 0 : j->run.nfiles; /* of spawned tasks: PMI pairs */
+    m->files = j->files;
+    m->base = l->dirlock < 0;
+    m->others = l->dirmaking > 0;
+    l->dirmaking += m->base;
+    job_work(j, &j->first, &m->w);
     return 0;
 }
 
-void backing_remove(struct job *j)
+/* --- removing --- */
+
+struct removing {
+    struct work w;
+    struct launcher *l;
+    char *path;
+};
+
+static void removing_free(struct work *w)
 {
-    if (!j->dir)
-        return;
+    free(((struct removing *)w)->path);
+    free(w);
+}
+
+static void remove_dir(struct work *w, pid_t *pid)
+{
+    const char *path = ((struct removing *)w)->path;
+
     /* Mostly it is empty. */
-    if (!j->shared_dir && rmdir(j->dir) < 0 && errno != ENOENT)
-        dir_remove_tree(j->dir);
-    free(j->dir);
+    if (rmdir(path) < 0 && errno != ENOENT)
+        dir_remove_tree(path);
+}
+
+static void removed(struct work *w)
+{
+    if (w->job)
+        w->job->removing = false;
+    else
+        ((struct removing *)w)->l->removing = false;
+    removing_free(w);
+}
+
+/* Takes `path`.  NULL without memory. */
+static struct work *removing_create(struct launcher *l, char *path)
+{
+    struct removing *r = path ? calloc(1, sizeof(*r)) : NULL;
+
+    if (!r) {
+        free(path);
+        return NULL;
+    }
+    r->w = (struct work){.run = remove_dir, .done = removed, .drop = removing_free};
+    r->l = l;
+    r->path = path;
+    return &r->w;
+}
+
+bool backing_remove(struct job *j)
+{
+    struct work *w = NULL;
+
+    if (j->shared_dir)
+        return false;
+    if (j->dir && !j->removing)
+        w = removing_create(j->l, j->dir);
     j->dir = NULL;
+    if (w) {
+        j->removing = true;
+        job_work(j, &j->last, w);
+    }
+    return j->removing;
+}
+
+void backing_sweep(struct launcher *l, const char *token)
+{
+    struct work *w = removing_create(l, dir_name(l, token));
+
+    if (w)
+        batch_add(l, &l->chores, w);
+}
+
+bool backing_leave(struct launcher *l)
+{
+    struct work *w = l->dirlock >= 0 ? removing_create(l, l->dirname) : NULL;
+
+    if (l->dirlock >= 0) {
+        l->dirname = NULL;
+        close(l->dirlock);
+        l->dirlock = -1;
+    }
+    if (w) {
+        l->removing = true;
+        batch_add(l, &l->chores, w);
+    }
+    return l->removing;
 }
 
 void backing_fini(struct launcher *l)
 {
-    if (l->dirlock >= 0) {
-        dir_remove_tree(l->dirname);
+    if (l->dirlock >= 0)
         close(l->dirlock);
-    }
     free(l->dirname);
     l->dirname = NULL;
 }

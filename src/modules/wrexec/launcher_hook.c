@@ -2,8 +2,10 @@
  * after all of it is gone.
  *
  * state of a job    meaning                                         left when
+ * JOB_NEW           a starter starts the prolog, perhaps            that has come back
  * JOB_PROLOG        the prolog runs, no task does                   it was reaped
- * JOB_ENDING        and hook_epilog() says true: the epilog runs    it was reaped
+ * JOB_ENDING        and hook_epilog() says true: the epilog is      it was reaped
+ *                   started, or runs
  *
  *  1. A hook leads a process group, which is killed when its time is over, when the job is killed
  *     (the prolog only), and when it has ended.
@@ -12,6 +14,9 @@
  *  3. Once a job has begun with its prolog its epilog is run, however the job ends: before a
  *     launcher that is told to leave does so, and by the next launcher after one that was lost
  *     (launcher_record.c).
+ *
+ *  4. Its program may be on a file system that hangs: that counts as its time.  A child that cannot
+ *     be killed then is left behind after GIVE_UP, and the work that is to start it keeps what it needs.
  *
  * Failure: a prolog that cannot be run, fails or takes too long fails the job; an epilog that
  * does is told as a note.
@@ -36,20 +41,41 @@
 
 #define OUTPUT_KEPT 400
 #define TIMEOUT 60.
+#define GIVE_UP 2. /* seconds */
 
 struct hook {
     struct job *job;
     const char *what; /* "prolog", "epilog" */
     const char *program;
-    pid_t pid; /* 0: reaped */
+    pid_t pid; /* 0: not there yet, or reaped */
+    struct starting *starting;
     struct source timer;
     struct source out;
     char text[OUTPUT_KEPT + 1];
     size_t len;
     bool late;
+    bool hung; /* before it had begun, and is late */
     bool epilog;
     bool done;
 };
+
+/* What starts one. */
+struct starting {
+    struct work w;
+    struct hook *hook; /* NULL: it was given up */
+    const char *what;
+    char *argv[2];
+    struct env env;
+    struct rlimit rl;
+    struct spawn_limit tag;
+    struct spawn_fd fds[3];
+    struct spawn_params sp;
+    int out; /* of the child */
+};
+
+static int arm(struct hook *k, double t);
+static void failed(struct hook *k, const char *why);
+static void explain(struct hook *k, int status, char *buf, size_t size);
 
 static void hook_stop(struct hook *k)
 {
@@ -63,10 +89,22 @@ static void timer_ready(struct source *s, uint32_t events)
 {
     struct hook *k = (struct hook *)((char *)s - offsetof(struct hook, timer));
 
-    source_close(k->job->l, s);
-    k->late = true;
-    if (k->pid > 0)
+    struct job *j = k->job;
+    char text[OUTPUT_KEPT + 512];
+
+    source_close(j->l, s);
+    if (k->pid > 0) {
         kill(-k->pid, SIGKILL);
+    } else if (k->starting && !k->late && arm(k, GIVE_UP) == 0) {
+        k->hung = true;
+        batch_kill(j->l, k->starting->w.batch);
+    } else if (k->starting) {
+        k->late = k->hung = true;
+        explain(k, 0, text, sizeof(text));
+        failed(k, text);
+        return;
+    }
+    k->late = true;
 }
 
 static bool out_read(struct hook *k)
@@ -97,9 +135,8 @@ static double limit(const struct launcher *l)
     return l->hook_timeout > 0 ? l->hook_timeout : TIMEOUT;
 }
 
-static int arm(struct hook *k)
+static int arm(struct hook *k, double t)
 {
-    double t = limit(k->job->l);
     struct itimerspec its = {
         .it_value = {.tv_sec = (time_t)t, .tv_nsec = (long)(fmod(t, 1.) * 1e9) + 1}};
     int fd;
@@ -118,72 +155,125 @@ static int arm(struct hook *k)
     return -1;
 }
 
+/* --- start --- */
+
+static void starting_free(struct work *w)
+{
+    struct starting *st = (struct starting *)w;
+
+    if (st->hook)
+        st->hook->starting = NULL;
+    if (st->out >= 0)
+        close(st->out);
+    env_free(&st->env);
+    free(st);
+}
+
+static void start(struct work *w, pid_t *pid)
+{
+    struct starting *st = (struct starting *)w;
+    errmsg_t why;
+
+    if (file_is_trusted(st->sp.path, &why))
+        work_spawn(w, &st->sp, pid);
+    else
+        w->failed = errmsg_fail(&w->err, errno, "the %s %s", st->what, why.text) < 0;
+    close(st->out);
+    st->out = -1;
+}
+
+static void started(struct work *w)
+{
+    struct starting *st = (struct starting *)w;
+    struct hook *k = st->hook;
+    struct launcher *l = w->job->l;
+    bool late = k && k->late;
+    char text[OUTPUT_KEPT + 512];
+
+    if (k && !k->epilog && w->job->state != JOB_NEW)
+        k = NULL;
+    if (k && !w->failed && hmap_put_u64(l->hooks, (uint64_t)w->pid, k) == 0) {
+        k->pid = w->pid;
+        if (!k->epilog)
+            job_prolog_runs(w->job);
+        if (late)
+            kill(-k->pid, SIGKILL);
+        if (w->reaped)
+            (void)hook_reaped(l, w->pid, w->status);
+    } else if (!w->failed && !w->reaped) {
+        kill(-w->pid, SIGKILL); /* it is reaped as an adopted one */
+        errmsg_set(&w->err, "no memory to run the %s", st->what);
+    }
+    if (k && !k->pid && !k->done) {
+        if (late)
+            explain(k, 0, text, sizeof(text));
+        failed(k, late ? text : w->err.text);
+    }
+    starting_free(w);
+}
+
 static int spawn(struct hook *k, errmsg_t *err)
 {
     struct job *j = k->job;
-    char *argv[] = {(char *)k->program, NULL};
-    struct env env = {0};
-    int ends[2], rc = -1;
-    errmsg_t why;
+    struct starting *st = calloc(1, sizeof(*st));
+    int ends[2];
 
-    if (!file_is_trusted(k->program, &why))
-        return errmsg_fail(err, errno, "the %s %s", k->what, why.text);
-    if (env_build(&env, j) < 0 || pipe2(ends, O_CLOEXEC) < 0) {
+    if (!st || env_build(&st->env, j) < 0 || pipe2(ends, O_CLOEXEC) < 0) {
         errmsg_fail(err, errno, "the %s cannot be run: %s", k->what, strerror(errno));
-        env_free(&env);
+        if (st)
+            env_free(&st->env);
+        free(st);
         return -1;
     }
-    env_compact(&env);
-    struct spawn_fd fds[] = {{j->l->nullfd, 0}, {ends[1], 1}, {ends[1], 2}};
-    struct rlimit rl;
-    struct spawn_limit tag = {RLIMIT_LOCKS, &rl};
-    struct spawn_params sp = {.path = k->program,
-                              .argv = argv,
-                              .envp = env.vars,
-                              .cwd = "/",
-                              .fds = fds,
-                              .nfds = 3,
-                              .flags = SPAWN_PGRP | SPAWN_PLAIN_SIGNALS,
-                              .limits = &tag,
-                              .nlimits = tag_limit(j, &rl),
-                              .pdeathsig = SIGKILL};
-
-    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0 &&
-        source_start(j->l, &k->out, ends[0], EPOLLIN, out_ready) == 0 && arm(k) == 0) {
-        k->pid = spawn_process(&sp, err);
-        rc = k->pid > 0 ? 0 : -1;
-    } else {
+    env_compact(&st->env);
+    st->w = (struct work){.run = start, .done = started, .drop = starting_free};
+    st->what = k->what;
+    st->argv[0] = (char *)k->program;
+    st->out = ends[1];
+    st->fds[0] = (struct spawn_fd){j->l->nullfd, 0};
+    st->fds[1] = (struct spawn_fd){ends[1], 1};
+    st->fds[2] = (struct spawn_fd){ends[1], 2};
+    st->tag = (struct spawn_limit){RLIMIT_LOCKS, &st->rl};
+    st->sp = (struct spawn_params){.path = k->program,
+                                   .argv = st->argv,
+                                   .envp = st->env.vars,
+                                   .cwd = "/",
+                                   .fds = st->fds,
+                                   .nfds = 3,
+                                   .flags = SPAWN_PGRP | SPAWN_PLAIN_SIGNALS,
+                                   .limits = &st->tag,
+                                   .nlimits = tag_limit(j, &st->rl),
+                                   .pdeathsig = SIGKILL};
+    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0 ||
+        source_start(j->l, &k->out, ends[0], EPOLLIN, out_ready) < 0 || arm(k, limit(j->l)) < 0) {
         errmsg_fail(err, errno, "the %s cannot be run: %s", k->what, strerror(errno));
-    }
-    close(ends[1]);
-    if (rc < 0) {
-        k->pid = 0;
         if (k->out.fd < 0)
             close(ends[0]);
         hook_stop(k);
+        starting_free(&st->w);
+        return -1;
     }
-    env_free(&env);
-    return rc;
+    st->hook = k;
+    k->starting = st;
+    job_work(j, k->epilog ? &j->last : &j->first, &st->w);
+    return 0;
 }
 
-static struct hook *hook_create(struct job *j, const char *what, const char *program, errmsg_t *err)
+static struct hook *hook_create(struct job *j, bool epilog, errmsg_t *err)
 {
     struct hook *k = calloc(1, sizeof(*k));
 
     if (!k) {
-        errmsg_fail(err, ENOMEM, "no memory to run the %s", what);
+        errmsg_fail(err, ENOMEM, "no memory to run the %s", epilog ? "epilog" : "prolog");
         return NULL;
     }
     k->job = j;
-    k->what = what;
-    k->program = program;
+    k->what = epilog ? "epilog" : "prolog";
+    k->program = epilog ? j->l->epilog : j->l->prolog;
+    k->epilog = epilog;
     k->timer.fd = k->out.fd = -1;
-    if (spawn(k, err) == 0 && hmap_put_u64(j->l->hooks, (uint64_t)k->pid, k) == 0)
+    if (spawn(k, err) == 0)
         return k;
-    if (k->pid > 0) {
-        kill(-k->pid, SIGKILL);
-        errmsg_fail(err, ENOMEM, "no memory to run the %s", what);
-    }
     hook_stop(k);
     free(k);
     return NULL;
@@ -205,7 +295,10 @@ static void explain(struct hook *k, int status, char *buf, size_t size)
         k->text[--k->len] = '\0';
     while ((nl = strchr(k->text, '\n')))
         *nl = ' ';
-    if (k->late)
+    if (k->hung)
+        snprintf(why, sizeof(why), "it was not started within %g s: does a file system not answer?",
+                 limit(k->job->l));
+    else if (k->late)
         snprintf(why, sizeof(why), "it took longer than %g s", limit(k->job->l));
     else
         spawn_status_text(status, why, sizeof(why));
@@ -222,13 +315,26 @@ static void tell(struct job *j, const char *text)
         send_note(j, "%s", text);
 }
 
+/* It was not started. */
+static void failed(struct hook *k, const char *why)
+{
+    k->done = true;
+    hook_stop(k);
+    if (k->starting)
+        k->starting->hook = NULL;
+    k->starting = NULL;
+    if (k->epilog)
+        tell(k->job, why);
+    else
+        job_prolog_done(k->job, why);
+}
+
 int hook_prolog(struct job *j, errmsg_t *err)
 {
     if (!j->l->prolog || (j->run.flags & WIRE_F_EXEC))
         return 0;
-    if (!(j->hook = hook_create(j, "prolog", j->l->prolog, err)))
+    if (!(j->hook = hook_create(j, false, err)))
         return -1;
-    j->state = JOB_PROLOG;
     return 1;
 }
 
@@ -238,14 +344,14 @@ bool hook_epilog(struct job *j)
 
     if (j->hook && j->hook->epilog)
         return !j->hook->done;
-    if (!j->l->epilog || (j->run.flags & WIRE_F_EXEC) || j->host)
+    if (!j->l->epilog || j->epilogged || (j->run.flags & WIRE_F_EXEC) || j->host)
         return false;
     hook_destroy(j);
-    if (!(j->hook = hook_create(j, "epilog", j->l->epilog, &err))) {
+    j->epilogged = true;
+    if (!(j->hook = hook_create(j, true, &err))) {
         tell(j, err.text);
         return false;
     }
-    j->hook->epilog = true;
     return true;
 }
 
@@ -257,21 +363,25 @@ void hook_kill(struct job *j)
 
 void hook_interrupt(struct job *j)
 {
-    if (j->hook && !(j->hook->epilog && j->hook->done))
+    if (j->hook && j->hook->epilog && j->hook->starting) {
+        failed(j->hook, "the epilog hangs, and is left behind");
+    } else if (j->hook && !(j->hook->epilog && j->hook->done)) {
         hook_destroy(j);
+        j->epilogged = false;
+    }
 }
 
-void hooks_epilogs(struct launcher *l)
+bool hooks_epilogs(struct launcher *l)
 {
     size_t pos = 0;
     void *val;
+    bool any = false;
 
     while (hmap_next(l->jobs, &pos, NULL, NULL, &val))
-        (void)hook_epilog(val);
-    while (hmap_count(l->hooks) > 0)
-        launcher_events(l, -1);
-    for (pos = 0; hmap_next(l->jobs, &pos, NULL, NULL, &val);)
+        any |= hook_epilog(val);
+    for (pos = 0; !any && hmap_next(l->jobs, &pos, NULL, NULL, &val);)
         record_remove(val);
+    return any;
 }
 
 bool hook_is(const struct launcher *l, pid_t pid)
@@ -308,6 +418,8 @@ void hook_destroy(struct job *j)
         hmap_take_u64(j->l->hooks, (uint64_t)j->hook->pid);
         kill(-j->hook->pid, SIGKILL);
     }
+    if (j->hook->starting)
+        j->hook->starting->hook = NULL;
     hook_stop(j->hook);
     free(j->hook);
     j->hook = NULL;

@@ -1,7 +1,9 @@
 /* Jobs of a launcher: life, signals, end.
  *
- * A job's directory is made and filled, its PMIx server and its prolog are run when it has them,
- * and its tasks are started (launcher_task.c).
+ * A job's directory is made and filled, its prolog and its PMIx server are run when it has them,
+ * and its tasks are started (launcher_task.c).  All of that may hang, and is a starter's
+ * (launcher_starter.c); so is its epilog and the removal of its directory.  A job waits for what
+ * hangs until it is killed, and then for GIVE_UP.
  *
  * End of a job: when its last task was reaped, all that is left of it is ended (launcher_hunt.c).
  * Whether there is anything at all costs one system call (launcher_orphan.c).  Only when nothing is
@@ -34,12 +36,16 @@ static uint64_t now_us(void)
     return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-static void job_ending(struct job *j)
+static void cut(struct job *j);
+
+void job_ending(struct job *j)
 {
     if (j->state == JOB_ENDING)
         return;
     j->state = JOB_ENDING;
     list_append(&j->l->ending, &j->ending);
+    if (j->killed)
+        cut(j);
 }
 
 static const char *next_string(const char **p)
@@ -140,10 +146,51 @@ static uint64_t clock_us(void)
 
 static void job_signal_now(struct job *j, int signum);
 
+/* --- works --- */
+
+void job_work(struct job *j, struct batch *b, struct work *w)
+{
+    w->job = j;
+    j->asked++;
+    j->asked_last += (b == &j->last);
+    if (b == &j->last)
+        j->give_up = now_us() + GIVE_UP;
+    batch_add(j->l, b, w);
+}
+
+static void drop(struct job *j, struct batch *b)
+{
+    unsigned n = batch_drop(j->l, b);
+
+    j->asked -= n;
+    if (b == &j->last)
+        j->asked_last -= n;
+}
+
+static void ghost_free(struct job *j);
+
+void job_worked(struct work *w)
+{
+    struct job *j = w->job;
+
+    j->asked--;
+    j->asked_last -= (w->batch == &j->last);
+    j->give_up = now_us() + GIVE_UP;
+    w->done(w);
+    if (j->asked)
+        return;
+    if (j->ghost)
+        ghost_free(j);
+    else if (j->cut && (j->state == JOB_NEW || j->state == JOB_STARTING))
+        job_ending(j);
+}
+
+/* --- start --- */
+
 /* No more tasks are started: all are there, or those from number nspawned on were not. */
 static void spawned(struct job *j, int code, const char *why)
 {
-    j->asked -= batch_drop(j->l, &j->batch);
+    drop(j, &j->first);
     tasks_forget(j);
     list_remove(&j->spawning);
     list_remove(&j->cutting);
@@ -212,40 +259,33 @@ void jobs_spawn(struct launcher *l)
 
 /* --- what hangs --- */
 
-static void job_free(struct job *j);
-
 /* Of a job that was given up, something has come back. */
 static void come_back(struct job *j, const struct request *r)
 {
-    if (r->pid > 0 && !r->reaped)
-        kill(r->pid, SIGKILL);
+    if (r->w.pid > 0 && !r->w.reaped)
+        kill(r->w.pid, SIGKILL);
     fprintf(stderr, "flux-launcher: job %" PRIu64 ": what hung as task %u was started is gone\n",
             j->id, r->task->rank);
-    if (!j->asked && j->ghost) {
-        tasks_forget(j);
-        pmix_destroy(j);
-        job_free(j);
-    }
 }
 
 static void task_ended(struct task *t, int status);
 
-void job_started(struct request *r)
+void job_started(struct work *w)
 {
+    struct request *r = (struct request *)w;
     struct task *t = r->task;
     struct job *j = t->job;
     errmsg_t err;
     int code;
 
-    j->asked--;
     if (j->state != JOB_SPAWNING) {
         come_back(j, r);
         request_free(r);
         return;
     }
     code = tasks_started(r, &err);
-    if (!code && r->reaped)
-        task_ended(t, r->status);
+    if (!code && w->reaped)
+        task_ended(t, w->status);
     else if (!code && j->cut)
         kill(-t->pid, SIGKILL);
     if (code && !j->cut)
@@ -257,12 +297,13 @@ void job_started(struct request *r)
     request_free(r);
 }
 
-/* Killed while a starter has something of it. */
+/* Killed: what a starter has of it is not waited for for ever. */
 static void cut(struct job *j)
 {
     list_remove(&j->spawning);
-    batch_kill(j->l, &j->batch);
-    if (j->cut)
+    if (j->state < JOB_ENDING)
+        batch_kill(j->l, &j->first);
+    if (j->cut && !list_empty(&j->cutting))
         return;
     j->cut = true;
     j->give_up = now_us() + GIVE_UP;
@@ -271,18 +312,32 @@ static void cut(struct job *j)
 
 static void give_up(struct job *j)
 {
-    pid_t pid = batch_kill(j->l, &j->batch);
-    const struct task *t = &j->tasks[j->nspawned];
+    pid_t pid = batch_kill(j->l, &j->first);
 
-    fprintf(stderr,
-            "flux-launcher: job %" PRIu64 ": process %d, which was to become task %u, hangs and "
-            "cannot be killed: it is left behind\n",
-            j->id, (int)pid, t->rank);
-    send_note(j,
-              "process %d, which was to become task %u on %s, hangs in the kernel and is left "
-              "behind: does a file system not answer?",
-              (int)pid, t->rank, job_node_name(j));
-    spawned(j, 0, NULL);
+    list_remove(&j->cutting);
+    if (j->state == JOB_SPAWNING) {
+        const struct task *t = &j->tasks[j->nspawned];
+
+        fprintf(stderr,
+                "flux-launcher: job %" PRIu64
+                ": process %d, which was to become task %u, hangs and "
+                "cannot be killed: it is left behind\n",
+                j->id, (int)pid, t->rank);
+        send_note(j,
+                  "process %d, which was to become task %u on %s, hangs in the kernel and is left "
+                  "behind: does a file system not answer?",
+                  (int)pid, t->rank, job_node_name(j));
+        spawned(j, 0, NULL);
+        return;
+    }
+    fprintf(stderr, "flux-launcher: job %" PRIu64 ": its %s hangs and is left behind\n", j->id,
+            j->state == JOB_ENDING ? "end" : "start");
+    send_note(j, "the %s of the job hangs on %s and is left behind: does a file system not answer?",
+              j->state == JOB_ENDING ? "end" : "start", job_node_name(j));
+    if (j->state == JOB_ENDING)
+        j->given_up = true;
+    else
+        job_ending(j);
 }
 
 /* What is killed may just have come to be, or not have been there yet. */
@@ -294,7 +349,10 @@ static void cut_step(struct launcher *l)
     {
         struct job *j = list_entry(it, struct job, cutting);
 
-        batch_kill(l, &j->batch);
+        if (!(j->state == JOB_ENDING ? j->asked_last : j->asked))
+            continue;
+        if (j->state < JOB_ENDING)
+            batch_kill(l, &j->first);
         if (l->wake > CUT_AGAIN)
             l->wake = CUT_AGAIN;
         if (now >= j->give_up)
@@ -326,6 +384,17 @@ static void job_go(struct job *j)
     } else if (waits < 0) {
         job_refuse(j, err.text);
     }
+}
+
+void job_prolog_runs(struct job *j)
+{
+    j->state = JOB_PROLOG;
+}
+
+void job_server_failed(struct job *j, const char *why)
+{
+    if (!j->doomed)
+        job_refuse(j, why);
 }
 
 void job_prolog_done(struct job *j, const char *why)
@@ -360,21 +429,35 @@ static void leave_host(struct job *j)
     j->l->again = true;
 }
 
-/* What is to be done before any task. */
-static void job_begin(struct job *j, size_t len)
+/* What is to be done before any task: first its directory. */
+static void job_begin(struct job *j)
+{
+    errmsg_t err;
+
+    if (join_host(j))
+        job_go(j);
+    else if (j->run.flags & WIRE_F_EXEC)
+        job_dir_made(j, NULL);
+    else if (backing_make(j, &err) < 0)
+        job_refuse(j, err.text);
+}
+
+void job_dir_made(struct job *j, const char *why)
 {
     errmsg_t err;
     int waits;
 
-    if (join_host(j)) {
-        job_go(j);
+    if (j->heir) {
+        job_ending(j);
         return;
     }
-    if (!(j->run.flags & WIRE_F_EXEC))
-        backing_make(j);
-    record_write(j, len);
+    if (j->doomed)
+        return;
+    record_write(j);
     cgroup_make(j);
-    if (backing_files(j, &err) < 0 || (waits = hook_prolog(j, &err)) < 0)
+    if (why)
+        job_refuse(j, why);
+    else if ((waits = hook_prolog(j, &err)) < 0)
         job_refuse(j, err.text);
     else if (waits == 0)
         job_go(j);
@@ -392,6 +475,7 @@ static void job_free(struct job *j)
     hmap_destroy(j->opened);
     free(j->files);
     free(j->commands);
+    free(j->dir);
     free(j->record);
     free(j->tasks);
     free(j->body);
@@ -412,8 +496,10 @@ static struct job *job_create(struct launcher *l, uint64_t id, const void *paylo
     list_init(&j->ending);
     list_init(&j->spawning);
     list_init(&j->cutting);
-    batch_init(&j->batch);
+    batch_init(&j->first, true);
+    batch_init(&j->last, false);
     memcpy(j->body, payload, len);
+    j->len = len;
     if (wire_run_get(j->body, len, &j->run, &err) < 0) {
         fprintf(stderr, "flux-launcher: job %" PRIu64 ": %s\n", id, err.text);
         goto fail;
@@ -449,7 +535,7 @@ void job_run(struct launcher *l, uint64_t id, const void *payload, size_t len)
     if (j && !j->heir)
         return;
     if (!j && (j = job_create(l, id, payload, len))) {
-        job_begin(j, len);
+        job_begin(j);
     } else { /* One status stands for all: the module knows how many there should have been. */
         send_frame(l, WIRE_DONE, id, never, sizeof(never), &refused, sizeof(refused));
     }
@@ -459,10 +545,13 @@ struct job *job_inherit(struct launcher *l, uint64_t id, const void *payload, si
 {
     struct job *j = hmap_get_u64(l->jobs, id) ? NULL : job_create(l, id, payload, len);
 
+    errmsg_t err;
+
     if (!j)
         return NULL;
-    backing_make(j);
-    job_ending(j);
+    j->heir = true;
+    if (backing_make(j, &err) < 0)
+        job_ending(j);
     l->again = true;
     return j;
 }
@@ -487,7 +576,6 @@ void job_destroy(void *arg)
     j->pmi = NULL;
     hook_destroy(j);
     cgroup_remove(j);
-    backing_remove(j);
     while (!list_empty(&j->guests)) /* the launcher ends */
         leave_host(list_entry(list_first(&j->guests), struct job, guest));
     if (j->host)
@@ -499,11 +587,16 @@ void job_destroy(void *arg)
     j->held = NULL;
     files_close(j);
     tag_release(j);
-    j->asked -= batch_drop(j->l, &j->batch);
-    if (j->asked) { /* job_started() frees it: what hangs has its strings */
-        j->ghost = true;
-        return;
-    }
+    drop(j, &j->first);
+    drop(j, &j->last);
+    j->state = JOB_OVER;
+    j->ghost = true;
+    if (!j->asked) /* else what hangs has its strings */
+        ghost_free(j);
+}
+
+static void ghost_free(struct job *j)
+{
     tasks_forget(j);
     pmix_destroy(j);
     job_free(j);
@@ -533,24 +626,29 @@ void job_signal(struct job *j, int signum)
 void job_kill(struct job *j)
 {
     starters_collect(j->l);
-    if (j->state == JOB_STARTING || j->state == JOB_PROLOG) {
+    j->killed = true;
+    if (j->state < JOB_SPAWNING) {
         for (uint32_t i = 0; i < j->ntasks; i++)
             if (!j->tasks[i].status)
                 j->tasks[i].status = SIGKILL;
         j->doomed = true;
+        drop(j, &j->first);
         if (j->state == JOB_PROLOG)
             hook_kill(j);
+        else if (j->asked)
+            cut(j);
         else
             job_ending(j);
-    }
-    if (j->state == JOB_SPAWNING) {
+    } else if (j->state == JOB_SPAWNING) {
         for (uint32_t i = j->nspawned; i < j->ntasks; i++)
             j->tasks[i].status = SIGKILL;
-        j->asked -= batch_drop(j->l, &j->batch);
+        drop(j, &j->first);
         if (j->asked)
             cut(j);
         else
             spawned(j, 0, NULL);
+    } else if (j->state == JOB_ENDING && !j->given_up) {
+        cut(j);
     }
     j->mercy = 0;
     job_signal_now(j, SIGKILL);
@@ -641,7 +739,6 @@ static void job_done(struct job *j)
     }
     for (uint32_t i = 0; i < j->ntasks; i++)
         status[i] = j->tasks[i].status;
-    backing_remove(j);
     wire_times_put(times, &j->times);
     send_frame(l, WIRE_DONE, j->id, times, sizeof(times), status, j->ntasks * sizeof(*status));
     free(status);
@@ -672,7 +769,7 @@ void jobs_step(struct launcher *l)
         if (!list_empty(&j->guests))
             continue; /* until the last of them has left */
         j->closing = true;
-        if (pmix_gone(j) && !hook_epilog(j))
+        if (j->given_up || (pmix_gone(j) && !hook_epilog(j) && !backing_remove(j)))
             job_done(j);
     }
 }
@@ -723,9 +820,13 @@ static void kill_children(struct launcher *l, uint64_t until)
     }
 }
 
+void jobs_kill_children(struct launcher *l)
+{
+    kill_children(l, now_us() + GIVE_UP);
+}
+
 void jobs_kill_all(struct launcher *l)
 {
-    uint64_t until = now_us() + GIVE_UP;
     size_t pos = 0;
     void *val;
 
@@ -733,7 +834,5 @@ void jobs_kill_all(struct launcher *l)
         job_kill(val);
         hook_interrupt(val);
     }
-    kill_children(l, until);
-    hooks_epilogs(l);
-    kill_children(l, until);
+    jobs_kill_children(l);
 }

@@ -263,7 +263,6 @@ static int server_start(struct job *j)
     for (uint32_t i = 0; j->pmi && i < j->ntasks; i++)
         if (j->tasks[i].pid == 0 && j->tasks[i].leader > 0)
             pmi_server_eof(j->pmi, i); /* it ended without a word */
-    backing_make(j);
 out:
     free(ranks);
     free(appnums);

@@ -1,7 +1,8 @@
 /* PMIx for the tasks of a job: the launcher's end of flux-pmixd (pmixd.c).
  *
  * state      of a job's server                                        left when
- * starting   it runs; the job's tasks do not yet (JOB_STARTING)       PMIX_READY
+ * starting   a starter starts it, or it runs; the job's tasks do     PMIX_READY
+ *            not yet (JOB_STARTING)
  * serving    tasks run, with what it said in their environment        the last task was reaped
  * over       it was killed; DONE waits until it is reaped             it is reaped
  *
@@ -88,26 +89,19 @@ static char *option(const char *fmt, ...)
 }
 
 /* The library that the job's tasks use, when the job says so: a server should not be older than its
- * clients.  All that has this name fits the program that was linked with one of it.  *preload is
- * malloc'd, NULL: none; -1 with a sentence. */
-static int choose_library(const struct job *j, char **preload, errmsg_t *err)
+ * clients.  All that has this name fits the program that was linked with one of it.  *lib: it, NULL:
+ * none; -1 with a sentence. */
+static int choose_library(const struct job *j, const char **lib, errmsg_t *err)
 {
-    const char *lib;
-
-    if (!changes_find(&j->changes, "FLUX_PMIX_LIBRARY", &lib))
-        lib = env_get(j->env, "FLUX_PMIX_LIBRARY");
-    *preload = NULL;
-    if (!lib || !*lib)
-        return 0;
-    if (*lib != '/' || lib[strcspn(lib, " :")])
+    if (!changes_find(&j->changes, "FLUX_PMIX_LIBRARY", lib))
+        *lib = env_get(j->env, "FLUX_PMIX_LIBRARY");
+    if (!*lib || !**lib)
+        *lib = NULL;
+    else if (**lib != '/' || (*lib)[strcspn(*lib, " :")])
         return errmsg_fail(err, EINVAL,
                            "FLUX_PMIX_LIBRARY=%s: the absolute path of a libpmix.so.2 without "
                            "blanks or colons is wanted",
-                           lib);
-    if (access(lib, R_OK) < 0)
-        return errmsg_fail(err, errno, "FLUX_PMIX_LIBRARY=%s: %s", lib, strerror(errno));
-    if (!(*preload = option("LD_PRELOAD=%s", lib)))
-        return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
+                           *lib);
     return 0;
 }
 
@@ -128,72 +122,150 @@ static char *apps_option(const struct job *j)
     return strbuf_take(sb);
 }
 
+/* What starts it. */
+struct serving {
+    struct work w;
+    char *argv[NOPTIONS + 1];
+    char **envp;
+    char *path, *mark, *preload;
+    const char *lib; /* NULL: none */
+    int fd;          /* of the child */
+    struct rlimit rl;
+    struct spawn_limit tag;
+    struct spawn_fd fds[4];
+    struct spawn_params sp;
+};
+
+static void serving_free(struct work *w)
+{
+    struct serving *sv = (struct serving *)w;
+
+    for (int i = 0; i < NOPTIONS; i++)
+        free(sv->argv[i]);
+    free(sv->envp);
+    free(sv->path);
+    free(sv->mark);
+    free(sv->preload);
+    if (sv->fd >= 0)
+        close(sv->fd);
+    free(sv);
+}
+
+static void serve(struct work *w, pid_t *pid)
+{
+    struct serving *sv = (struct serving *)w;
+
+    if (access(sv->path, X_OK) < 0)
+        w->failed = errmsg_fail(&w->err, ENOENT,
+                                "this Flux was built without a PMIx server (libpmix was not "
+                                "there): use --mpi=pmi, or build it with libpmix") < 0;
+    else if (sv->lib && access(sv->lib, R_OK) < 0)
+        w->failed =
+            errmsg_fail(&w->err, errno, "FLUX_PMIX_LIBRARY=%s: %s", sv->lib, strerror(errno)) < 0;
+    else
+        work_spawn(w, &sv->sp, pid);
+    close(sv->fd);
+    sv->fd = -1;
+}
+
+static void served(struct work *w)
+{
+    struct job *j = w->job;
+    struct launcher *l = j->l;
+    struct pmix *px = j->pmix;
+
+    if (!w->failed && px && !px->over && !j->doomed && !j->ghost) {
+        if (hmap_put_u64(l->servers, (uint64_t)w->pid, px) == 0) {
+            px->pid = w->pid;
+            if (w->reaped)
+                (void)pmix_reaped(l, w->pid, w->status);
+            serving_free(w);
+            return;
+        }
+        w->failed = true;
+        errmsg_set(&w->err, "no memory to start a PMIx server");
+    }
+    if (w->pid > 0 && !w->reaped)
+        kill(w->pid, SIGKILL); /* reaped as an adopted one */
+    if (px)
+        source_close(l, &px->src);
+    if (j->state == JOB_STARTING)
+        job_server_failed(j, w->err.text);
+    serving_free(w);
+}
+
+static int add_options(struct serving *sv, const struct job *j)
+{
+    char *mapping = pmi_job_mapping(j);
+    char name[64];
+    int n = 0;
+
+    pmi_job_name(j, name, sizeof(name));
+    sv->argv[n++] = option("flux-pmixd");
+    sv->argv[n++] = option("--fd=%d", PMIXD_FD);
+    sv->argv[n++] = option("--job=%" PRIu64, j->id);
+    sv->argv[n++] = option("--nspace=flux-%s", name);
+    sv->argv[n++] = option("--node=%u", j->run.node);
+    sv->argv[n++] = option("--nnodes=%u", j->run.nnodes);
+    sv->argv[n++] = option("--ntasks=%u", j->run.ntasks);
+    sv->argv[n++] = mapping ? option("--mapping=%s", mapping) : NULL;
+    sv->argv[n++] = option("--dir=%s/pmix", j->dir);
+    sv->argv[n++] = option("--uri=%s", j->l->uri ? j->l->uri : "");
+    sv->argv[n++] = apps_option(j);
+    free(mapping);
+    for (int i = 0; i < n; i++)
+        if (!sv->argv[i])
+            return -1;
+    return 0;
+}
+
+/* Takes `fd`. */
 static int spawn_server(struct pmix *px, int fd, errmsg_t *err)
 {
     struct job *j = px->job;
-    char *mapping = pmi_job_mapping(j), *path = server_path(), *token = NULL;
-    char *apps = apps_option(j);
-    char *argv[NOPTIONS + 1] = {NULL}, **envp = NULL, *preload = NULL;
-    char name[64];
+    struct serving *sv = calloc(1, sizeof(*sv));
     size_t nenv = 0;
-    int argc = 0, rc = -1;
 
-    pmi_job_name(j, name, sizeof(name));
-    argv[argc++] = option("flux-pmixd");
-    argv[argc++] = option("--fd=%d", PMIXD_FD);
-    argv[argc++] = option("--job=%" PRIu64, j->id);
-    argv[argc++] = option("--nspace=flux-%s", name);
-    argv[argc++] = option("--node=%u", j->run.node);
-    argv[argc++] = option("--nnodes=%u", j->run.nnodes);
-    argv[argc++] = option("--ntasks=%u", j->run.ntasks);
-    argv[argc++] = option("--mapping=%s", mapping ? mapping : "");
-    argv[argc++] = option("--dir=%s/pmix", j->dir ? j->dir : "");
-    argv[argc++] = option("--uri=%s", j->l->uri ? j->l->uri : "");
-    argv[argc++] = apps;
-    token = option("%s", j->mark);
-    if (choose_library(j, &preload, err) < 0)
-        goto out;
-    errmsg_set(err, "no memory to start a PMIx server");
-    for (int i = 0; i < argc; i++)
-        if (!argv[i])
-            goto out;
+    if (!sv) {
+        close(fd);
+        return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
+    }
+    sv->w = (struct work){.run = serve, .done = served, .drop = serving_free};
+    sv->fd = fd;
+    if (choose_library(j, &sv->lib, err) < 0) {
+        serving_free(&sv->w);
+        return -1;
+    }
     while (environ[nenv])
         nenv++;
-    envp = calloc(nenv + 3, sizeof(*envp));
-    if (!mapping || !path || !token || !j->dir || !envp)
-        goto out;
-    memcpy(envp, environ, nenv * sizeof(*envp));
-    envp[nenv] = token;
-    envp[nenv + 1] = preload;
-    if (access(path, X_OK) < 0) {
-        errmsg_set(err, "this Flux was built without a PMIx server (libpmix was not there): use "
-                        "--mpi=pmi, or build it with libpmix");
-        goto out;
+    sv->path = server_path();
+    sv->mark = option("%s", j->mark);
+    sv->preload = sv->lib ? option("LD_PRELOAD=%s", sv->lib) : NULL;
+    sv->envp = calloc(nenv + 3, sizeof(*sv->envp));
+    if (add_options(sv, j) < 0 || !sv->path || !sv->mark || !sv->envp ||
+        (sv->lib && !sv->preload)) {
+        serving_free(&sv->w);
+        return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
     }
-    struct spawn_fd fds[] = {{j->l->nullfd, 0}, {2, 1}, {2, 2}, {fd, PMIXD_FD}};
-    struct rlimit rl;
-    struct spawn_limit tag = {RLIMIT_LOCKS, &rl};
-    struct spawn_params sp = {.path = path,
-                              .argv = argv,
-                              .envp = envp,
-                              .cwd = "/",
-                              .fds = fds,
-                              .nfds = 4,
-                              .limits = &tag,
-                              .nlimits = tag_limit(j, &rl),
-                              .flags = SPAWN_SESSION};
-
-    px->pid = spawn_process(&sp, err);
-    rc = px->pid > 0 ? 0 : -1;
-out:
-    for (int i = 0; i < argc; i++)
-        free(argv[i]);
-    free(envp);
-    free(mapping);
-    free(path);
-    free(token);
-    free(preload);
-    return rc;
+    memcpy(sv->envp, environ, nenv * sizeof(*sv->envp));
+    sv->envp[nenv] = sv->mark;
+    sv->envp[nenv + 1] = sv->preload;
+    sv->fds[0] = (struct spawn_fd){j->l->nullfd, 0};
+    sv->fds[1] = (struct spawn_fd){2, 1};
+    sv->fds[2] = (struct spawn_fd){2, 2};
+    sv->fds[3] = (struct spawn_fd){fd, PMIXD_FD};
+    sv->tag = (struct spawn_limit){RLIMIT_LOCKS, &sv->rl};
+    sv->sp = (struct spawn_params){.path = sv->path,
+                                   .argv = sv->argv,
+                                   .envp = sv->envp,
+                                   .cwd = "/",
+                                   .fds = sv->fds,
+                                   .nfds = 4,
+                                   .limits = &sv->tag,
+                                   .nlimits = tag_limit(j, &sv->rl),
+                                   .flags = SPAWN_SESSION};
+    job_work(j, &j->first, &sv->w);
+    return 0;
 }
 
 static struct pmix *pmix_create(struct job *j)
@@ -212,29 +284,26 @@ static struct pmix *pmix_create(struct job *j)
 
 int pmix_begin(struct job *j, errmsg_t *err)
 {
-    int sv[2] = {-1, -1}, rc = -1;
+    int sv[2];
     struct pmix *px;
 
     if (!(j->run.flags & WIRE_F_MPI_PMIX) || (j->run.flags & WIRE_F_EXEC))
         return 0;
-    backing_make(j);
     if (!j->dir)
         return errmsg_fail(err, EIO, "no directory for the PMIx server can be made");
     if (!(px = pmix_create(j)) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0)
         return errmsg_fail(err, ENOMEM, "cannot start a PMIx server: %s", strerror(errno));
-    if (spawn_server(px, sv[1], err) < 0) {
+    if (source_start(j->l, &px->src, sv[0], EPOLLIN, pmix_ready) < 0) {
         close(sv[0]);
-    } else if (source_start(j->l, &px->src, sv[0], EPOLLIN, pmix_ready) < 0 ||
-               hmap_put_u64(j->l->servers, (uint64_t)px->pid, px) < 0) {
-        kill(px->pid, SIGKILL); /* reaped as an adopted one */
-        px->pid = 0;
-        source_close(j->l, &px->src);
-        errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
-    } else {
-        rc = 1;
+        close(sv[1]);
+        px->src.fd = -1;
+        return errmsg_fail(err, errno, "cannot start a PMIx server: %s", strerror(errno));
     }
-    close(sv[1]);
-    return rc;
+    if (spawn_server(px, sv[1], err) < 0) {
+        source_close(j->l, &px->src);
+        return -1;
+    }
+    return 1;
 }
 
 /* --- what it says --- */

@@ -67,9 +67,9 @@ static bool is_lost(const struct launcher *l, const char *name, uint64_t *id)
     return str2u64(text, id) == 0;
 }
 
-void record_write(struct job *j, size_t len)
+void record_write(struct job *j)
 {
-    uint32_t head = (uint32_t)len;
+    uint32_t head = (uint32_t)j->len;
     int fd = -1, rc = -1;
     char *dir;
 
@@ -82,8 +82,8 @@ void record_write(struct job *j, size_t len)
     if (j->record)
         fd = open(j->record, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd >= 0) {
-        rc = fd_write_all(fd, &head, sizeof(head)) < 0 || fd_write_all(fd, j->body, len) < 0 ? -1
-                                                                                             : 0;
+        rc = fd_write_all(fd, &head, sizeof(head)) < 0 || fd_write_all(fd, j->body, j->len) < 0 ? -1
+                                                                                                : 0;
         close(fd);
     }
     if (rc < 0) {

@@ -1,41 +1,45 @@
-/* Threads that start tasks, one of which has the loop.
+/* Threads that do what may hang, one of which has the loop.
  *
- * To start a task is to touch what is its user's: the working directory, the program, the files of
- * its streams.  On a file system that hangs each of these may take for ever.  It is done in a child
- * that shares memory with the thread that makes it, and for which that thread alone waits (spawn.h).
+ * Whatever touches a file that is not the launcher's own may take for ever, on a file system that
+ * hangs: a task's working directory, program and streams, the directory of a job, the programs of
+ * the site.  Each piece of it is a `struct work`.  Programs are started in a child that shares memory
+ * with the thread that makes it, and for which that thread alone waits (spawn.h); the rest is done by
+ * the thread itself.
  *
  * state of a thread   meaning                                    left when
- * leading             it runs the loop, and starts tasks in      the launcher ends, or it was so long
- *                     between, between rounds only               in a request that another leads
+ * leading             it runs the loop, and does work in         the launcher ends, or it was so long
+ *                     between, between rounds only               in a work that another leads
  * standing by         it waits for the alarm                     the leader hangs: it leads
- * hanging             another leads; it still has its request    that is done: it tells the leader, and
+ * hanging             another leads; it still has its work       that is done: it tells the leader, and
  *                                                                stands by
  *
- * So a task that starts as it should costs no change of threads, and one that hangs keeps the loop
- * for STUCK.  The loop makes a request (launcher_task.c) and adds it to the batch of its job:
+ * So work that goes as it should costs no change of threads, and one that hangs keeps the loop
+ * for STUCK.  The loop makes a work and adds it to a batch, of which a job has two (launcher.h):
  *
- *    todo of the batch  ->  a thread has it  ->  done  ->  the loop: job_started()
+ *    todo of the batch  ->  a thread has it: run()  ->  done  ->  the loop: done()
  *
  *  1. One thread at a time serves a batch, in order, and stops at the first that fails; batches
  *     take turns, in slices of time.
- *  2. All of the launcher's data are the leader's, but for what a request points to.  That stays
+ *  2. All of the launcher's data are the leader's, but for what a work points to.  That stays
  *     until it came back: a job that has ended meanwhile is kept, as a ghost (launcher_job.c).
- *  3. One thread at least stands by when a task is started.  When THREADS_MAX - 1 hang, or another
- *     cannot be made, no task is started until one of them is done.
+ *  3. One thread at least stands by when something is done.  When as many hang as may
+ *     (wrexec.hung-max), or another cannot be made, what would start something is refused, with a
+ *     sentence; what ends something waits until one of them is done.
  *  4. A thread ends with the launcher only: the kernel kills the children of a thread that ends,
  *     as they asked for (PR_SET_PDEATHSIG).
  *  5. The number of a child is known before it runs, so one that ends at once, and is reaped before
- *     its request is done, is told from an orphan.
+ *     its work is done, is told from an orphan.
  *  6. What threads share is under `lock`; nobody who holds it waits for anything.
  *
- * Failure: a child that SIGKILL does not end is left behind with its thread.  While nothing hangs,
- * tasks are started even if no thread can be made to stand by.
+ * Failure: a child that SIGKILL does not end, and a thread that hangs, are left behind.  While nothing
+ * hangs, work is done even if no thread can be made to stand by.
  */
 #include "config.h"
 #include "launcher.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,18 +50,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define THREADS_MAX 256
 #define STUCK 50000 /* microseconds */
 #define SLICE 2000  /* ... of starting tasks at a time */
 #define STACK_SIZE \
     (8 << 20) /* as the main thread's: hooks in Lua run on it; what is not touched costs nothing */
-#define BUSY_TRIES 20 /* a millisecond each */
 
 struct starter {
     struct starters *all;
     struct list_node node;
     pthread_t thread;
-    struct request *now; /* NULL: none */
+    struct work *now; /* NULL: none */
     uint64_t since;
     pid_t pid;    /* of its child, written by the kernel */
     pid_t reaped; /* one that the loop has reaped, with this status */
@@ -72,7 +74,7 @@ struct starters {
     pthread_mutex_t lock;
     struct list_node threads;
     struct list_node queue; /* batches */
-    struct list_node done;  /* requests */
+    struct list_node done;  /* works */
     struct starter *leader;
     unsigned count;
     unsigned idle; /* stand by */
@@ -92,20 +94,24 @@ static uint64_t now_us(void)
     return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-/* --- one request --- */
+/* --- one work --- */
+
+#define BUSY_TRIES 20 /* a millisecond each */
 
 /* A child that another thread makes has, for an instant, all that the loop has open: that may be
  * the file that is to be executed, just when it was written. */
-static pid_t spawn(struct request *r)
+void work_spawn(struct work *w, struct spawn_params *sp, pid_t *pid)
 {
     const struct timespec moment = {0, 1000000};
-    pid_t pid = spawn_process(&r->sp, &r->err);
 
-    for (int i = 0; pid < 0 && errno == ETXTBSY && i < BUSY_TRIES; i++) {
+    sp->pid = pid;
+    w->pid = spawn_process(sp, &w->err);
+    for (int i = 0; w->pid < 0 && errno == ETXTBSY && i < BUSY_TRIES; i++) {
         nanosleep(&moment, NULL);
-        pid = spawn_process(&r->sp, &r->err);
+        w->pid = spawn_process(sp, &w->err);
     }
-    return pid;
+    w->errnum = errno;
+    w->failed = w->pid < 0;
 }
 
 static void set_alarm(struct starters *a, uint64_t us)
@@ -117,26 +123,23 @@ static void set_alarm(struct starters *a, uint64_t us)
 }
 
 /* Called and left with the lock held. */
-static void serve_one(struct starter *s, struct request *r)
+static void serve_one(struct starter *s, struct work *w)
 {
     struct starters *a = s->all;
 
-    s->now = r;
+    s->now = w;
     s->since = now_us();
     s->reaped = 0;
-    r->sp.pid = &s->pid;
     if (!a->armed)
         set_alarm(a, STUCK);
     pthread_mutex_unlock(&a->lock);
-    r->pid = spawn(r);
-    r->errnum = errno;
-    request_close(r);
+    w->run(w, &s->pid);
     pthread_mutex_lock(&a->lock);
-    r->reaped = (r->pid > 0 && s->reaped == r->pid);
-    r->status = s->status;
+    w->reaped = (w->pid > 0 && s->reaped == w->pid);
+    w->status = s->status;
     s->now = NULL;
     __atomic_store_n(&s->pid, 0, __ATOMIC_SEQ_CST);
-    list_append(&a->done, &r->node);
+    list_append(&a->done, &w->node);
 }
 
 static void tell(const struct starters *a)
@@ -149,20 +152,27 @@ static void tell(const struct starters *a)
     while (n < 0 && errno == EINTR);
 }
 
+static struct work *take(struct batch *b)
+{
+    struct work *w = list_entry(list_first(&b->todo), struct work, node);
+
+    list_remove(&b->node);
+    list_remove(&w->node);
+    b->ntodo--;
+    return w;
+}
+
 /* One of the first batch; the lock is held. */
 static void serve_batch(struct starter *s)
 {
     struct starters *a = s->all;
     struct batch *b = list_entry(list_first(&a->queue), struct batch, node);
-    struct request *r = list_entry(list_first(&b->todo), struct request, node);
+    struct work *w = take(b);
 
-    list_remove(&b->node);
-    list_remove(&r->node);
-    b->ntodo--;
     b->busy = true;
-    serve_one(s, r);
+    serve_one(s, w);
     b->busy = false;
-    b->stop |= (r->pid < 0);
+    b->stop |= w->failed;
     if (!b->stop && b->ntodo > 0) { /* its own turn is not over */
         if (a->leader == s)
             list_push(&a->queue, &b->node);
@@ -173,6 +183,28 @@ static void serve_batch(struct starter *s)
         tell(a);
 }
 
+/* Nothing that begins waits for what hangs; the lock is held. */
+static void refuse_all(struct starters *a)
+{
+    LIST_FOREACH_SAFE(it, tmp, &a->queue)
+    {
+        struct batch *b = list_entry(it, struct batch, node);
+        struct work *w;
+
+        if (!b->begins)
+            continue;
+        w = take(b);
+        b->stop = w->failed = true;
+        w->pid = -1;
+        w->errnum = EAGAIN;
+        errmsg_set(&w->err,
+                   "%u calls to file systems that do not answer hang on %s, and no more are made "
+                   "there (wrexec.hung-max): find out which does not answer, or use other nodes",
+                   a->count - a->idle - 1, a->l->hostname);
+        list_append(&a->done, &w->node);
+    }
+}
+
 static int add_thread(struct starters *a);
 
 /* See that a thread stands by. */
@@ -180,7 +212,7 @@ static void prepare(struct starters *a)
 {
     unsigned hanging = a->count - a->idle - 1;
 
-    a->full = a->idle == 0 && (a->count == THREADS_MAX || add_thread(a) < 0) && hanging > 0;
+    a->full = a->idle == 0 && (hanging >= a->l->hung_max || add_thread(a) < 0) && hanging > 0;
 }
 
 /* What waits, for a slice; false: another leads. */
@@ -194,6 +226,8 @@ static bool serve(struct starter *s)
     any = !list_empty(&a->queue);
     if (any)
         prepare(a);
+    if (a->full)
+        refuse_all(a);
     while (leads && !a->full && !list_empty(&a->queue) && (!end || now_us() < end)) {
         if (!end)
             end = now_us() + SLICE;
@@ -224,7 +258,7 @@ static bool lead(struct starter *s)
     starters_collect(l); /* what the leader before has done */
     for (;;) {
         a->after(l);
-        if (l->stop)
+        if (l->over)
             return true;
         a->before(l);
         if (!serve(s))
@@ -266,15 +300,22 @@ static void stand_by(struct starter *s)
         a->idle--;
         pthread_mutex_unlock(&a->lock);
         if (lead(s))
-            launcher_end(a->l);
+            orphans_over(a->l);
         pthread_mutex_lock(&a->lock);
         a->idle++;
     }
     pthread_mutex_unlock(&a->lock);
 }
 
+/* The umask of a thread is its own: it differs from job to job. */
+static void own_umask(void)
+{
+    (void)unshare(CLONE_FS);
+}
+
 static void *starter_main(void *arg)
 {
+    own_umask();
     stand_by(arg);
     return NULL;
 }
@@ -331,24 +372,29 @@ bool starters_wait(const struct launcher *l)
 
     pthread_mutex_lock(&a->lock);
     some = !list_empty(&a->queue) && !a->full;
+    if (a->full)
+        LIST_FOREACH(it, &a->queue)
+    some |= list_entry(it, struct batch, node)->begins;
     pthread_mutex_unlock(&a->lock);
     return some;
 }
 
-void batch_add(struct launcher *l, struct batch *b, struct request *r)
+void batch_add(struct launcher *l, struct batch *b, struct work *w)
 {
     struct starters *a = l->starters;
 
+    w->batch = b;
     pthread_mutex_lock(&a->lock);
-    list_append(&b->todo, &r->node);
+    list_append(&b->todo, &w->node);
     b->ntodo++;
     if (!b->busy && !b->stop && list_empty(&b->node))
         list_append(&a->queue, &b->node);
     pthread_mutex_unlock(&a->lock);
 }
 
-void batch_init(struct batch *b)
+void batch_init(struct batch *b, bool begins)
 {
+    b->begins = begins;
     list_init(&b->todo);
     list_init(&b->node);
 }
@@ -364,8 +410,10 @@ unsigned batch_drop(struct launcher *l, struct batch *b)
     list_remove(&b->node);
     LIST_FOREACH_SAFE(it, tmp, &b->todo)
     {
+        struct work *w = list_entry(it, struct work, node);
+
         list_remove(it);
-        request_free(list_entry(it, struct request, node));
+        w->drop(w);
         n++;
     }
     pthread_mutex_unlock(&a->lock);
@@ -408,7 +456,12 @@ void starters_collect(struct launcher *l)
         pthread_mutex_unlock(&a->lock);
         if (!it)
             break;
-        job_started(list_entry(it, struct request, node));
+        struct work *w = list_entry(it, struct work, node);
+
+        if (w->job)
+            job_worked(w);
+        else
+            w->done(w);
     }
     a->collecting = false;
 }
@@ -450,11 +503,11 @@ bool starters_reaped(struct launcher *l, pid_t pid, int status)
     /* Its thread may have said a moment ago that it is done with it. */
     LIST_FOREACH(it, &a->done)
     {
-        struct request *r = list_entry(it, struct request, node);
+        struct work *w = list_entry(it, struct work, node);
 
-        if (r->pid == pid && !r->reaped) {
-            r->reaped = true;
-            r->status = status;
+        if (w->pid == pid && !w->reaped) {
+            w->reaped = true;
+            w->status = status;
             known = true;
         }
     }
@@ -470,7 +523,7 @@ bool starters_have(struct launcher *l, pid_t pid)
     pthread_mutex_lock(&a->lock);
     have = (of_pid(a, pid) != NULL);
     LIST_FOREACH(it, &a->done)
-    have |= (list_entry(it, struct request, node)->pid == pid);
+    have |= (list_entry(it, struct work, node)->pid == pid);
     pthread_mutex_unlock(&a->lock);
     return have;
 }
@@ -503,12 +556,13 @@ int starters_run(struct launcher *l, void (*before)(struct launcher *),
 
     if (!s)
         return -1;
+    own_umask();
     s->thread = pthread_self();
     a->before = before;
     a->after = after;
     a->leader = s;
     if (lead(s)) {
-        launcher_end(l);
+        orphans_over(l);
         return 0;
     }
     pthread_mutex_lock(&a->lock);
@@ -541,6 +595,11 @@ void starters_stop(struct launcher *l)
         pthread_join(s->thread, NULL);
         starter_free(s);
     }
+}
+
+bool starters_stuck(const struct launcher *l)
+{
+    return l->starters && l->starters->stuck;
 }
 
 void starters_fini(struct launcher *l)

@@ -335,7 +335,7 @@ static int set_limits(struct start *st, errmsg_t *err)
 
 /* --- requests --- */
 
-void request_close(struct request *r)
+static void request_close(struct request *r)
 {
     for (size_t i = 0; i < r->nfds; i++) {
         if (r->own[i])
@@ -362,6 +362,19 @@ void request_free(struct request *r)
     changes_clear(&r->changes);
     free(r->found);
     free(r);
+}
+
+static void request_run(struct work *w, pid_t *pid)
+{
+    struct request *r = (struct request *)w;
+
+    work_spawn(w, &r->sp, pid);
+    request_close(r);
+}
+
+static void request_drop(struct work *w)
+{
+    request_free((struct request *)w);
 }
 
 static int set_process(struct start *st, struct request *r, errmsg_t *err)
@@ -428,16 +441,14 @@ static int ask(struct start *st, struct task *t, errmsg_t *err)
 
     if (!r)
         return errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
-    list_init(&r->node);
+    r->w = (struct work){.run = request_run, .done = job_started, .drop = request_drop};
     r->cgroup = -1;
-    r->batch = &j->batch;
     r->task = t;
     if (task_stdin(r, err) < 0 || task_output(r, 1, err) < 0 || task_output(r, 2, err) < 0 ||
         (job_has_pmi(j) && give(r, PMI_TASK_FD, task_pmi(j, t, err), true) < 0) ||
         set_process(st, r, err) < 0)
         goto fail;
-    batch_add(j->l, &j->batch, r);
-    j->asked++;
+    job_work(j, &j->first, &r->w);
     return 0;
 fail:
     request_free(r);
@@ -564,13 +575,13 @@ int tasks_started(struct request *r, errmsg_t *err)
     struct job *j = t->job;
     struct program *p = program_of(j->start, t);
 
-    if (r->pid < 0) {
+    if (r->w.failed) {
         close_streams(t);
-        *err = r->err;
-        return r->lost ? spawn_errno_to_code(r->errnum) : 126;
+        *err = r->w.err;
+        return r->lost ? spawn_errno_to_code(r->w.errnum) : 126;
     }
-    if (!r->reaped && hmap_put_u64(j->l->pids, (uint64_t)r->pid, t) < 0) {
-        kill(r->pid, SIGKILL); /* it is reaped as an adopted one */
+    if (!r->w.reaped && hmap_put_u64(j->l->pids, (uint64_t)r->w.pid, t) < 0) {
+        kill(r->w.pid, SIGKILL); /* it is reaped as an adopted one */
         close_streams(t);
         errmsg_set(err, "no memory for another task");
         return 126;
@@ -579,7 +590,7 @@ int tasks_started(struct request *r, errmsg_t *err)
         p->found = r->found;
         r->found = NULL;
     }
-    t->pid = t->leader = r->pid;
+    t->pid = t->leader = r->w.pid;
     j->running++;
     j->nspawned++;
     return 0;

@@ -7,6 +7,7 @@
  *    wrexec.lua-path         directories with Lua plugins, ':' between them
  *    wrexec.tmpdir           where the directories of jobs are made
  *    wrexec.cgroup           where the cgroups that limit the memory of jobs are made
+ *    wrexec.hung-max         how much may hang on a node in file systems that do not answer
  *    wrexec.output-limit     bytes of output that the store keeps of a job (64M); at rank 0
  *
  * Jobs wait until all have been answered.  A value that makes no sense is logged, and the default
@@ -35,6 +36,7 @@ static const char *const names[NSETTINGS] = {
     [WIRE_C_LUA_PATH] = "wrexec.lua-path",
     [WIRE_C_TMPDIR] = "wrexec.tmpdir",
     [WIRE_C_CGROUP] = "wrexec.cgroup",
+    [WIRE_C_HUNG_MAX] = "wrexec.hung-max",
     [LIMIT] = "wrexec.output-limit",
 };
 

@@ -177,6 +177,7 @@ enum wire_config {
     WIRE_C_LUA_PATH,
     WIRE_C_TMPDIR,
     WIRE_C_CGROUP,
+    WIRE_C_HUNG_MAX,
     WIRE_CONFIG_STRINGS
 };
 
