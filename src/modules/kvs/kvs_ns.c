@@ -54,6 +54,7 @@ void km_ns_work(struct km_ns *ns)
     km_fence_work(ns);
     km_commit_work(ns);
     km_follow_work(ns);
+    km_vwaits_serve(ns);
     km_watch_work(ns);
     km_load_work(ns);
     km_uploads_work(ns);
@@ -241,8 +242,7 @@ void km_root_set(struct km_ns *ns, uint64_t version, const uint8_t *digest)
     memcpy(ns->root, digest, blobref_size(ns->k->blobref));
     blobref_format(ns->k->blobref, digest, ns->rootref);
     ns->ready = true;
-    km_vwaits_serve(ns);
-    km_poke(ns);
+    km_poke(ns); /* who waits for this version is answered then */
 }
 
 static int make_cache(struct km_ns *ns, errmsg_t *err)

@@ -8,7 +8,8 @@
  *                                     what is on disk; with nothing there, its first root says so
  *
  * Invariants:
- *  1. vwaits is sorted by version, so a new root touches only those that it answers.
+ *  1. vwaits is sorted by version, so a new root touches only those that it answers; a slice of time
+ *     at once, and the rest in the next passes of the reactor.
  *  2. A wait is answered once, or its sender is gone.
  *
  * Failure: an announced root that is malformed is logged and left alone.
@@ -19,6 +20,7 @@
 #include <string.h>
 
 #include "kvs_private.h"
+#include "libflux/slice.h"
 
 #define WAITS_MAX 262144 /* of a namespace at an instance */
 
@@ -56,12 +58,20 @@ static void vwait_gone(struct km_claim *c, bool cancelled)
 
 void km_vwaits_serve(struct km_ns *ns)
 {
+    struct flux_slice s;
     struct list_node *n;
 
+    if (list_empty(&ns->vwaits))
+        return;
+    flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
     while ((n = list_first(&ns->vwaits))) {
         struct vwait *v = list_entry(n, struct vwait, node);
         if (v->version > ns->version)
             break;
+        if (!flux_slice_more(&s)) {
+            km_poke(ns);
+            break;
+        }
         respond_version(ns, v->msg);
         vwait_free(v);
     }

@@ -52,7 +52,7 @@
 #define RING_BYTES_MIN ((size_t)1 << 12)
 #define RING_BYTES_MAX ((size_t)1 << 30)
 #define FORWARD_MAX 512  /* entries waiting for the instance above */
-#define FORWARD_BATCH 64 /* entries in one message */
+#define FORWARD_BATCH 64 /* entries in one message: with their text cut, 256 KiB at most */
 #define SOURCE_MAX_LEN 31
 #define TEXT_MAX_LEN 4096
 #define FOLLOWERS_MAX 256

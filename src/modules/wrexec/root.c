@@ -29,7 +29,8 @@
 #include "libutil/le.h"
 
 #define WAITING_MAX 65536
-#define ENDED_MAX 10000 /* in one message */
+#define ENDED_MAX \
+    10000 /* in one message: a number and a code each, whose writing takes the same for all */
 #define REFUSED_CODE 126
 #define TOLD_MAX (256u << 10) /* bytes of ends that are kept; some 3000 */
 

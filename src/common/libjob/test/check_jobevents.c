@@ -375,6 +375,70 @@ START_TEST(error_lists)
 }
 END_TEST
 
+/* Anybody may have written it: what cannot be read is told from what is not there. */
+START_TEST(failed_lists)
+{
+    static const char *const bad[] = {
+        "[-1,0,\"h\",1]",
+        "[4294967296,0,\"h\",1]",
+        "[0,-1,\"h\",1]",
+        "[0,4294967296,\"h\",1]",
+        "[0,0,\"h\",-1]",
+        "[0,0,\"h\",2147483648]",
+        "[0,0,1,1]",
+        "[0,0,\"h\"]",
+        "[0.5,0,\"h\",1]",
+        "{}",
+        "null",
+        "[]",
+    };
+    static const char *const none[] = {"{}", "[]", "{\"first\":7,\"count\":-3}",
+                                       "{\"count\":\"1\",\"first\":{}}"};
+    struct job_failed f;
+    char text[512] = "{\"count\":20,\"first\":[";
+    json_t *o;
+
+    for (int i = 0; i <= JOB_FAILED_MAX; i++) /* one more than is looked at */
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s[%d,4294967295,\"n%d\",256]",
+                 i ? "," : "", i, i);
+    strcat(text, "]}");
+    o = json_loads(text, 0, NULL);
+    ck_assert_uint_eq(job_failed_count(o), 20);
+    for (uint32_t i = 0; i < JOB_FAILED_MAX; i++) {
+        char host[8];
+
+        ck_assert_int_eq(job_failed_at(o, i, &f), 0);
+        ck_assert_uint_eq(f.task, i);
+        ck_assert_uint_eq(f.rank, UINT32_MAX);
+        snprintf(host, sizeof(host), "n%u", i);
+        ck_assert_str_eq(f.host, host);
+        ck_assert_int_eq(f.status, 256);
+    }
+    ck_assert_int_eq(job_failed_at(o, JOB_FAILED_MAX, &f), -1);
+    ck_assert_int_eq(errno, ENOENT);
+    json_decref(o);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        snprintf(text, sizeof(text), "{\"first\":[%s]}", bad[i]);
+        o = json_loads(text, 0, NULL);
+        ck_assert_int_eq(job_failed_at(o, 0, &f), -1);
+        ck_assert_msg(errno == EPROTO, "%s", bad[i]);
+        ck_assert_int_eq(job_failed_at(o, 1, &f), -1);
+        ck_assert_int_eq(errno, ENOENT);
+        json_decref(o);
+    }
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        o = json_loads(none[i], 0, NULL);
+        ck_assert_uint_eq(job_failed_count(o), 0);
+        ck_assert_int_eq(job_failed_at(o, 0, &f), -1);
+        ck_assert_int_eq(errno, ENOENT);
+        json_decref(o);
+    }
+    ck_assert_uint_eq(job_failed_count(NULL), 0);
+    ck_assert_int_eq(job_failed_at(NULL, 0, &f), -1);
+    ck_assert_int_eq(errno, ENOENT);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("all");
@@ -388,5 +452,6 @@ int main(void)
     tcase_add_test(tc, times);
     tcase_add_test(tc, names);
     tcase_add_test(tc, error_lists);
+    tcase_add_test(tc, failed_lists);
     return run_case("jobevents", tc);
 }

@@ -69,6 +69,42 @@ START_TEST(values)
 }
 END_TEST
 
+static const struct {
+    const char *module, *arg;
+    int errnum;
+    const char *says;
+} arguments[] = {
+    {"kvs", "sync=commit", 0, NULL},
+    {"kvs", "sync=now", EINVAL, "kvs.sync=now: one of commit,interval is wanted"},
+    {"kvs", "sync=", EINVAL, "one of commit,interval"},
+    {"log", "ring-bytes=1M", 0, NULL},
+    {"log", "ring-bytes=2G", EINVAL, "the range is 4K to 1G"},
+    {"log", "ring-size=a=b", EINVAL, "log.ring-size=a=b"},
+    {"log", "ring-sise=1", ENOENT, "module log has no setting 'ring-sise'; did you mean ring-size"},
+    {"log", "log.ring-size=1", ENOENT, "no setting 'log.ring-size'"},
+    {"log", "=1", ENOENT, "module log has no setting ''"},
+    {"log", "ring-size", EINVAL, "an argument is NAME=VALUE, not 'ring-size'"},
+    {"log", "", EINVAL, "an argument is NAME=VALUE, not ''"},
+    {"lo", "anything", 0, NULL}, /* a module of one's own, whose name begins another's */
+    {"mine", "what=it likes", 0, NULL},
+    {"mine", "", 0, NULL},
+};
+
+START_TEST(module_arguments)
+{
+    errmsg_t err = {""};
+
+    errno = 0;
+    ck_assert_int_eq(settings_check_argument(arguments[_i].module, arguments[_i].arg, &err),
+                     arguments[_i].errnum ? -1 : 0);
+    if (!arguments[_i].errnum)
+        return;
+    ck_assert_int_eq(errno, arguments[_i].errnum);
+    ck_assert_msg(strstr(err.text, arguments[_i].says) != NULL, "%s", err.text);
+    ck_assert_int_eq(settings_check_argument(arguments[_i].module, arguments[_i].arg, NULL), -1);
+}
+END_TEST
+
 START_TEST(nearest)
 {
     static const char *const known[] = {"submit", "start", "stats", "stop", "jobs", "job"};
@@ -98,6 +134,7 @@ int main(void)
 
     tcase_add_test(tc, table_is_sound);
     tcase_add_loop_test(tc, values, 0, sizeof(cases) / sizeof(cases[0]));
+    tcase_add_loop_test(tc, module_arguments, 0, sizeof(arguments) / sizeof(arguments[0]));
     tcase_add_test(tc, nearest);
     return run_case("settings", tc);
 }

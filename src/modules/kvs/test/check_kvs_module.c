@@ -277,6 +277,36 @@ START_TEST(watch_slices)
 }
 END_TEST
 
+/* So do those who wait for a version. */
+START_TEST(version_slices)
+{
+    struct bed *b = bed_create();
+    struct km_ns *ns = ((struct km *)b->ctx)->primary;
+
+    settle(b);
+    for (uint32_t i = 0; i < 100; i++) {
+        flux_msg_t *msg = request("kvs.wait-version", 0, FLUX_ROLE_OWNER, 100 + i % 7);
+
+        flux_msg_set_json(msg, "{\"namespace\":\"primary\",\"version\":1}");
+        flux_msg_set_flags(msg, flux_msg_flags(msg) | FLUX_MSGF_STREAMING);
+        flux_handle_deliver(b->f.h, msg);
+    }
+    put_later(b, "primary", 0, FLUX_ROLE_OWNER, "new");
+    km_commit_work(ns);
+    ck_assert_uint_eq(ns->version, 1);
+    size_t answers = b->answers;
+    step_ns = 1000000;
+    km_vwaits_serve(ns);
+    step_ns = 0;
+    ck_assert_uint_gt(b->answers, answers);
+    ck_assert_uint_lt(b->answers, answers + 10);
+    settle(b);
+    ck_assert_uint_eq(ns->nvwaits, 0);
+    ck_assert_uint_ge(b->answers, answers + 100);
+    bed_free(b);
+}
+END_TEST
+
 /* What a client brought, and never used, is let go of bit by bit. */
 START_TEST(upload_slices)
 {
@@ -517,5 +547,5 @@ int main(void)
     RUN_SUITE("kvs_module", owner_and_others, no_such_rank, early_requests, clients_that_go,
               event_that_fails, bytes_that_wait, watch_before_its_root, removal_unheard,
               removal_asked, abort_without_room, register_without_room, index_of_senders,
-              watch_slices, upload_slices);
+              watch_slices, version_slices, upload_slices);
 }
