@@ -14,6 +14,7 @@
 struct engine {
     vclock_t *clock;
     struct vowner *owner;
+    const double *wall;
 };
 
 double engine_seconds(int64_t ns)
@@ -26,6 +27,13 @@ static double engine_now(void *impl)
     struct engine *e = impl;
 
     return engine_seconds(vclock_now(e->clock));
+}
+
+static double engine_wall(void *impl)
+{
+    struct engine *e = impl;
+
+    return engine_now(e) + *e->wall;
 }
 
 static void fire(void *arg, void *data)
@@ -77,7 +85,7 @@ static void engine_destroy(void *impl)
     free(impl);
 }
 
-flux_reactor_t *engine_create(vclock_t *c, struct vowner *owner)
+flux_reactor_t *engine_create(vclock_t *c, struct vowner *owner, const double *wall)
 {
     static const struct flux_reactor_ops ops = {
         .now = engine_now,
@@ -86,6 +94,7 @@ flux_reactor_t *engine_create(vclock_t *c, struct vowner *owner)
         .defer = defer,
         .defer_clear = clear,
         .destroy = engine_destroy,
+        .wall = engine_wall,
     };
     struct engine *e = calloc(1, sizeof(*e));
     flux_reactor_t *r;
@@ -94,6 +103,7 @@ flux_reactor_t *engine_create(vclock_t *c, struct vowner *owner)
         return NULL;
     e->clock = c;
     e->owner = owner;
+    e->wall = wall;
     if (!(r = flux_reactor_create_ops(&ops, e)))
         free(e);
     return r;

@@ -39,7 +39,8 @@ struct run {
     idset_t *ranks;
     flux_watcher_t *timer;
     enum state state;
-    double t_started;
+    double t_launch;  /* virtual time */
+    double t_started; /* the wall clock's; 0: not yet */
     double time;
     int code;
     char how[8];
@@ -58,6 +59,7 @@ struct exec {
     json_t *ended, *raise; /* to be told */
     json_t *told;
     idset_t *down;
+    hmap_t *ran; /* job -> seconds, a double, of those that are over */
 };
 
 static void run_free(void *val)
@@ -67,6 +69,14 @@ static void run_free(void *val)
     flux_watcher_destroy(run->timer);
     idset_destroy(run->ranks);
     free(run);
+}
+
+double exec_ran(const struct sim_ep *e, uint64_t id)
+{
+    const struct exec *x = e->module_ctx;
+    const double *seconds = x ? hmap_get_u64(x->ran, id) : NULL;
+
+    return seconds ? *seconds : -1.;
 }
 
 size_t exec_running(const struct sim_ep *e)
@@ -134,7 +144,8 @@ static void raise_note(struct exec *x, uint64_t id, int severity, const char *no
 static void end(struct run *run, int status, int code, const char *text)
 {
     struct exec *x = run->x;
-    double now = flux_now(x->h);
+    double now = flux_wall(x->h);
+    double *ran = malloc(sizeof(*ran));
     json_t *entry = json_array(), *list = json_array();
     struct wrexec_ended e = {.id = run->id, .code = code, .text = text, .status = list, .t = now};
 
@@ -149,6 +160,12 @@ static void end(struct run *run, int status, int code, const char *text)
     if (!planted(x, PLANT_LOST_END, 0.1))
         gather(x, &x->ended, flux_schema_encode_json(&wrexec_ended_schema, &e));
     json_decref(list);
+    if (ran) {
+        *ran = flux_now(x->h) - run->t_launch;
+        hmap_del_u64(x->ran, run->id);
+        if (hmap_put_u64(x->ran, run->id, ran) < 0)
+            free(ran);
+    }
     hmap_del_u64(x->runs, run->id);
 }
 
@@ -163,7 +180,7 @@ static void started(struct run *run)
         end(run, EXEC_FAIL_CODE << 8, EXEC_FAIL_CODE, "exec: the program was not found");
         return;
     }
-    run->t_started = flux_now(x->h);
+    run->t_started = flux_wall(x->h);
     if (does(run, 'n'))
         raise_note(x, run->id, 1, "something worth telling");
     if (does(run, 'l')) {
@@ -241,6 +258,7 @@ static void start(struct exec *x, const struct launchrec *rec)
     spec_destroy(spec);
     run->x = x;
     run->id = id;
+    run->t_launch = flux_now(x->h);
     run->time = 1e-6 * atof(arg_of(rec, 1));
     run->code = atoi(arg_of(rec, 2));
     snprintf(run->how, sizeof(run->how), "%s", arg_of(rec, 3));
@@ -382,6 +400,7 @@ static void exec_fini(flux_t *h, void *arg)
     flux_watcher_destroy(x->defer);
     flux_msg_destroy(x->stream);
     hmap_destroy(x->runs);
+    hmap_destroy(x->ran);
     json_decref(x->ended);
     json_decref(x->raise);
     json_decref(x->told);
@@ -398,8 +417,8 @@ static int exec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err
         return errmsg_fail(err, ENOMEM, "out of memory for emulated tasks");
     x->h = h;
     x->s = e->broker->sim;
-    if (!(x->runs = hmap_create_u64(run_free)) || !(x->told = json_array()) ||
-        !(x->down = idset_create()) ||
+    if (!(x->runs = hmap_create_u64(run_free)) || !(x->ran = hmap_create_u64(free)) ||
+        !(x->told = json_array()) || !(x->down = idset_create()) ||
         !(x->defer = flux_defer_create(flux_get_reactor(h), tell_cb, x)) ||
         !(x->handlers = flux_handlers_add(h, handlers, x)) ||
         !(x->subscribed = flux_event_subscribe(h, "overlay.down"))) {

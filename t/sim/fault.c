@@ -4,6 +4,7 @@
  *    pause       a broker does nothing for 1 to 200 ms, then all that came meanwhile
  *    spike       for 1 to 100 ms all links are 1 to 50 ms slower
  *    link        a connection to the parent, or along the ring, breaks; both ends notice
+ *    clock       the wall clock of a broker is set, forward or back, by seconds to days
  */
 #include "config.h"
 
@@ -81,25 +82,39 @@ static void link_loss(void *arg, void *data)
     net_break(n, n->rank == 0 || rng_chance(&s->rng, 0.5) ? CORE_RING : CORE_TREE);
 }
 
+static void set_clock(void *arg, void *data)
+{
+    static const double most[] = {10., 3600., 3. * 86400.};
+    struct node *n = arg;
+    sim_t *s = n->sim;
+    double range = most[rng_below(&s->rng, 3)];
+
+    s->faults++;
+    s->clock_set |= n->rank == 0;
+    n->wall += (2. * rng_real(&s->rng) - 1.) * range;
+    sim_trace_add(s, 9, n->rank);
+}
+
 void sim_faults(sim_t *s, unsigned kinds, unsigned count, int64_t within)
 {
     static const struct {
         unsigned kind;
         vevent_f cb;
     } table[] = {
-        {FAULT_DEATH, death},
-        {FAULT_PAUSE, pause_node},
-        {FAULT_SPIKE, spike},
-        {FAULT_LINK, link_loss},
+        {FAULT_DEATH, death},    {FAULT_PAUSE, pause_node}, {FAULT_SPIKE, spike},
+        {FAULT_LINK, link_loss}, {FAULT_CLOCK, set_clock},
     };
 
     if (s->cfg.size < 2)
         return;
     for (unsigned i = 0; i < count; i++) {
-        unsigned k = rng_below(&s->rng, 4);
+        unsigned k = rng_below(&s->rng, sizeof(table) / sizeof(table[0]));
         bool death_or_link = table[k].kind & (FAULT_DEATH | FAULT_LINK);
         uint32_t rank = death_or_link ? rng_range(&s->rng, 1, s->cfg.size - 1)
                                       : rng_below(&s->rng, s->cfg.size);
+        /* Where most services run. */
+        if (table[k].kind == FAULT_CLOCK && rng_chance(&s->rng, 0.5))
+            rank = 0;
         int64_t at = sim_now(s) + (int64_t)(rng_real(&s->rng) * (double)within);
         if (table[k].kind & kinds)
             sim_at(s, at, table[k].cb, &s->nodes[rank], NULL);

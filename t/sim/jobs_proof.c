@@ -9,13 +9,15 @@
  *  1. The jobspec on record is the one that was submitted, and the end the one that was told.
  *  2. A job that nobody interfered with has its own exit code; an exception has somebody or something
  *     that can have raised it.
- *  3. No job runs longer than its time limit, the period of grace and what it takes to kill it.
+ *  3. No job runs longer than its time limit, the period of grace and what it takes to kill it; none
+ *     is ended by its limit before that, wherever the wall clock is set to.
  *  4. A node that is drained is given no more work (jobs_nodes.c).
  *  5. No service has anything left of any job.
  */
 #include "config.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +35,7 @@
 #include "libutil/strutil.h"
 
 #define PATIENCE (600 * SIM_S)
+#define LAUNCH 1.    /* seconds after its start, at most, the tasks of a job are launched */
 #define SLACK 3.     /* seconds: the root may have been paused */
 #define IN_TIME 0.05 /* seconds, with everybody well */
 #define AFTER_LOADING 1.
@@ -242,7 +245,10 @@ static void say_who_stays(struct jobs *j)
 void jobs_finish(struct jobs *j)
 {
     flux_t *h = j->control->h;
+    double *wall = &j->s->nodes[0].wall;
 
+    /* Jobs that are to begin at a time of the day wait until the clock shows it. */
+    *wall = fmax(*wall, 0.);
     jobs_nodes_over(j);
     ask_ok(j, flux_job_queue(h, "enable", NULL), "job.queue enable");
     ask_ok(j, flux_job_queue(h, "start", NULL), "job.queue start");
@@ -291,6 +297,14 @@ static void read_facts(struct jobs *j, uint64_t id, const char *text, size_t len
     job_log_done(&log);
 }
 
+/* What the emulated tasks took; < 0: there is nothing to be concluded. */
+static double ran(const struct jobs *j, const struct jobs_rec *rec)
+{
+    const struct sim_ep *exec = sim_module_find(j->s, 0, "wrexec");
+
+    return exec ? exec_ran(exec, rec->id) : -1.;
+}
+
 /* Is there something that can have raised the exception which ended it? */
 static bool explained(const struct jobs *j, const struct jobs_rec *rec, const struct facts *fa)
 {
@@ -298,6 +312,8 @@ static bool explained(const struct jobs *j, const struct jobs_rec *rec, const st
         return idset_test(j->ended, (uint32_t)rec->id) || (rec->flags & JOB_FLAG_CLIENT);
     if (strcmp(fa->type, "thing") == 0)
         return idset_test(j->ended, (uint32_t)rec->id);
+    if (strcmp(fa->type, "timeout") == 0 && j->s->clock_set)
+        return rec->duration > 0 && (ran(j, rec) < 0 || ran(j, rec) >= rec->duration - LAUNCH);
     if (strcmp(fa->type, "timeout") == 0)
         return rec->duration > 0 && fa->t_fatal >= fa->start + rec->duration - 1e-3;
     if (strcmp(fa->type, "dependency") == 0)
@@ -334,6 +350,11 @@ static void check_limit(struct jobs *j, const struct jobs_rec *rec, const struct
     double grace = rec->grace >= 0 ? rec->grace : GRACE;
     double max = rec->duration + grace + SLACK + (rec->how == 'k' ? EXEC_STUCK_MAX : 0);
 
+    if (rec->duration > 0 && ran(j, rec) > max)
+        sim_fail(j->s, "job %" PRIu64 " has a limit of %g s, and its tasks ran for %g s", rec->id,
+                 rec->duration, ran(j, rec));
+    if (j->s->clock_set)
+        return;
     /* Who is in time by little may have been told about late. */
     if (!fa->fatal && !j->faults && rec->duration > 0 &&
         fa->st.t_exited - fa->st.t_started > rec->duration + (j->reloads ? AFTER_LOADING : IN_TIME))
@@ -391,7 +412,7 @@ static void prove_job(struct jobs *j, audit_t *a, uint64_t id)
     if (!job.log)
         return;
     read_facts(j, id, job.log, job.log_len, &fa);
-    if (fa.alloc > 0)
+    if (fa.alloc > 0 && !j->s->clock_set)
         check_nodes(j, id, job.R, job.R_len, fa.alloc);
     if (rec) {
         check_end(j, rec, &fa);
@@ -486,6 +507,8 @@ void jobs_prove(struct jobs *j)
 
     if (!a || true_inventory(j, a, &err) < 0)
         sim_fail(j->s, "the inventory is bad: %s", err.text);
+    if (a && j->s->clock_set)
+        audit_clock_set(a);
     if (!j->s->failed)
         prove_jobs(j, a);
     if (!j->s->failed && audit_run(a, 0, tell, j) < 0)

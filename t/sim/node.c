@@ -417,7 +417,7 @@ void node_start(struct node *n)
     cfg.seed = s->cfg.seed;
     if (s->event_buffer)
         cfg.event_buffer = s->event_buffer;
-    if (!(n->reactor = engine_create(s->clock, &n->owner)) ||
+    if (!(n->reactor = engine_create(s->clock, &n->owner, &n->wall)) ||
         !(n->core = core_create(&cfg, n->reactor, &cbs, n, &err))) {
         sim_fail(s, "rank %u was not created: %s", n->rank, err.text);
         return;

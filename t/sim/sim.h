@@ -118,6 +118,7 @@ struct node {
     uint32_t rank;
     enum node_state state;
     struct vowner owner;
+    double wall; /* seconds that its wall clock is ahead */
     int64_t start_at;
     flux_reactor_t *reactor;
     core_t *core;
@@ -155,6 +156,7 @@ struct sim {
     json_t *planted;    /* R of the last allocation (plant.c) */
     hmap_t *events;     /* sequence -> hash of the event, as first seen */
     uint64_t faults;
+    bool clock_set; /* the wall clock of the root: what is on record says nothing of durations */
     struct sim_block *blocks; /* of sim_alloc() */
     bool failed;
     char failure[400];
@@ -251,8 +253,9 @@ enum {
     FAULT_DEATH = 1,
     FAULT_PAUSE = 2,
     FAULT_SPIKE = 4,
-    FAULT_LINK = 8, /* loss of a link */
-    FAULT_ALL = 15,
+    FAULT_LINK = 8,   /* loss of a link */
+    FAULT_CLOCK = 16, /* the wall clock is set */
+    FAULT_ALL = 31,
 };
 /* Up to `count` random faults within the next `within` nanoseconds; never the root's death. */
 void sim_faults(sim_t *s, unsigned kinds, unsigned count, int64_t within);
