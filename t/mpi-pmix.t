@@ -70,7 +70,7 @@ right 2 "a look-up gives up when its time is over"
 pmix -N1 -n1 "$CLIENT" unpublish key value
 right 1 "publish, look up, unpublish"
 pmix -N2 -n2 "$CLIENT" spawn
-right 2 "spawn is refused as not supported"
+right 2 "spawn starts a task, and refuses what does not fit"
 "$FLUX" wreckrun --mpi=pmix -n1 "$CLIENT" lookup later wait >lookup.out 2>&1 &
 pid=$!
 # It stays until its standard input ends: the name goes with its job.

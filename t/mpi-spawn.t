@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tasks that start further tasks: MPI_Comm_spawn by MPICH 5 and Intel MPI, unmodified, and the same by
-# PMI-1 alone.
+# Tasks that start further tasks: MPI_Comm_spawn by MPICH 5, Intel MPI and Open MPI 4, unmodified, and the
+# same by PMI-1 alone.
 # Debian's MPICH 4 cannot spawn, whoever launched it.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
 . "$(dirname "$0")/mpi/own_shm.sh"
@@ -169,65 +169,68 @@ like "$err" "time limit" "... and says so"
 release
 is "$status" 0 "the session ends well"
 
-# --- MPICH 5 --------------------------------------------------------------------------------------
+# --- MPI libraries --------------------------------------------------------------------------------
 
-if ! wheel mpich 5.0.2 || ! "$wheel/bin/mpicc" -O1 -o mpi_spawn "$SRCDIR/t/mpi/mpi_spawn.c" >cc.log 2>&1; then
-    skip 1 "MPICH 5 is not there: $wheel_why"
-    finish
-    exit
-fi
-export LD_LIBRARY_PATH=$wheel/lib
-for size in 1 2; do
-    hold $size
-    own_directories
-    for where in "-N1 -n1" "-N$size -n2"; do
+# library NAME PROGRAM OPTION...: what every library does; a session of two is there
+library() {
+    local name=$1 program=$2 pid where
+    shift 2
+    for where in "-N1 -n1" "-N1 -n2" "-N2 -n2"; do
         # shellcheck disable=SC2086 # two words are meant
-        job --overcommit $where ./mpi_spawn spawn 2
-        right $((${where##*n} + 2)) "two are spawned together, $where on $size brokers"
+        job "$@" --overcommit $where "$program" spawn 2
+        right $((${where##*n} + 2)) "$name: two are spawned together, $where"
     done
-    job --overcommit -N$size -n2 ./mpi_spawn self 1
-    right 4 "each rank spawns, $size brokers"
-    job --overcommit -N$size -n2 ./mpi_spawn multiple 2 1
-    right 5 "two programs in one spawn, $size brokers"
-    job --overcommit -N1 -n1 ./mpi_spawn again 2 3
-    right 9 "three spawns, one after the other, $size brokers"
-    [ $size = 2 ] || release
-done
-job -N1 -n1 ./mpi_spawn refused 2000
-right 1 "what does not fit is an error that is returned"
-job --overcommit -N1 -n1 ./mpi_spawn refused 2 /nonesuch
-right 1 "what is not there, too"
-job --overcommit -N1 -n1 ./mpi_spawn nested
-right 4 "one that is spawned spawns another one"
-job --overcommit -N1 -n1 "$PWD/mpi_spawn" wdir /usr
-right 2 "the info wdir"
-like "$out" "in /usr" "... counts"
-job --overcommit -N2 -n2 ./mpi_spawn exits 7
-is "$status" 7 "the exit code of one that is spawned is the job's"
-job --overcommit -N1 -n1 ./mpi_spawn fails 42
-is "$status" 42 "... and that of its MPI_Abort"
-job --overcommit -N2 -n2 ./mpi_spawn fails 42
-isnt "$status/$((status == 124))" "0/0" "... with several nodes, some error"
-"$FLUX" wreckrun --overcommit -N2 -n2 ./mpi_spawn stays 2 >stays.out 2>stays.err &
-pid=$!
-wait_until 40 grep -q stays stays.out
-"$FLUX" cancel "$(last_id)"
-wait $pid
-is $? 143 "cancel ends all of them"
-# Intel's libmpi takes the place of MPICH's; it spawns when it is told to.
-if ! wheel impi-rt 2021.18.0; then
-    skip 4 "Intel MPI is not there: $wheel_why"
+    job "$@" --overcommit -N2 -n2 "$program" self 1
+    right 4 "$name: each rank spawns"
+    job "$@" --overcommit -N2 -n2 "$program" multiple 2 1
+    right 5 "$name: two programs in one spawn"
+    job "$@" --overcommit -N1 -n1 "$program" again 2 3
+    right 9 "$name: three spawns, one after the other"
+    job "$@" -N1 -n1 "$program" refused 2000
+    right 1 "$name: what does not fit is an error that is returned"
+    job "$@" --overcommit -N1 -n1 "$program" refused 2 /nonesuch
+    right 1 "$name: what is not there, too"
+    job "$@" --overcommit -N1 -n1 "$program" nested
+    right 4 "$name: one that is spawned spawns another one"
+    job "$@" --overcommit -N1 -n1 "$program" wdir /usr
+    right 2 "$name: the info wdir"
+    like "$out" "in /usr" "... counts"
+    job "$@" --overcommit -N2 -n2 "$program" exits 7
+    is "$status" 7 "$name: the exit code of one that is spawned is the job's"
+    job "$@" --overcommit -N1 -n1 "$program" fails 42
+    is "$status" 42 "... and that of its MPI_Abort"
+    job "$@" --overcommit -N2 -n2 "$program" fails 42
+    is "$((status == 0 || status == 124))" 0 "... with several nodes some error"
+    rm -f stays.out
+    "$FLUX" wreckrun "$@" --overcommit -N2 -n2 "$program" stays 2 >stays.out 2>stays.err &
+    pid=$!
+    wait_until 40 grep -q stays stays.out
+    "$FLUX" cancel "$(last_id)"
+    wait $pid
+    is $? 143 "$name: cancel ends all of them"
+}
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+hold 2
+own_directories
+if [ -x "$BUILDDIR/src/modules/wrexec/flux-pmixd" ] &&
+    mpicc.openmpi -O1 -o openmpi4 "$SRCDIR/t/mpi/mpi_spawn.c" >cc.log 2>&1; then
+    library "Open MPI 4" "$PWD/openmpi4" --mpi=pmix
 else
-    export LD_LIBRARY_PATH=$wheel/lib I_MPI_ROOT=$wheel I_MPI_SPAWN=on
-    job --overcommit -N2 -n2 ./mpi_spawn spawn 2
-    right 4 "Intel MPI spawns two"
-    job --overcommit -N1 -n1 ./mpi_spawn multiple 2 1
-    right 4 "... two programs in one spawn"
-    job --overcommit -N2 -n2 ./mpi_spawn self 1
-    right 4 "... from each rank"
-    job --overcommit -N1 -n1 ./mpi_spawn refused 2 /nonesuch
-    right 1 "... and tells what is not there"
+    skip 17 "there is no mpicc.openmpi, or no libpmix"
+fi
+if ! wheel mpich 5.0.2 || ! "$wheel/bin/mpicc" -O1 -o mpich5 "$SRCDIR/t/mpi/mpi_spawn.c" >cc.log 2>&1; then
+    skip 17 "MPICH 5 is not there: $wheel_why"
+else
+    LD_LIBRARY_PATH=$wheel/lib library "MPICH 5" "$PWD/mpich5"
+    # Intel's libmpi takes the place of MPICH's; it spawns when it is told to.
+    if ! wheel impi-rt 2021.18.0; then
+        skip 17 "Intel MPI is not there: $wheel_why"
+    else
+        LD_LIBRARY_PATH=$wheel/lib I_MPI_ROOT=$wheel I_MPI_SPAWN=on library "Intel MPI" "$PWD/mpich5"
+    fi
 fi
 release
+is "$status" 0 "the session ends well"
 nothing_in_shm
 finish

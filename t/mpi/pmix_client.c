@@ -8,7 +8,7 @@
  *    pmix_client publish KEY VAL  publish, say "published", stay until standard input ends
  *    pmix_client lookup KEY [wait]   print the value
  *    pmix_client unpublish KEY VAL   publish, remove, look for it in vain
- *    pmix_client spawn            is refused
+ *    pmix_client spawn            one more task is started, and a million are refused
  *    pmix_client abort CODE | leave CODE | term
  *
  * Prints "rank R of N: right", exit code 0; else a sentence, exit code 1.
@@ -235,9 +235,13 @@ static void spawn(void)
     app.cmd = argv[0];
     app.argv = argv;
     app.maxprocs = 1;
+    check("spawn", PMIx_Spawn(NULL, 0, &app, 1, ns));
+    if (strcmp(ns, me.nspace) == 0)
+        wrong("namespace of what was spawned", 0);
+    app.maxprocs = 1000000;
     rc = PMIx_Spawn(NULL, 0, &app, 1, ns);
-    if (rc != PMIX_ERR_NOT_SUPPORTED)
-        wrong("spawn", rc);
+    if (rc != PMIX_ERR_OUT_OF_RESOURCE)
+        wrong("spawn of a million", rc);
 }
 
 static void end(const char *what, int code)

@@ -492,6 +492,8 @@ void stdin_close(struct task *t);
 /* launcher_pmi.c */
 void pmi_ready(struct source *s, uint32_t events);
 void job_pmi_done(struct job *j, const void *payload, size_t len);
+/* A spawned task ended before it began with MPI, while others wait for it: the job fails. */
+void spawned_in_vain(struct task *t);
 /* A task of the job ended: is that the end of its MPI? */
 void pmi_task_ended(struct task *t);
 void job_pmi_named(struct job *j, const void *payload, size_t len);
@@ -522,6 +524,9 @@ size_t pmix_env_max(const struct job *j);
 size_t pmix_env(struct job *j, char **vars);
 size_t pmix_task_env(struct job *j, const struct task *t, char **vars);
 void pmix_task_ended(struct task *t);
+/* SPAWNED, of what the server asked for. */
+#define PMIX_SPAWN_TAG 0x80000000u
+void pmix_spawned(struct job *j, const void *payload, size_t len);
 /* The last task was reaped: end the server; is it gone? */
 void pmix_end(struct job *j);
 bool pmix_gone(const struct job *j);

@@ -343,14 +343,16 @@ void job_pmi_spawned(struct job *j, const void *payload, size_t len)
     int rc = wire_i32(p + 4);
     char text[WIRE_NAME_MAX + 1];
 
-    if (!j->pmi)
+    if (wire_u32(p) & PMIX_SPAWN_TAG)
+        pmix_spawned(j, payload, len);
+    if (!j->pmi || (wire_u32(p) & PMIX_SPAWN_TAG))
         return;
     snprintf(text, sizeof(text), "%.*s", (int)(len - 8), p + 8);
     pmi_server_spawn_done(j->pmi, wire_u32(p), rc, rc ? NULL : text, rc ? text : NULL);
 }
 
 /* Those that spawned a task wait for it to connect, which it does when it begins with MPI. */
-static void spawned_in_vain(struct task *t)
+void spawned_in_vain(struct task *t)
 {
     int code = spawn_status_to_code(t->status);
     char text[128];

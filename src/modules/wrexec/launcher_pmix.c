@@ -105,7 +105,7 @@ static int choose_library(const struct job *j, const char **lib, errmsg_t *err)
     return 0;
 }
 
-#define NOPTIONS 11
+#define NOPTIONS 14
 
 /* Tasks of each program. */
 static char *apps_option(const struct job *j)
@@ -209,9 +209,12 @@ static int add_options(struct serving *sv, const struct job *j)
     sv->argv[n++] = option("--nnodes=%u", j->run.nnodes);
     sv->argv[n++] = option("--ntasks=%u", j->run.ntasks);
     sv->argv[n++] = mapping ? option("--mapping=%s", mapping) : NULL;
-    sv->argv[n++] = option("--dir=%s/pmix", j->dir);
+    sv->argv[n++] = option("--dir=%s/pmix%.0u", j->dir, j->run.first);
     sv->argv[n++] = option("--uri=%s", j->l->uri ? j->l->uri : "");
     sv->argv[n++] = apps_option(j);
+    sv->argv[n++] = option("--top=%" PRIu64, job_number(j));
+    sv->argv[n++] = option("--first=%u", j->run.first);
+    sv->argv[n++] = option("--universe=%u", j->run.universe);
     free(mapping);
     for (int i = 0; i < n; i++)
         if (!sv->argv[i])
@@ -375,6 +378,12 @@ static void handle(struct pmix *px, const struct wire_frame *f)
                 px->clients[i] = (uint8_t)what;
         if (!px->begun)
             begin(px);
+    } else if (f->type == WIRE_SPAWN) {
+        size_t len = wire_u32(f->payload + 4);
+
+        if (len > f->len - WIRE_SPAWN_HEAD ||
+            job_ask_spawn(j, wire_u32(f->payload), f->payload + WIRE_SPAWN_HEAD, len) < 0)
+            send_fail(j, 1, -1, 0, "a spawn of the PMIx server cannot be passed on");
     } else if (f->type == WIRE_FAIL) {
         send_fail(j, wire_i32(f->payload), wire_i32(f->payload + 4), wire_u32(f->payload + 8),
                   "%.*s", (int)f->len - 12, (const char *)f->payload + 12);
@@ -430,6 +439,21 @@ static void pmix_ready(struct source *s, uint32_t events)
     pmix_read((struct pmix *)((char *)s - offsetof(struct pmix, src)));
 }
 
+/* The answer is small, and the server reads all the time. */
+void pmix_spawned(struct job *j, const void *payload, size_t len)
+{
+    struct pmix *px = j->pmix;
+    uint8_t frame[WIRE_HEADER + 8 + WIRE_NAME_MAX];
+
+    if (!px || px->src.fd < 0 || len > 8 + WIRE_NAME_MAX)
+        return;
+    wire_header(frame, WIRE_SPAWNED, j->id, (uint32_t)len);
+    memcpy(frame + WIRE_HEADER, payload, len);
+    if (send(px->src.fd, frame, WIRE_HEADER + len, MSG_NOSIGNAL | MSG_DONTWAIT) !=
+        (ssize_t)(WIRE_HEADER + len))
+        hang_up(px);
+}
+
 /* --- for launcher_job.c --- */
 
 size_t pmix_env(struct job *j, char **vars)
@@ -470,6 +494,10 @@ void pmix_task_ended(struct task *t)
         return;
     /* What it told the server last may still be on its way here. */
     drain(px);
+    if (px->clients[idx] == 0 && j->run.parent && t->status) {
+        spawned_in_vain(t);
+        return;
+    }
     if (!px->begun || px->clients[idx] == FINALIZED)
         return;
     if (px->clients[idx] == 0) {

@@ -1,7 +1,7 @@
 /* flux-pmixd - a PMIx server for the tasks of one job on one node.
  *
  *    flux-pmixd --fd=3 --job=ID --nspace=NAME --node=N --nnodes=N --ntasks=N --mapping=MAP --dir=DIR --uri=URI
- *               [--hosts=NAMES] [--apps=COUNTS]
+ *               [--hosts=NAMES] [--apps=COUNTS] [--top=ID] [--first=N] [--universe=N]
  *
  * The launcher starts one, before the tasks, when a job asks for PMIx; it is a program of its own,
  * so that nobody else maps the library with its threads.  What the library cannot do by itself
@@ -11,10 +11,11 @@
  *    direct modex              pmixd_modex.c: requests and answers in the store
  *    publish, look up          pmixd_names.c: the names service of the wrexec module
  *    abort, job control        the launcher, or the wrexec module
- *    spawn, query, tools...    refused as not supported
+ *    spawn                     pmixd_spawn.c: the launcher; pmixd_family.c: who else is in the job
+ *    query, tools...           refused as not supported
  *
  * To the launcher, over descriptor 3, go frames of wire.h: PMIX_READY with the environment of the
- * tasks, PMIX_CLIENT, FAIL.  Nothing comes back but the end of the connection.
+ * tasks, PMIX_CLIENT, FAIL, SPAWN.  What comes back is SPAWNED, and the end of the connection.
  *
  *  1. The library calls back in its own thread.  Such a call copies what it is given, and is handed
  *     to the main thread (pmixd_post); the answer is given from there, which the library allows.
@@ -46,6 +47,8 @@
 #include "libutil/strutil.h"
 #include "libutil/strvec.h"
 #include "wire.h"
+
+#define READ_SIZE 4096
 
 /* The library's callbacks have no argument for it: set once, before the library is started. */
 static struct pmixd *self;
@@ -130,25 +133,50 @@ void pmixd_tell_client(struct pmixd *pd, uint32_t rank, uint32_t what)
     tell(pd, WIRE_PMIX_CLIENT, fixed, sizeof(fixed), NULL, 0);
 }
 
-static int tell_ready(struct pmixd *pd, errmsg_t *err)
+void pmixd_ready(struct pmixd *pd)
 {
     uint32_t fixed[2];
-    buf_t *env = pmixd_job_environment(pd, &fixed[0], &fixed[1], err);
+    errmsg_t err;
+    buf_t *env = pmixd_job_environment(pd, &fixed[0], &fixed[1], &err);
 
-    if (!env)
-        return -1;
-    tell(pd, WIRE_PMIX_READY, fixed, sizeof(fixed), buf_data(env), buf_len(env));
+    if (env)
+        tell(pd, WIRE_PMIX_READY, fixed, sizeof(fixed), buf_data(env), buf_len(env));
+    else
+        pmixd_fail(pd, 1, -1, "the PMIx server of node %u cannot start: %s", pd->node, err.text);
     buf_destroy(env);
-    return 0;
+}
+
+void pmixd_ask_spawn(struct pmixd *pd, uint32_t tag, const void *request, size_t len)
+{
+    tell(pd, WIRE_SPAWN, &tag, sizeof(tag), request, len);
+}
+
+static void spawned(struct pmixd *pd, const struct wire_frame *f)
+{
+    char name[PMIX_MAX_NSLEN + 1];
+
+    if (f->type != WIRE_SPAWNED)
+        return;
+    snprintf(name, sizeof(name), "%.*s", (int)f->len - 8, (const char *)f->payload + 8);
+    pmixd_spawned(pd, wire_u32(f->payload), wire_i32(f->payload + 4), name);
 }
 
 static void launcher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct pmixd *pd = arg;
-    char c[64];
-    ssize_t n = read(pd->fd, c, sizeof(c));
+    void *p = buf_reserve(pd->in, READ_SIZE);
+    ssize_t n = p ? read(pd->fd, p, READ_SIZE) : -1;
+    struct wire_frame frame;
+    ptrdiff_t used = 0;
+    errmsg_t err;
 
-    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
+    if (n > 0)
+        buf_commit(pd->in, (size_t)n);
+    while ((used = wire_parse(buf_data(pd->in), buf_len(pd->in), &frame, &err)) > 0) {
+        spawned(pd, &frame);
+        buf_consume(pd->in, (size_t)used);
+    }
+    if (n == 0 || used < 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
         flux_reactor_stop(r, 0);
 }
 
@@ -177,12 +205,21 @@ flux_t *pmixd_handle(struct pmixd *pd, errmsg_t *err)
 static int parse_options(struct pmixd *pd, int argc, char **argv)
 {
     static const struct option opts[] = {
-        {"fd", required_argument, NULL, 'f'},     {"job", required_argument, NULL, 'j'},
-        {"node", required_argument, NULL, 'n'},   {"nnodes", required_argument, NULL, 'N'},
-        {"ntasks", required_argument, NULL, 't'}, {"mapping", required_argument, NULL, 'm'},
-        {"dir", required_argument, NULL, 'd'},    {"uri", required_argument, NULL, 'u'},
-        {"hosts", required_argument, NULL, 'h'},  {"apps", required_argument, NULL, 'a'},
-        {"nspace", required_argument, NULL, 's'}, {NULL, 0, NULL, 0},
+        {"fd", required_argument, NULL, 'f'},
+        {"job", required_argument, NULL, 'j'},
+        {"node", required_argument, NULL, 'n'},
+        {"nnodes", required_argument, NULL, 'N'},
+        {"ntasks", required_argument, NULL, 't'},
+        {"mapping", required_argument, NULL, 'm'},
+        {"dir", required_argument, NULL, 'd'},
+        {"uri", required_argument, NULL, 'u'},
+        {"hosts", required_argument, NULL, 'h'},
+        {"apps", required_argument, NULL, 'a'},
+        {"nspace", required_argument, NULL, 's'},
+        {"top", required_argument, NULL, 'T'},
+        {"first", required_argument, NULL, 'F'},
+        {"universe", required_argument, NULL, 'U'},
+        {NULL, 0, NULL, 0},
     };
     int c, bad = 0;
 
@@ -209,6 +246,12 @@ static int parse_options(struct pmixd *pd, int argc, char **argv)
             pd->hosts = optarg;
         else if (c == 'a')
             pd->apps = optarg;
+        else if (c == 'T')
+            bad |= str2u64(optarg, &pd->top);
+        else if (c == 'F')
+            bad |= str2u32(optarg, &pd->first);
+        else if (c == 'U')
+            bad |= str2u32(optarg, &pd->universe);
         else
             return -1;
     }
@@ -216,7 +259,7 @@ static int parse_options(struct pmixd *pd, int argc, char **argv)
 }
 
 /* The programs of the job, which follow each other. */
-static int read_apps(struct pmixd *pd, errmsg_t *err)
+int pmixd_read_apps(struct pmixd *pd, errmsg_t *err)
 {
     strvec_t *v = pd->apps ? strvec_split(pd->apps, ',') : NULL;
     size_t n = v ? strvec_count(v) : 1;
@@ -250,17 +293,22 @@ static int prepare(struct pmixd *pd, errmsg_t *err)
     if (!pd->map)
         return errmsg_fail(err, EINVAL, "'%s' is no placement of %u tasks", pd->mapping,
                            pd->ntasks);
-    if (read_apps(pd, err) < 0)
+    if (pmixd_read_apps(pd, err) < 0)
         return -1;
     pd->local = pmi_mapping_ranks(pd->map, pd->node, &pd->nlocal);
     if (pd->nlocal == 0)
         return errmsg_fail(err, EINVAL, "node %u has no task", pd->node);
-    snprintf(pd->ns, sizeof(pd->ns), "job-%" PRIu64, pd->id);
+    if (!pd->top)
+        pd->top = pd->id;
+    pd->seat = pd->first + pd->node;
+    snprintf(pd->ns, sizeof(pd->ns), "job-%" PRIu64, pd->top);
     pd->r = flux_reactor_create(true);
     pd->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pd->seqs = hmap_create_str(NULL);
     pd->modex = hmap_create_u64(NULL);
-    if (!pd->r || pd->wake < 0 || !pd->seqs || !pd->modex)
+    pd->spawns = hmap_create_u64(NULL);
+    pd->in = buf_create(0);
+    if (!pd->r || pd->wake < 0 || !pd->seqs || !pd->modex || !pd->spawns || !pd->in)
         return errmsg_fail(err, ENOMEM, "out of memory");
     if (mkdir(pd->dir, 0700) < 0 && errno != EEXIST)
         return errmsg_fail(err, errno, "cannot make the directory %s: %s", pd->dir,
@@ -280,10 +328,14 @@ static int serve(struct pmixd *pd, errmsg_t *err)
     }
     flux_watcher_start(wake);
     flux_watcher_start(end);
-    if (pmixd_job_start(pd, pmixd_server_module(pd), err) < 0 || tell_ready(pd, err) < 0)
+    if (pmixd_job_start(pd, pmixd_server_module(pd), err) < 0)
         goto out;
-    if (pd->nnodes > 1)
-        pmixd_modex_init(pd);
+    if (!pd->first || pd->node > 0)
+        pmixd_ready(pd);
+    if (pd->nnodes > 1 || pd->first)
+        pmixd_family_watch(pd);
+    if (pd->first && pd->node == 0)
+        pmixd_family_tell(pd);
     flux_reactor_run(pd->r);
     rc = 0;
 out:
@@ -320,6 +372,8 @@ int main(int argc, char **argv)
 
     list_init(&pd.calls);
     list_init(&pd.waiting);
+    list_init(&pd.families);
+    list_init(&pd.strangers);
     self = &pd;
     signal(SIGPIPE, SIG_IGN);
     if (parse_options(&pd, argc, argv) < 0) {

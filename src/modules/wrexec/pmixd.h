@@ -39,6 +39,10 @@ struct pmixd {
     uint32_t node;
     uint32_t nnodes;
     uint32_t ntasks;
+    uint64_t top;      /* the job that these tasks belong to: `id`, unless they were spawned */
+    uint32_t first;    /* number in it of the first of them */
+    uint32_t seat;     /* of this server: node + first */
+    uint32_t universe; /* tasks that it has room for */
     const char *mapping;
     const char *dir; /* ours: made and removed here */
     const char *uri;
@@ -53,7 +57,8 @@ struct pmixd {
     char ns[32]; /* the job's namespace in the store */
 
     flux_reactor_t *r;
-    int fd; /* to the launcher */
+    int fd;    /* to the launcher */
+    buf_t *in; /* from it */
     bool failed;
     flux_t *h; /* NULL until needed */
 
@@ -70,8 +75,22 @@ struct pmixd {
     struct list_node waiting;
     uint64_t contexts; /* group contexts given out by this node */
 
+    /* pmixd_family.c */
+    struct list_node families;  /* other groups of the job */
+    struct list_node strangers; /* calls that wait for one */
+    flux_future_t *family_watch;
+    struct waiting open_family, tell_family;
+    bool watching, told;
+    flux_watcher_t *patience; /* with them */
+    bool late;                /* it has ended */
+
+    /* pmixd_spawn.c */
+    hmap_t *spawns; /* tag -> what waits for its answer */
+    uint32_t spawn_seq;
+
     /* pmixd_modex.c */
     struct waiting open_box;
+    bool box_asked;
     flux_future_t *box;
     hmap_t *modex; /* number -> what was asked for */
     uint64_t modex_seq;
@@ -87,12 +106,20 @@ void pmixd_fail(struct pmixd *pd, int code, int64_t rank, const char *fmt, ...)
 /* Tell the launcher that a task has begun, or ended, its part. */
 enum { PMIXD_CONNECTED = 1, PMIXD_FINALIZED };
 void pmixd_tell_client(struct pmixd *pd, uint32_t rank, uint32_t what);
+/* Ask for further tasks: `request` is the frame SPAWN (wire.h) without its first number. */
+void pmixd_ask_spawn(struct pmixd *pd, uint32_t tag, const void *request, size_t len);
+/* The tasks may start. */
+void pmixd_ready(struct pmixd *pd);
+/* Fill in the programs from `apps`.  -1 with a sentence. */
+int pmixd_read_apps(struct pmixd *pd, errmsg_t *err);
 /* The handle, connected at the first call.  NULL with errno and a sentence. */
 flux_t *pmixd_handle(struct pmixd *pd, errmsg_t *err);
 
 /* pmixd_job.c */
 /* Start the library, and tell it about the job.  -1 with a sentence. */
 int pmixd_job_start(struct pmixd *pd, pmix_server_module_t *module, errmsg_t *err);
+/* Tell the library about these tasks, of this server or of another group of the job. */
+int pmixd_job_register(struct pmixd *about, errmsg_t *err);
 /* What the tasks need in their environment: strings with their NULs, first `*common` that all get,
  * then `*each` for every local task in turn. */
 buf_t *pmixd_job_environment(struct pmixd *pd, uint32_t *common, uint32_t *each, errmsg_t *err);
@@ -106,13 +133,37 @@ pmix_server_module_t *pmixd_server_module(struct pmixd *pd);
 typedef void (*exchange_f)(void *arg, const char *error, const void *data, size_t len);
 void pmixd_exchange(struct pmixd *pd, const char *what, const idset_t *nodes, const void *data,
                     size_t len, exchange_f done, void *arg);
-/* Nodes of these processes, ranks in *ranks when that is not NULL.  NULL with EINVAL when they are
- * not all of this job. */
+/* Seats of the servers of these processes, and numbers in the job of these in *ranks when that is not
+ * NULL.  NULL with EINVAL when they are not all of this job, ENOENT when some are of a group that is
+ * not known yet. */
 idset_t *pmixd_nodes_of(struct pmixd *pd, const pmix_proc_t *procs, size_t n, idset_t **ranks);
 /* Make the namespace sure, then go on; `w` is the caller's until then. */
 void pmixd_when_ready(struct pmixd *pd, struct waiting *w);
 /* Commit and forget; a failure is the job's. */
 void pmixd_commit(struct pmixd *pd, flux_kvs_txn_t *txn, const char *what);
+
+/* pmixd_family.c */
+/* The group of a namespace, or of the task with this number in the job; NULL: not known (yet). */
+const struct pmixd *pmixd_group_of_nspace(struct pmixd *pd, const char *nspace);
+const struct pmixd *pmixd_group_of(struct pmixd *pd, uint32_t number);
+/* Who serves that task; UINT32_MAX: not known. */
+uint32_t pmixd_seat_of(struct pmixd *pd, uint32_t number);
+/* Can a namespace be that of a group of this job?  From any thread. */
+bool pmixd_may_be_ours(const struct pmixd *pd, const char *nspace);
+/* Have a call run again when another group is known, or, with pd->late, when that takes too long. */
+void pmixd_await(struct pmixd *pd, struct call *c);
+/* Hear of other groups from now on, and tell them of this one. */
+void pmixd_family_watch(struct pmixd *pd);
+void pmixd_family_tell(struct pmixd *pd);
+
+/* pmixd_spawn.c */
+#define PMIXD_SPAWN_TAG 0x80000000u
+#define PMIXD_NSPACE_PREFIX "flux-"
+pmix_status_t pmixd_spawn(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
+                          const pmix_app_t apps[], size_t napps, pmix_spawn_cbfunc_t cb,
+                          void *cbdata);
+/* The answer: an errno, or 0 and the name of the new tasks. */
+void pmixd_spawned(struct pmixd *pd, uint32_t tag, int errnum, const char *name);
 
 /* pmixd_modex.c */
 /* Open the mailbox of this node, once the namespace is there. */

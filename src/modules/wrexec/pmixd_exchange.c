@@ -114,23 +114,32 @@ void pmixd_commit(struct pmixd *pd, flux_kvs_txn_t *txn, const char *what)
 
 static int add_ranks(struct pmixd *pd, const pmix_proc_t *p, idset_t *ranks)
 {
-    if (!PMIX_CHECK_NSPACE(p->nspace, pd->nspace))
+    const struct pmixd *g = pmixd_group_of_nspace(pd, p->nspace);
+
+    if (!g) {
+        errno = pmixd_may_be_ours(pd, p->nspace) && !pd->late ? ENOENT : EINVAL;
         return -1;
+    }
     if (p->rank == PMIX_RANK_WILDCARD)
-        return idset_range_set(ranks, 0, pd->ntasks - 1);
-    return p->rank < pd->ntasks ? idset_set(ranks, p->rank) : -1;
+        return idset_range_set(ranks, g->first, g->first + g->ntasks - 1);
+    if (p->rank < g->ntasks)
+        return idset_set(ranks, g->first + p->rank);
+    errno = EINVAL;
+    return -1;
 }
 
 idset_t *pmixd_nodes_of(struct pmixd *pd, const pmix_proc_t *procs, size_t n, idset_t **out)
 {
     idset_t *ranks = idset_create(), *nodes = idset_create();
     bool bad = !ranks || !nodes || n == 0;
+    int errnum = EINVAL;
 
     for (size_t i = 0; !bad && i < n; i++)
-        bad = add_ranks(pd, &procs[i], ranks) < 0;
+        if ((bad = add_ranks(pd, &procs[i], ranks) < 0))
+            errnum = errno;
     for (uint32_t r = bad ? IDSET_NONE : idset_first(ranks); r != IDSET_NONE;
          r = idset_next(ranks, r))
-        bad |= idset_set(nodes, (uint32_t)pmi_mapping_node(pd->map, r)) < 0;
+        bad |= idset_set(nodes, pmixd_seat_of(pd, r)) < 0;
     if (bad || !out) {
         idset_destroy(ranks);
         ranks = NULL;
@@ -138,7 +147,7 @@ idset_t *pmixd_nodes_of(struct pmixd *pd, const pmix_proc_t *procs, size_t n, id
     if (bad) {
         idset_destroy(nodes);
         nodes = NULL;
-        errno = EINVAL;
+        errno = errnum;
     }
     if (out)
         *out = ranks;
@@ -240,11 +249,11 @@ static int exchange_fill(struct exchange *x, const char *what, const idset_t *no
     if (num < 0 || !x->txn)
         return errmsg_fail(err, ENOMEM, "out of memory");
     snprintf(x->name, sizeof(x->name), "%s-%" PRId64, name, num);
-    snprintf(key, sizeof(key), "x.%s.%u", x->name, x->pd->node);
+    snprintf(key, sizeof(key), "x.%s.%u", x->name, x->pd->seat);
     if (len && flux_kvs_txn_put_raw(x->txn, key, data, len, err) < 0)
         return -1;
     snprintf(key, sizeof(key), "x.%s-%" PRId64, name, num - 2);
-    if (num >= 2 && idset_first(nodes) == x->pd->node &&
+    if (num >= 2 && idset_first(nodes) == x->pd->seat &&
         flux_kvs_txn_unlink(x->txn, key, FLUX_KVS_RECURSIVE, err) < 0)
         return -1;
     return 0;

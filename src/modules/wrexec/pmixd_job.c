@@ -90,7 +90,7 @@ static void add_host(struct pmixd *pd, strbuf_t *sb, uint32_t node)
     if (p && *p && *p != ',')
         strbuf_addf(sb, "%.*s", (int)strcspn(p, ","), p);
     else
-        strbuf_addf(sb, "node%u", node);
+        strbuf_addf(sb, "node%u", pd->first + node);
 }
 
 static char *host_name(struct pmixd *pd, uint32_t node)
@@ -272,10 +272,14 @@ static int add_job(struct pmixd *pd, void *list, errmsg_t *err)
 {
     char id[32];
 
-    snprintf(id, sizeof(id), "%llu", (unsigned long long)pd->id);
+    bool yes = true;
+
+    snprintf(id, sizeof(id), "%llu", (unsigned long long)pd->top);
     add_str(list, PMIX_JOBID, id);
     add_u32(list, PMIX_JOB_SIZE, pd->ntasks);
-    add_u32(list, PMIX_UNIV_SIZE, pd->ntasks);
+    add_u32(list, PMIX_UNIV_SIZE, pd->universe > pd->ntasks ? pd->universe : pd->ntasks);
+    if (pd->first)
+        PMIx_Info_list_add(list, PMIX_SPAWNED, &yes, PMIX_BOOL);
     add_u32(list, PMIX_MAX_PROCS, pd->ntasks);
     add_u32(list, PMIX_JOB_NUM_APPS, pd->napps);
     if (pd->napps == 1) {
@@ -289,7 +293,7 @@ static int add_job(struct pmixd *pd, void *list, errmsg_t *err)
     add_u32(list, PMIX_NUM_NODES, pd->nnodes);
     if (add_maps(pd, list, err) < 0)
         return -1;
-    if (add_node(pd, list) < 0)
+    if (pd->nlocal > 0 && add_node(pd, list) < 0)
         return errmsg_fail(err, ENOMEM, "out of memory");
     for (uint32_t node = 0; node < pmi_mapping_nnodes(pd->map); node++) {
         size_t n;
@@ -302,7 +306,7 @@ static int add_job(struct pmixd *pd, void *list, errmsg_t *err)
     return 0;
 }
 
-static int register_job(struct pmixd *pd, errmsg_t *err)
+int pmixd_job_register(struct pmixd *pd, errmsg_t *err)
 {
     void *list = PMIx_Info_list_start();
     pmix_data_array_t array;
@@ -391,7 +395,7 @@ static void clean_environment(void)
 int pmixd_job_start(struct pmixd *pd, pmix_server_module_t *module, errmsg_t *err)
 {
     clean_environment();
-    if (start_library(pd, module, err) < 0 || register_job(pd, err) < 0 ||
+    if (start_library(pd, module, err) < 0 || pmixd_job_register(pd, err) < 0 ||
         register_clients(pd, err) < 0)
         return -1;
     return 0;

@@ -2,10 +2,10 @@
  *
  * Each node of the job has a mailbox in the job's namespace, a directory that its server watches:
  *
- *    m.NODE.q-FROM-NUM    a request of node FROM: u32 rank
+ *    m.NODE.q-FROM-NUM    a request of node FROM: u32 number of the task
  *    m.NODE.r-NUM         the answer to its own request NUM: i32 status of the library, bytes
  *
- * Numbers are little-endian.  Who answers puts the answer and removes the request in one
+ * Nodes are seats (pmixd_family.c): servers of all groups of the job.  Numbers are little-endian.  Who answers puts the answer and removes the request in one
  * transaction; who was answered removes the answer.  The library keeps what it got, so there is at
  * most one request for each rank and node, unless the library wants it again.
  *
@@ -31,6 +31,7 @@
 
 struct modex_call {
     struct call call;
+    pmix_nspace_t nspace;
     pmix_rank_t rank;
     int timeout; /* seconds, 0: none */
     pmix_modex_cbfunc_t cb;
@@ -81,8 +82,7 @@ static void ask(void *arg)
     char key[BOX_KEY_MAX];
     uint8_t value[4];
 
-    snprintf(key, sizeof(key), "m.%d.q-%u-%" PRIu64, pmi_mapping_node(pd->map, a->rank), pd->node,
-             a->num);
+    snprintf(key, sizeof(key), "m.%u.q-%u-%" PRIu64, pmixd_seat_of(pd, a->rank), pd->seat, a->num);
     le_put32(value, a->rank);
     if (!txn || flux_kvs_txn_put_raw(txn, key, value, sizeof(value), NULL) < 0)
         asked_over(a, PMIX_ERR_NOMEM, NULL, 0);
@@ -94,10 +94,16 @@ static void ask(void *arg)
 static void modex_run(struct pmixd *pd, struct call *call)
 {
     struct modex_call *c = (struct modex_call *)(void *)call;
-    struct asked *a = calloc(1, sizeof(*a));
+    const struct pmixd *g = pmixd_group_of_nspace(pd, c->nspace);
+    struct asked *a;
 
-    if (a)
-        *a = (struct asked){.pd = pd, .rank = c->rank, .cb = c->cb, .cbdata = c->cbdata};
+    if (!g || c->rank >= g->ntasks) {
+        c->cb(PMIX_ERR_NOT_FOUND, NULL, 0, c->cbdata, NULL, NULL);
+        free(c);
+        return;
+    }
+    if ((a = calloc(1, sizeof(*a))))
+        *a = (struct asked){.pd = pd, .rank = g->first + c->rank, .cb = c->cb, .cbdata = c->cbdata};
     if (a && c->timeout > 0)
         a->timer = flux_timer_create(pd->r, timeout_cb, a);
     if (!a || (c->timeout > 0 && !a->timer) ||
@@ -121,11 +127,11 @@ pmix_status_t pmixd_direct_modex(const pmix_proc_t *proc, const pmix_info_t info
     struct pmixd *pd = pmixd_self();
     struct modex_call *c;
 
-    if (!PMIX_CHECK_NSPACE(proc->nspace, pd->nspace) || proc->rank >= pd->ntasks)
-        return PMIX_ERR_NOT_FOUND;
     if (!(c = calloc(1, sizeof(*c))))
         return PMIX_ERR_NOMEM;
-    *c = (struct modex_call){{.run = modex_run}, proc->rank, 0, cb, cbdata};
+    *c = (struct modex_call){
+        .call = {.run = modex_run}, .rank = proc->rank, .cb = cb, .cbdata = cbdata};
+    PMIX_LOAD_NSPACE(c->nspace, proc->nspace);
     for (size_t i = 0; i < ninfo; i++)
         if (PMIX_CHECK_KEY(&info[i], PMIX_TIMEOUT) && info[i].value.type == PMIX_INT)
             c->timeout = info[i].value.data.integer;
@@ -157,7 +163,7 @@ static void answer_run(struct pmixd *pd, struct call *call)
             memcpy(value + 4, a->data, a->len);
         snprintf(key, sizeof(key), "m.%u.r-%" PRIu64, a->from.node, a->from.num);
         bad |= flux_kvs_txn_put_raw(txn, key, value, 4 + a->len, NULL) < 0;
-        snprintf(key, sizeof(key), "m.%u.q-%u-%" PRIu64, pd->node, a->from.node, a->from.num);
+        snprintf(key, sizeof(key), "m.%u.q-%u-%" PRIu64, pd->seat, a->from.node, a->from.num);
         bad |= flux_kvs_txn_unlink(txn, key, 0, NULL) < 0;
     }
     pmixd_commit(pd, bad ? NULL : txn, "an answer to another node");
@@ -196,8 +202,8 @@ static void request(struct pmixd *pd, const struct box_name *name, const void *d
     }
     a->call.run = answer_run;
     a->from = *name;
-    if (len == 4 && le_get32(data) < pd->ntasks) {
-        PMIX_LOAD_PROCID(&p, pd->nspace, le_get32(data));
+    if (len == 4 && pmixd_group_of(pd, le_get32(data)) == pd) {
+        PMIX_LOAD_PROCID(&p, pd->nspace, le_get32(data) - pd->first);
         rc = PMIx_server_dmodex_request(&p, response, a);
     }
     if (rc == PMIX_SUCCESS)
@@ -212,7 +218,7 @@ static void answered(struct pmixd *pd, const struct box_name *name, const void *
     flux_kvs_txn_t *txn = flux_kvs_txn_create();
     char key[BOX_KEY_MAX];
 
-    snprintf(key, sizeof(key), "m.%u.r-%" PRIu64, pd->node, name->num);
+    snprintf(key, sizeof(key), "m.%u.r-%" PRIu64, pd->seat, name->num);
     if (txn && flux_kvs_txn_unlink(txn, key, 0, NULL) == 0)
         pmixd_commit(pd, txn, "the end of a request");
     flux_kvs_txn_destroy(txn);
@@ -256,7 +262,7 @@ static void box_open(void *arg)
     struct pmixd *pd = arg;
     char key[BOX_KEY_MAX];
 
-    snprintf(key, sizeof(key), "m.%u", pd->node);
+    snprintf(key, sizeof(key), "m.%u", pd->seat);
     pd->box = flux_kvs_watch(pd->h, pd->ns, key, FLUX_KVS_VALUES | FLUX_KVS_WATCH_DIFF);
     if (!pd->box || flux_future_then(pd->box, -1., box_cb, pd) < 0)
         pmixd_fail(pd, 1, -1, "the PMIx server has no memory for its mailbox");
@@ -264,6 +270,9 @@ static void box_open(void *arg)
 
 void pmixd_modex_init(struct pmixd *pd)
 {
+    if (pd->box_asked)
+        return;
+    pd->box_asked = true;
     pd->open_box = (struct waiting){.go = box_open, .arg = pd};
     list_init(&pd->open_box.node);
     pmixd_when_ready(pd, &pd->open_box);

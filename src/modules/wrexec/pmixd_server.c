@@ -8,10 +8,10 @@
  *   group                exchange; the first node of it gives the context id; name and members go
  *                        with the answer
  *   job_control          signals to the whole job, by the job module
- *   spawn                refused: jobs are submitted, not spawned
+ *   spawn                pmixd_spawn.c
  *
  * A context id is NODE + NNODES * n, n from 1 on: no two groups of a job get the same, whichever
- * nodes have tasks in them.
+ * nodes have tasks in them.  Of spawned tasks it is SEAT + 2^32 * n.
  */
 #include "config.h"
 #include "pmixd.h"
@@ -88,8 +88,8 @@ static void abort_run(struct pmixd *pd, struct call *call)
 
     if (c->status && !code)
         code = 1; /* 256 is an error whose code is lost */
-    pmixd_fail(pd, code, c->rank, "task %u aborted the job%s%s", c->rank, c->text[0] ? ": " : "",
-               c->text);
+    pmixd_fail(pd, code, c->rank, "task %u aborted the job%s%s", pd->first + c->rank,
+               c->text[0] ? ": " : "", c->text);
     free(c);
 }
 
@@ -164,7 +164,9 @@ static int add_group(struct join_call *c, void *list)
     if (!(p = members.array))
         return -1;
     for (uint32_t r = idset_first(c->ranks); r != IDSET_NONE; r = idset_next(c->ranks, r)) {
-        PMIX_LOAD_PROCID(p, pmixd_self()->nspace, r);
+        const struct pmixd *g = pmixd_group_of(pmixd_self(), r);
+
+        PMIX_LOAD_PROCID(p, g->nspace, r - g->first);
         p++;
     }
     rc = PMIx_Info_list_add(list, PMIX_GROUP_ID, c->name, PMIX_STRING);
@@ -259,8 +261,10 @@ static void group_head(struct pmixd *pd, struct join_call *c, const idset_t *nod
 {
     uint64_t id = 0;
 
-    if (c->context && idset_first(nodes) == pd->node)
+    if (c->context && idset_first(nodes) == pd->seat && pd->first == 0)
         id = pd->node + (uint64_t)pd->nnodes * ++pd->contexts;
+    else if (c->context && idset_first(nodes) == pd->seat)
+        id = pd->seat + (++pd->contexts << 32);
     group_part_head(c->data, id, (uint32_t)(c->len - GROUP_HEAD));
 }
 
@@ -271,7 +275,11 @@ static void join_run(struct pmixd *pd, struct call *call)
     char *text = c->ranks ? idset_format(c->ranks, 0) : NULL;
     char *full = NULL;
 
-    if (!nodes || !text || !idset_test(nodes, pd->node)) {
+    if (!nodes && errno == ENOENT) {
+        pmixd_await(pd, call); /* it has been spawned, and will be told */
+        return;
+    }
+    if (!nodes || !text || !idset_test(nodes, pd->seat)) {
         join_done(c, "it has processes that are not of this job", NULL, 0);
     } else if (asprintf(&full, "%s %s %s", c->what, c->name, text) < 0) {
         join_done(c, "out of memory", NULL, 0);
@@ -324,8 +332,8 @@ static pmix_status_t connect_post(const char *what, const pmix_proc_t procs[], s
     struct join_call *c;
 
     for (size_t i = 0; i < nprocs; i++)
-        if (!PMIX_CHECK_NSPACE(procs[i].nspace, pmixd_self()->nspace))
-            return PMIX_ERR_NOT_SUPPORTED;
+        if (!pmixd_may_be_ours(pmixd_self(), procs[i].nspace))
+            return PMIX_ERR_NOT_SUPPORTED; /* another job */
     if (!(c = join_create(JOIN_CONNECT, what, procs, nprocs)))
         return PMIX_ERR_NOMEM;
     c->op = cb;
@@ -353,7 +361,7 @@ static bool all_here(const pmix_proc_t procs[], size_t n)
 {
     struct pmixd *pd = pmixd_self();
     idset_t *nodes = pmixd_nodes_of(pd, procs, n, NULL);
-    bool here = nodes && idset_count(nodes) == 1 && idset_test(nodes, pd->node);
+    bool here = nodes && idset_count(nodes) == 1 && idset_test(nodes, pd->seat);
 
     idset_destroy(nodes);
     return here;
@@ -461,13 +469,6 @@ static pmix_status_t server_job_control(const pmix_proc_t *requestor, const pmix
     return PMIX_SUCCESS;
 }
 
-static pmix_status_t server_spawn(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
-                                  const pmix_app_t apps[], size_t napps, pmix_spawn_cbfunc_t cb,
-                                  void *cbdata)
-{
-    return PMIX_ERR_NOT_SUPPORTED;
-}
-
 /* Events of a task's own node are delivered by the library; others do not get them. */
 static pmix_status_t server_notify(pmix_status_t code, const pmix_proc_t *source,
                                    pmix_data_range_t range, pmix_info_t info[], size_t ninfo,
@@ -501,7 +502,7 @@ pmix_server_module_t *pmixd_server_module(struct pmixd *pd)
         .publish = pmixd_publish,
         .lookup = pmixd_lookup,
         .unpublish = pmixd_unpublish,
-        .spawn = server_spawn,
+        .spawn = pmixd_spawn,
         .connect = server_connect,
         .disconnect = server_disconnect,
         .register_events = server_register_events,

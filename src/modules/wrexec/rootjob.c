@@ -148,7 +148,7 @@ static void drop_namespace(struct rootjob *rj)
 {
     char ns[JOB_NAMESPACE_MAX];
 
-    if (rj->exec || rj->j->nnodes < 2 || (rj->j->spec->flags & WIRE_F_MPI_NONE))
+    if (rj->exec || (rj->j->nnodes < 2 && !rj->spawned) || (rj->j->spec->flags & WIRE_F_MPI_NONE))
         return;
     job_namespace(rj->j->id, ns);
     /* The request is on its way; nobody waits for its answer. */

@@ -19,7 +19,7 @@
  *  1. Every request is answered, once: with the name of the namespace when all tasks run, else with
  *     an error, and then no task of it stays and the job does not fail.
  *  2. A request is refused when the job is ending, or has as many groups as it may (GROUPS_MAX).
- *  3. Of the infos `wdir` and `path` count; others are not looked at.
+ *  3. Of the infos `wdir`, `path` and `env` (NAME=VALUE, any number) count; others are not looked at.
  */
 #include "config.h"
 #include "root.h"
@@ -197,7 +197,8 @@ static void add_string(strbuf_t *sb, const char *s)
 }
 
 /* The words of a command, see struct wire_run; how many. */
-static uint32_t add_command(strbuf_t *sb, const struct asked *a, const struct pmi_spawn_command *c)
+static uint32_t add_command(strbuf_t *sb, const struct asked *a, const struct pmi_spawn_command *c,
+                            uint32_t *nenv)
 {
     const char *dir = pmi_spawn_info(c, "wdir"), *path = pmi_spawn_info(c, "path"), *p = c->argv;
 
@@ -208,6 +209,15 @@ static uint32_t add_command(strbuf_t *sb, const struct asked *a, const struct pm
     add_string(sb, path ? path : "");
     for (uint32_t i = 0; i < c->argc; i++, p += strlen(p) + 1)
         add_string(sb, p);
+    for (uint32_t i = 0; i < c->ninfo; i++) {
+        const char *value = p + strlen(p) + 1;
+
+        if (strcmp(p, "env") == 0 && strchr(value, '=') && value[0] != '=') {
+            add_string(sb, value);
+            (*nenv)++;
+        }
+        p = value + strlen(value) + 1;
+    }
     return WIRE_COMMAND_ARGV + c->argc;
 }
 
@@ -221,14 +231,14 @@ static json_t *commands_of(const struct asked *a, strbuf_t *sb, uint32_t *argc)
     strbuf_addn(sb, a->req.pairs, a->req.pairs_len);
     for (uint32_t i = 0; i < a->req.ncommands; i++) {
         const struct pmi_spawn_command *c = &a->req.commands[i];
-        uint32_t n = add_command(sb, a, c);
+        uint32_t nenv = 0, n = add_command(sb, a, c, &nenv);
 
         if (json_array_append_new(commands, json_pack("[I, I, I]", (json_int_t)c->nprocs,
-                                                      (json_int_t)n, (json_int_t)0)) < 0) {
+                                                      (json_int_t)n, (json_int_t)nenv)) < 0) {
             json_decref(commands);
             return NULL;
         }
-        *argc += n;
+        *argc += n + nenv;
     }
     return commands;
 }
