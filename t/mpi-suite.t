@@ -49,7 +49,7 @@ passes() {
 
 for brokers in 1 4; do
     [[ " $SUITE_RUNS" == *"/$brokers"* ]] || continue
-    hold "$brokers"
+    hold "$brokers" --set=wrexec.share-hosts=no
     own_directories
     for run in $SUITE_RUNS; do
         [ "${run#*/}" = "$brokers" ] || continue

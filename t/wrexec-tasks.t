@@ -131,12 +131,22 @@ hold 2
 is "$("$FLUX" wreckrun -N2 -n2 env | grep -E '^(OMPI_MCA_mpi_yield|OMP_WAIT)' | sort | uniq -c | tr -s ' \n' ' ')" \
     " 2 OMPI_MCA_mpi_yield_when_idle=1 2 OMP_WAIT_POLICY=passive " \
     "tasks of brokers that share a machine yield its cores"
+EXCHANGE=$BUILDDIR/src/common/libpmi/test/pmi_exchange
+is "$("$FLUX" wreckrun -N2 -n6 --overcommit "$EXCHANGE" | grep -c 'size 6 clique 6 sum 15')" 6 \
+    "... and are on one node for MPI"
+is "$("$FLUX" wreckrun -N2 -n4 --overcommit --layout=cyclic "$EXCHANGE" | grep -c 'clique 4 sum 6')" 4 "... in turns, too"
+is "$("$FLUX" wreckrun -N2 -n4 --overcommit sh -c 'ps -o sid= $$' | sort -u | wc -l)" 2 \
+    "... where those of a broker stay in one session, since yielding reaches no other"
 is "$("$FLUX" wreckrun -N2 -n2 -c1 env -u OMP_NUM_THREADS nproc)" "$(nproc; nproc)" "brokers that share a machine bind nothing"
 if [ "$(nproc --all)" -ge 2 ] && [ "$(nproc)" -ge 2 ]; then
     is "$("$FLUX" wreckrun -N2 -n2 -c1 --cpu-affinity=per-task env -u OMP_NUM_THREADS nproc)" $'1\n1' "... unless it is asked for"
 else
     skip 1 "one processor"
 fi
+release
+hold 2 --set=wrexec.share-hosts=no
+is "$("$FLUX" wreckrun -N2 -n6 --overcommit "$EXCHANGE" | grep -c 'size 6 clique 3 sum 15')" 6 \
+    "wrexec.share-hosts=no keeps brokers apart"
 release
 
 # More tasks than cores must not wait for each other in a loop.

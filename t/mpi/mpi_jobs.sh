@@ -25,7 +25,7 @@ mpi_jobs() {
     done
 
     for size in 1 4; do
-        hold $size
+        hold $size --set=wrexec.share-hosts=no
         for n in 1 4 16; do
             nodes=$((n < size ? n : size))
             run "$FLUX" wreckrun --overcommit -N$nodes -n$n ./mpi_ring $n
@@ -37,6 +37,13 @@ mpi_jobs() {
     done
 
     hold 4
+    run "$FLUX" wreckrun --overcommit -N4 -n8 ./mpi_ring 8
+    right 8 "8 ranks on 4 brokers of one host, which is one node for MPI"
+    run "$FLUX" wreckrun --overcommit -N3 -n8 --layout=cyclic ./mpi_ring 8
+    right 8 "... in turns"
+    release
+
+    hold 4 --set=wrexec.share-hosts=no
     for where in "-N1 -n4" "-N4 -n4" "-N2 -n5"; do
         # On several nodes the others lose their connections to a rank that is gone, and abort: who is
         # first ends the job.

@@ -73,6 +73,7 @@ ROW("wrexec.hung-max", COUNT, "255", 1, 255, NULL,
 ROW("wrexec.lua-path", TEXT, NULL, ANY, "directories with Lua plugins, with ':' between them")
 ROW("wrexec.output-limit", SIZE, "64M", 1, HUGE_VAL, NULL, "output of a job that the store keeps")
 ROW("wrexec.prolog", TEXT, NULL, ANY, "program to be run on each node before a job")
+ROW("wrexec.share-hosts", BOOL, "yes", 0, 0, NULL, "brokers of one host are one host for MPI")
 ROW("wrexec.tmpdir", TEXT, NULL, ANY,
     "where directories of jobs are made; default: /dev/shm, $TMPDIR, /tmp")
 #undef ANY

@@ -535,6 +535,7 @@ static void launch_local(struct job *j, const struct launchrec *rec)
     strings[WIRE_N_NODE] = n.name;
     strings[WIRE_N_CORES] = n.cores;
     strings[WIRE_N_GPUS] = n.gpus;
+    strings[WIRE_N_HOSTS] = s->w.names ? s->w.names : "";
     if (exec_run(j->ctx->exec, j->id, &run, strings, rec, &err) == 0)
         return;
     job_fail(j, 126, err.text);

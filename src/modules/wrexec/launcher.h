@@ -112,7 +112,7 @@ struct job {
     size_t len; /* of that */
     layout_t *layout;
     /* What the strings of the request say. */
-    const char *name, *node;
+    const char *name, *node, *hosts;
     idset_t *cores, *gpus; /* of the job on this node; may be empty */
     const char *fixed[WIRE_STRINGS];
     char **files;             /* name, text, ... */
@@ -220,6 +220,7 @@ struct launcher {
     const char *tmpdir;      /* where to make job directories; NULL: choose */
     const char *cgroup;      /* where to make cgroups; NULL: choose */
     struct cgroups *cgroups; /* NULL: not looked for yet */
+    bool apart;              /* brokers of one host are different hosts for MPI */
     char hostname[256];
     struct orphans *orphans;
     struct bind *bind;
@@ -361,6 +362,8 @@ char **changes_apply(const struct changes *c, char *const *env);
  * strings that change. */
 char **env_copy(const struct env *e, const struct changes *c, char **texts);
 void changes_clear(struct changes *c);
+/* Do its tasks here have to take turns? */
+bool job_shares_cores(const struct job *j);
 /* The share of cores of a task; NULL with ENOMEM. */
 idset_t *env_task_cores(const struct job *j, const struct task *t);
 void strv_free(char **v);
@@ -503,7 +506,7 @@ void job_pmi_spawned(struct job *j, const void *payload, size_t len);
 int job_ask_spawn(struct job *j, uint32_t tag, const void *request, size_t len);
 /* Its name for PMI: that of no other job of this host, now or later. */
 void pmi_job_name(const struct job *j, char *buf, size_t size);
-/* PMI_process_mapping of the job, malloc'd; NULL with ENOMEM. */
+/* Which tasks are on which node, as PMI_process_mapping, malloc'd; NULL with ENOMEM. */
 char *pmi_job_mapping(const struct job *j);
 
 /* launcher_shm.c */

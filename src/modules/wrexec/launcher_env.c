@@ -326,23 +326,33 @@ static int add_threads(struct env *e, const struct job *j, uint32_t n)
     return add(e, "OMP_NUM_THREADS=%u", n) | add(e, "FLUX_TASK_THREADS=%u", n);
 }
 
+bool job_shares_cores(const struct job *j)
+{
+    uint32_t cores = (uint32_t)idset_count(j->cores);
+    cpu_set_t set;
+
+    if (j->run.flags & (WIRE_F_NESTED | WIRE_F_EXEC))
+        return false;
+    if (j->run.flags & WIRE_F_CROWDED)
+        return true;
+    if (cores > 0)
+        return cores < j->ntasks;
+    return sched_getaffinity(0, sizeof(set), &set) < 0 || (uint32_t)CPU_COUNT(&set) < j->ntasks;
+}
+
 /* Tasks that have to share cores, be it with those of brokers beside ours, must not wait for each
  * other in a loop, as MPI libraries and OpenMP do by default. */
 static int add_waiting(struct env *e, const struct job *j)
 {
     uint32_t cores = (uint32_t)idset_count(j->cores);
-    cpu_set_t set;
     int rc = 0;
 
     if (j->run.flags & WIRE_F_NESTED)
         return 0;
     if (cores >= j->ntasks)
         rc |= add_threads(e, j, cores / j->ntasks);
-    if (cores >= j->ntasks && !(j->run.flags & WIRE_F_CROWDED))
+    if (!job_shares_cores(j))
         return rc;
-    if (cores == 0 && !(j->run.flags & WIRE_F_CROWDED) &&
-        sched_getaffinity(0, sizeof(set), &set) == 0 && (uint32_t)CPU_COUNT(&set) >= j->ntasks)
-        return 0;
     if (cores < j->ntasks)
         rc |= add_threads(e, j, 1);
     if (!is_said(j, "OMPI_MCA_mpi_yield_when_idle"))

@@ -97,6 +97,7 @@ static int split(struct job *j)
     j->node = next_string(&p);
     cores = next_string(&p);
     gpus = next_string(&p);
+    j->hosts = next_string(&p);
     for (int i = 0; i < WIRE_STRINGS; i++)
         j->fixed[i] = next_string(&p);
     for (uint32_t i = 0; i < 2 * j->run.nfiles; i++)

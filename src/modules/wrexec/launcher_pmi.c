@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "layout.h"
+#include "libidset/hostlist.h"
 #include "libpmi/pmi_mapping.h"
 #include "libsubprocess/spawn.h"
 
@@ -208,6 +209,52 @@ char *pmi_job_mapping(const struct job *j)
     return mapping;
 }
 
+/* Numbers of the hosts of all nodes, in the order in which they come first, malloc'd.  NULL: they are
+ * not told, or there is one for each node, or out of memory: then each node is one. */
+static uint32_t *host_numbers(const struct job *j)
+{
+    hostlist_t *hl = !j->l->apart && j->hosts[0] ? hostlist_parse(j->hosts, NULL) : NULL;
+    uint32_t *numbers = calloc(j->run.nnodes, sizeof(*numbers)), n = 0;
+    hmap_t *known = hmap_create_str(NULL);
+    bool all = hl && numbers && known && hostlist_count(hl) == j->run.nnodes;
+    char name[HOSTLIST_NAME_MAX + 1];
+
+    for (uint32_t i = 0; all && i < j->run.nnodes; i++) {
+        void *is = hostlist_nth(hl, i, name, sizeof(name)) ? hmap_get(known, name) : NULL;
+
+        if (is)
+            numbers[i] = (uint32_t)(uintptr_t)is - 1;
+        else if (hmap_put(known, name, (void *)(uintptr_t)(n + 1)) == 0)
+            numbers[i] = n++;
+        else
+            all = false;
+    }
+    hostlist_destroy(hl);
+    hmap_destroy(known);
+    if (all && n < j->run.nnodes)
+        return numbers;
+    free(numbers);
+    return NULL;
+}
+
+/* The same by hosts: brokers that share one are one node for MPI, so that ranks use shared memory. */
+static char *host_mapping(const struct job *j)
+{
+    uint32_t *numbers = host_numbers(j), *host_of;
+    char *mapping = NULL;
+
+    if (!numbers)
+        return pmi_job_mapping(j);
+    if ((host_of = calloc(j->run.ntasks, sizeof(*host_of)))) {
+        for (uint32_t r = 0; r < j->run.ntasks; r++)
+            host_of[r] = numbers[layout_node(j->layout, r, NULL)];
+        mapping = pmi_mapping_format_ranks(j->run.ntasks, host_of);
+    }
+    free(host_of);
+    free(numbers);
+    return mapping;
+}
+
 /* Libraries name what they make on the host by it, so it is the name of this launch alone. */
 void pmi_job_name(const struct job *j, char *buf, size_t size)
 {
@@ -250,7 +297,7 @@ static int server_start(struct job *j)
     pmi_job_name(j, name, sizeof(name));
     p.ranks = ranks;
     p.appnums = appnums;
-    mapping = pmi_job_mapping(j);
+    mapping = host_mapping(j);
     if (!mapping)
         goto out;
     j->pmi = pmi_server_create(&server_ops, j, &p, &err);

@@ -411,8 +411,9 @@ static int set_process(struct start *st, struct request *r, errmsg_t *err)
         .nfiles = r->nfiles,
         .mask = j->run.mask,
         /* A session, not just a process group: where the kernel divides time between sessions
-         * (autogroup), all tasks of a node would have the part of one. */
-        .flags = SPAWN_SESSION | SPAWN_PLAIN_SIGNALS,
+         * (autogroup), all tasks of a node would have the part of one.  But sched_yield() reaches the
+         * same session only: those that have to yield to each other stay in the launcher's. */
+        .flags = (job_shares_cores(j) ? SPAWN_PGRP : SPAWN_SESSION) | SPAWN_PLAIN_SIGNALS,
         .pdeathsig = SIGKILL,
         .limits = st->spawn_limits,
         .nlimits = st->nlimits,

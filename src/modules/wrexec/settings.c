@@ -8,6 +8,7 @@
  *    wrexec.tmpdir           where the directories of jobs are made
  *    wrexec.cgroup           where the cgroups that limit the memory of jobs are made
  *    wrexec.hung-max         how much may hang on a node in file systems that do not answer
+ *    wrexec.share-hosts      brokers of one host are one host for MPI (yes)
  *    wrexec.output-limit     bytes of output that the store keeps of a job (64M); at rank 0
  *
  * Jobs wait until all have been answered.  A value that makes no sense is logged, and the default
@@ -25,6 +26,7 @@
 #include "libflux/paths.h"
 #include "libutil/duration.h"
 #include "libutil/size.h"
+#include "libutil/strutil.h"
 
 enum { LIMIT = WIRE_CONFIG_STRINGS, NSETTINGS };
 
@@ -37,6 +39,7 @@ static const char *const names[NSETTINGS] = {
     [WIRE_C_TMPDIR] = "wrexec.tmpdir",
     [WIRE_C_CGROUP] = "wrexec.cgroup",
     [WIRE_C_HUNG_MAX] = "wrexec.hung-max",
+    [WIRE_C_SHARE_HOSTS] = "wrexec.share-hosts",
     [LIMIT] = "wrexec.output-limit",
 };
 
@@ -67,6 +70,13 @@ static void use(struct settings *s, int what, const char *value)
             refuse(s, what, value, bytes == 0 ? "it has to be above 0" : err.text);
         else if (s->ctx->root)
             output_set_limit(s->ctx->root->output, bytes);
+    } else if (what == WIRE_C_SHARE_HOSTS) {
+        bool yes;
+
+        if (str2bool(value, &yes) < 0)
+            refuse(s, what, value, "it has to be yes or no");
+        else
+            exec_config(s->ctx->exec, WIRE_C_SHARE_HOSTS, yes ? "yes" : "no");
     } else if (what == WIRE_C_HOOK_TIMEOUT) {
         double seconds;
 

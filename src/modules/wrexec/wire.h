@@ -167,7 +167,7 @@ int wire_record_next(const void **p, size_t *left, struct wire_record *rec);
 
 /* Its strings: the local broker's URI and libpmi.so for tasks, the programs to be run before and
  * after each job and how many seconds they may take, directories of Lua plugins, where job
- * directories and cgroups are made.  "": none. */
+ * directories and cgroups are made, whether brokers of one host are one for MPI.  "": none. */
 enum wire_config {
     WIRE_C_URI,
     WIRE_C_LIBPMI,
@@ -178,6 +178,7 @@ enum wire_config {
     WIRE_C_TMPDIR,
     WIRE_C_CGROUP,
     WIRE_C_HUNG_MAX,
+    WIRE_C_SHARE_HOSTS,
     WIRE_CONFIG_STRINGS
 };
 
@@ -255,8 +256,9 @@ struct wire_run {
     uint32_t ntasks; /* of the job */
 };
 enum { WIRE_S_CWD, WIRE_S_IN, WIRE_S_OUT, WIRE_S_ERR, WIRE_STRINGS };
-/* The job's name, this node's, its cores and gpus (idsets). */
-enum { WIRE_N_NAME, WIRE_N_NODE, WIRE_N_CORES, WIRE_N_GPUS, WIRE_NODE_STRINGS };
+/* The job's name, this node's, its cores and gpus (idsets), the hosts of all nodes of the job (a host
+ * list; "": not told). */
+enum { WIRE_N_NAME, WIRE_N_NODE, WIRE_N_CORES, WIRE_N_GPUS, WIRE_N_HOSTS, WIRE_NODE_STRINGS };
 #define WIRE_RUN_FIXED 92
 
 /* The first WIRE_RUN_FIXED bytes of RUN; runs, limits, commands and strings follow. */

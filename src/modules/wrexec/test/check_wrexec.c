@@ -165,9 +165,9 @@ START_TEST(records)
 }
 END_TEST
 
-/* name, node, cores, gpus; cwd, in, out, err; a file; argv; environment */
+/* name, node, cores, gpus, hosts; cwd, in, out, err; a file; argv; environment */
 static const char strings[] = "job\0n3\0"
-                              "0-3\0\0"
+                              "0-3\0\0\0"
                               "/tmp\0\0\0\0"
                               "f\0text\0"
                               "prog\0arg\0"
@@ -236,8 +236,8 @@ END_TEST
 /* Spawned tasks: their commands have all tasks and all words. */
 START_TEST(wire_commands)
 {
-    static const char strings[] = "job\0\0\0\0" /* about the node */
-                                  "/\0\0\0\0"   /* fixed */
+    static const char strings[] = "job\0\0\0\0\0" /* about the node */
+                                  "/\0\0\0\0"     /* fixed */
                                   "key\0value\0"
                                   "\0\0a\0b\0" /* two commands */
                                   "/tmp\0/bin\0c";
@@ -283,8 +283,8 @@ START_TEST(wire_commands)
 }
 END_TEST
 
-/* name, node, cores, gpus; cwd, in, out, err; two commands; environment */
-static const char words[] = "job\0n0\0\0\0"
+/* name, node, cores, gpus, hosts; cwd, in, out, err; two commands; environment */
+static const char words[] = "job\0n0\0\0\0\0"
                             "/tmp\0\0\0\0"
                             "\0\0prog\0arg\0"
                             "/dir\0\0other\0B=2\0C\0"
