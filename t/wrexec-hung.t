@@ -160,6 +160,7 @@ begins() { # CALL DESCRIPTION ARG...: a job that hangs as it begins
     nothing_hangs
 }
 begins mkdir "its directory is made"
+begins open "its file of labelled lines is opened" --label-io --output="$HANGFS/any/out"
 begins execve "its prolog is executed"
 at_end() { # CALL DESCRIPTION: a job that hangs when its tasks have ended
     rm -f go "$HANGFS/$1.pid"
@@ -186,6 +187,28 @@ ends() { # CALL DESCRIPTION
     others "it has come back"
     nothing_hangs
 }
+label_io() { # a job whose labelled line hangs as it is written
+    rm -f go "$HANGFS/any/out" "$HANGFS/write.pid"
+    : >"$HANGFS/write.next"
+    id=$("$FLUX" submit -n2 --label-io --output="$HANGFS/any/out" sh -c 'echo one; until [ -e go ]; do sleep 0.05; done; echo two')
+    ok "a job hangs as a labelled line is written" wait_until 60 test -s "$HANGFS/write.pid"
+}
+label_io
+others "a labelled line hangs"
+: >go
+come_back write
+run run_with_timeout 60 "$FLUX" wreck wait "$id"
+is "$status" 0 "it ends well when it comes back"
+is "$(sort "$HANGFS/any/out" | tr '\n' ' ')" "0: one 0: two 1: one 1: two " "... with all lines"
+nothing_hangs
+label_io
+ok "another is canceled" "$FLUX" cancel "$id"
+run run_with_timeout 60 "$FLUX" wreck wait "$id"
+isnt "$status" 124 "... and ends"
+is "$(result "$id")" canceled "... as canceled"
+come_back write
+others "it has come back"
+nothing_hangs
 ends execve "its epilog is executed"
 ends rmdir "its directory is removed"
 : >"$HANGFS/rmdir.next"

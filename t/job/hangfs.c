@@ -2,7 +2,8 @@
  *
  *    HANGFS/CALL/...      chdir, open, stat, execve, mkdir or rmdir of a path below hangs, as CALL says
  *    HANGFS/any/...       a CALL of a path below hangs when HANGFS/CALL.next is there, and removes that;
- *                         so does one of a file called flux-pmixd, wherever it is
+ *                         so does one of a file called flux-pmixd, wherever it is; CALL may be write,
+ *                         too
  *    HANGFS/CALL.pid      is written by who hangs: its process id
  *    HANGFS/CALL.open     when it is there nothing hangs any more
  *    HANGFS/immortal      holds a process id: kill(2) does not end that process, as it does not end
@@ -35,7 +36,7 @@ static void write_pid(const char *path)
     int fd =
         (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
-    if (fd >= 0 && write(fd, text, (size_t)n) == n)
+    if (fd >= 0 && syscall(SYS_write, fd, text, (size_t)n) == n)
         close(fd);
 }
 
@@ -103,6 +104,23 @@ EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
     maybe_hang("execve", path);
     return (int)syscall(SYS_execve, path, argv, envp);
+}
+
+EXPORT ssize_t write(int fd, const void *data, size_t len)
+{
+    const char *root = getenv("HANGFS");
+    char next[512], name[64], path[512];
+    ssize_t n;
+
+    snprintf(next, sizeof(next), "%s/write.next", root ? root : "");
+    if (root && there(next)) {
+        snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+        if ((n = readlink(name, path, sizeof(path) - 1)) > 0) {
+            path[n] = '\0';
+            maybe_hang("write", path);
+        }
+    }
+    return syscall(SYS_write, fd, data, len);
 }
 
 EXPORT int mkdir(const char *path, mode_t mode)

@@ -161,7 +161,7 @@ struct job {
     struct batch last;         /* ... when these have ended */
     struct jobcgroup *cgroup;  /* its memory is limited by it; may be NULL */
     unsigned asked;            /* works that did not come back yet */
-    unsigned asked_last;       /* ... of these in `last` */
+    unsigned asked_first;      /* ... of these in `first` */
     struct list_node spawning; /* in launcher.spawning: more can be asked for */
     struct list_node cutting;  /* in launcher.cutting: killed, but something hangs */
     uint64_t give_up;          /* then: when it is left behind (CLOCK_MONOTONIC, microseconds) */
@@ -268,6 +268,8 @@ const char *job_node_name(const struct job *j);
 void jobs_reap(struct launcher *l);
 /* Let a starter do this for a job. */
 void job_work(struct job *j, struct batch *b, struct work *w);
+/* Forget what was not begun, and begin no more. */
+void job_drop(struct job *j, struct batch *b);
 /* A work of a job has come back. */
 void job_worked(struct work *w);
 /* ... that was to start a task. */
@@ -289,6 +291,8 @@ void jobs_kill_children(struct launcher *l);
 /* The prolog runs; it has ended: why it failed, or NULL. */
 void job_prolog_runs(struct job *j);
 void job_prolog_done(struct job *j, const char *why);
+/* A file for labelled output cannot be opened. */
+void job_file_failed(struct job *j, const char *why);
 /* The PMIx server cannot be started. */
 void job_server_failed(struct job *j, const char *why);
 
@@ -387,6 +391,12 @@ void *object_open(const char *name, errmsg_t *err);
 int file_attach(struct stream *s, const char *path, errmsg_t *err);
 /* Bytes of a task; len 0: the end. */
 void file_output(struct stream *s, const void *data, size_t len);
+/* So much waits to be written that no more should be read. */
+bool file_full(const struct stream *s);
+/* Has all been written, and closed? */
+bool files_done(struct job *j);
+/* Begin nothing more; then, when nothing of it hangs, free them. */
+void files_drop(struct job *j);
 void files_close(struct job *j);
 
 /* launcher_orphan.c */

@@ -1,9 +1,13 @@
 /* Labelled output in files: "TASK: " before each line.
  *
- * The tasks write into pipes, and whole lines go to the file in one write(2) that appends, so that
- * lines of different tasks, and of different nodes, do not mix.  A line of more than
+ * The tasks write into pipes, and whole lines go to the file in one write(2) that appends, all that
+ * have come meanwhile, so that lines of different tasks, and of different nodes, do not mix.  A line of more than
  * LINE_MAX_LEN bytes is cut into several.  Tasks of a node that write to one file share its
  * descriptor.
+ *
+ * A file may hang: starters open, write and close it (launcher_starter.c), one thing of a file at a
+ * time.  It is opened before the first task that writes to it is started.  When PENDING_MAX bytes
+ * wait for it, its tasks do, too; the job does not end before it is closed, unless it is killed.
  *
  * Failure: a fifo or a terminal is refused; a file that cannot be written to fails the job, once;
  * what follows is read and thrown away, so that no task stands still.
@@ -17,28 +21,78 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
+
+#include "libutil/fdutil.h"
 
 #define LINE_MAX_LEN 65536
 
+#define PENDING_MAX (1u << 20)
+
 struct outfile {
-    int fd;
-    bool broken;
+    struct job *job;
+    struct batch batch; /* writes, and the end */
     char *name;
+    int fd;        /* -1: not open */
+    buf_t *lines;  /* to be written */
+    uint32_t rank; /* of the task that wrote the first of them */
+    bool busy;     /* some are being written */
+    bool broken;
+    bool closing;
+};
+
+/* Of a file: to open it, to write lines, or to close it. */
+struct filework {
+    struct work w;
+    struct outfile *f;
+    struct spawn_file sf; /* names; NULL: it is open */
+    unsigned mask;        /* 1 + umask, 0: that of the launcher */
+    buf_t *lines;         /* NULL: to be closed */
+    int fd;
+    uint32_t rank;
 };
 
 static void outfile_free(void *arg)
 {
     struct outfile *f = arg;
 
+    if (!f)
+        return;
     if (f->fd >= 0)
         close(f->fd);
+    buf_destroy(f->lines);
     free(f->name);
     free(f);
 }
 
-/* Writes here are by the launcher: what can make them wait would stop all tasks of the node. */
+static void filework_free(struct work *w)
+{
+    struct filework *fw = (struct filework *)w;
+
+    buf_destroy(fw->lines);
+    free((char *)fw->sf.path);
+    free((char *)fw->sf.name);
+    free(fw);
+}
+
+static struct filework *filework_create(struct outfile *f, uint32_t rank,
+                                        void (*run)(struct work *, pid_t *),
+                                        void (*done)(struct work *))
+{
+    struct filework *fw = calloc(1, sizeof(*fw));
+
+    if (!fw)
+        return NULL;
+    fw->w = (struct work){.run = run, .done = done, .drop = filework_free};
+    fw->f = f;
+    fw->fd = f->fd;
+    fw->rank = rank;
+    return fw;
+}
+
+/* --- opening: before the first task that writes to it --- */
+
+/* A writer would hang where nothing is wrong. */
 static bool can_block(int fd)
 {
     struct stat st;
@@ -46,68 +100,174 @@ static bool can_block(int fd)
     return fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || isatty(fd));
 }
 
-static int open_file(struct stream *s, const char *path, char **name, errmsg_t *err)
+static void open_run(struct work *w, pid_t *pid)
 {
-    struct job *j = s->task->job;
-    mode_t before = umask(0077);
-    struct spawn_file f;
-    int fd = -1;
+    struct filework *fw = (struct filework *)w;
+    const struct spawn_file *sf = &fw->sf;
+    mode_t before = umask(0077); /* this thread's */
 
-    umask(j->run.mask ? (mode_t)(j->run.mask - 1) & 0777 : before);
-    if (job_file(j, path, s->task->rank, O_WRONLY | O_CREAT | O_APPEND, &f) < 0) {
-        errmsg_fail(err, ENOMEM, "no memory to open '%s'", path);
+    umask(fw->mask ? (mode_t)(fw->mask - 1) & 0777 : before);
+    fw->fd = open(sf->path, sf->flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    if (fw->fd < 0) {
+        errmsg_fail(&w->err, errno, "cannot open '%s': %s", sf->name,
+                    errno == ENXIO ? "nobody reads from it" : strerror(errno));
+    } else if (can_block(fw->fd)) {
+        errmsg_set(&w->err, "'%s' takes no labelled output: it is a fifo or a terminal", sf->path);
+        close(fw->fd);
+        fw->fd = -1;
     } else {
-        *name = (char *)f.path;
-        if ((fd = open(f.path, f.flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666)) < 0)
-            errmsg_fail(err, errno, "cannot open '%s': %s", f.name,
-                        errno == ENXIO ? "nobody reads from it" : strerror(errno));
-        else
-            fcntl(fd, F_SETFL, O_APPEND);
-        if (fd < 0)
-            free(*name);
-        free((char *)f.name);
+        fcntl(fw->fd, F_SETFL, O_APPEND);
     }
+    w->failed = fw->fd < 0;
     umask(before);
-    return fd;
+}
+
+static void opened(struct work *w)
+{
+    struct filework *fw = (struct filework *)w;
+    struct job *j = w->job;
+
+    fw->f->fd = fw->fd;
+    fw->f->broken = w->failed;
+    if (w->failed)
+        job_file_failed(j, w->err.text);
+    filework_free(w);
 }
 
 int file_attach(struct stream *s, const char *path, errmsg_t *err)
 {
     struct job *j = s->task->job;
-    struct outfile *f;
-    char *name = NULL;
-    int fd = open_file(s, path, &name, err);
+    struct filework *fw = NULL;
+    struct outfile *f = NULL;
+    struct spawn_file sf = {0};
 
-    if (fd < 0)
-        return -1;
-    if (can_block(fd)) {
-        errmsg_fail(err, EINVAL, "'%s' takes no labelled output: it is a fifo or a terminal", name);
-        close(fd);
-        free(name);
-        return -1;
-    }
-    if (!j->outfiles)
-        j->outfiles = hmap_create_str(outfile_free);
-    if (j->outfiles && (f = hmap_get(j->outfiles, name))) {
-        close(fd);
-        free(name);
-        s->file = f;
-    } else if (!j->outfiles || !(f = calloc(1, sizeof(*f)))) {
-        close(fd);
-        free(name);
-        return errmsg_fail(err, ENOMEM, "no memory for output");
-    } else {
-        f->fd = fd;
-        f->name = name;
-        if (hmap_put(j->outfiles, name, f) < 0) {
+    if ((!j->outfiles && !(j->outfiles = hmap_create_str(outfile_free))) ||
+        !(s->line = buf_create(0)) ||
+        job_file(j, path, s->task->rank, O_WRONLY | O_CREAT | O_APPEND, &sf) < 0)
+        goto nomem;
+    if (!(f = hmap_get(j->outfiles, sf.path))) {
+        if (!(f = calloc(1, sizeof(*f))))
+            goto nomem;
+        f->fd = -1;
+        f->job = j;
+        batch_init(&f->batch, false);
+        if (!(f->lines = buf_create(0)) || !(f->name = strdup(sf.path)) ||
+            !(fw = filework_create(f, s->task->rank, open_run, opened)) ||
+            hmap_put(j->outfiles, f->name, f) < 0) {
+            free(fw);
             outfile_free(f);
-            return errmsg_fail(err, ENOMEM, "no memory for output");
+            goto nomem;
         }
-        s->file = f;
+        fw->sf = sf;
+        fw->mask = j->run.mask;
+        job_work(j, &j->first, &fw->w);
+    } else {
+        free((char *)sf.path);
+        free((char *)sf.name);
     }
-    if (!(s->line = buf_create(0)))
-        return errmsg_fail(err, ENOMEM, "no memory for output");
+    s->file = f;
     return 0;
+nomem:
+    free((char *)sf.path);
+    free((char *)sf.name);
+    return errmsg_fail(err, ENOMEM, "no memory for output in '%s'", path);
+}
+
+/* --- writing --- */
+
+static void write_run(struct work *w, pid_t *pid)
+{
+    struct filework *fw = (struct filework *)w;
+
+    if (fd_write_all(fw->fd, buf_data(fw->lines), buf_len(fw->lines)) < 0)
+        w->errnum = errno;
+}
+
+static void close_run(struct work *w, pid_t *pid)
+{
+    if (close(((struct filework *)w)->fd) < 0)
+        w->errnum = errno;
+}
+
+static void file_flush(struct outfile *f);
+
+static void worked(struct work *w)
+{
+    struct filework *fw = (struct filework *)w;
+    struct outfile *f = fw->f;
+    struct job *j = w->job;
+
+    f->busy = false;
+    if (w->errnum && !f->broken && !j->ghost) {
+        f->broken = true;
+        send_fail(j, 1, (int32_t)fw->rank, 1, "cannot write to '%s': %s", f->name,
+                  strerror(w->errnum));
+    }
+    filework_free(w);
+    if (j->ghost)
+        return;
+    file_flush(f);
+    for (uint32_t i = 0; i < j->ntasks; i++)
+        for (int k = 0; k < 2; k++)
+            if (j->tasks[i].out[k].file == f && j->paused)
+                source_resume(j->l, &j->tasks[i].out[k].src);
+}
+
+/* What has gathered while something was written goes next. */
+static void file_flush(struct outfile *f)
+{
+    struct filework *fw;
+    buf_t *next;
+
+    if (f->broken)
+        buf_consume(f->lines, buf_len(f->lines));
+    if (f->busy || f->fd < 0 || f->closing || buf_len(f->lines) == 0)
+        return;
+    next = buf_create(0);
+    if (!next || !(fw = filework_create(f, f->rank, write_run, worked))) {
+        buf_destroy(next);
+        f->broken = true;
+        send_fail(f->job, 1, (int32_t)f->rank, 1, "no memory to write to '%s'", f->name);
+        return;
+    }
+    fw->lines = f->lines;
+    f->lines = next;
+    f->busy = true;
+    job_work(f->job, &f->batch, &fw->w);
+}
+
+bool file_full(const struct stream *s)
+{
+    return !s->file->broken && buf_len(s->file->lines) >= PENDING_MAX;
+}
+
+/* Written, and closed? */
+static bool file_done(struct outfile *f)
+{
+    struct filework *fw;
+
+    file_flush(f);
+    if (f->busy)
+        return false;
+    if (f->closing || f->fd < 0)
+        return true;
+    if (!(fw = filework_create(f, f->rank, close_run, worked)))
+        return true; /* outfile_free() closes it */
+    f->closing = f->busy = true;
+    f->fd = -1;
+    job_work(f->job, &f->batch, &fw->w);
+    return false;
+}
+
+bool files_done(struct job *j)
+{
+    size_t pos = 0;
+    bool done = true;
+    void *val;
+
+    while (j->outfiles && hmap_next(j->outfiles, &pos, NULL, NULL, &val))
+        done &= file_done(val);
+    return done;
 }
 
 static void put(struct stream *s, const void *a, size_t alen, const void *b, size_t blen, bool nl)
@@ -115,27 +275,16 @@ static void put(struct stream *s, const void *a, size_t alen, const void *b, siz
     struct outfile *f = s->file;
     char label[16];
     int n = snprintf(label, sizeof(label), "%u: ", task_number(s->task));
-    struct iovec iov[4] = {
-        {label, (size_t)n}, {(void *)a, alen}, {(void *)b, blen}, {(char *)"\n", nl ? 1 : 0}};
-    int i = 0;
 
-    while (i < 4 && !f->broken) {
-        ssize_t w = writev(f->fd, iov + i, 4 - i);
-
-        if (w < 0 && errno == EINTR)
-            continue;
-        if (w < 0) {
-            f->broken = true;
-            send_fail(s->task->job, 1, (int32_t)s->task->rank, 1, "cannot write to '%s': %s",
-                      f->name, strerror(errno));
-            return;
-        }
-        for (; i < 4 && (size_t)w >= iov[i].iov_len; i++)
-            w -= (ssize_t)iov[i].iov_len;
-        if (i < 4) {
-            iov[i].iov_base = (char *)iov[i].iov_base + w;
-            iov[i].iov_len -= (size_t)w;
-        }
+    if (f->broken)
+        return;
+    if (buf_len(f->lines) == 0)
+        f->rank = s->task->rank;
+    if (buf_append(f->lines, label, (size_t)n) < 0 || (alen && buf_append(f->lines, a, alen) < 0) ||
+        (blen && buf_append(f->lines, b, blen) < 0) || (nl && buf_append(f->lines, "\n", 1) < 0)) {
+        f->broken = true;
+        send_fail(s->task->job, 1, (int32_t)s->task->rank, 1, "no memory to write to '%s'",
+                  f->name);
     }
 }
 
@@ -160,6 +309,16 @@ void file_output(struct stream *s, const void *data, size_t len)
         buf_destroy(s->line);
         s->line = NULL;
     }
+    file_flush(s->file);
+}
+
+void files_drop(struct job *j)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (j->outfiles && hmap_next(j->outfiles, &pos, NULL, NULL, &val))
+        job_drop(j, &((struct outfile *)val)->batch);
 }
 
 void files_close(struct job *j)

@@ -26,7 +26,11 @@ enum got { GOT_DATA, GOT_NOTHING, GOT_EOF, NO_CREDIT };
 static enum got file_read(struct stream *s)
 {
     char data[READ_MAX];
-    ssize_t n = read(s->src.fd, data, sizeof(data));
+    ssize_t n;
+
+    if (file_full(s))
+        return NO_CREDIT;
+    n = read(s->src.fd, data, sizeof(data));
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return GOT_NOTHING;

@@ -153,19 +153,19 @@ void job_work(struct job *j, struct batch *b, struct work *w)
 {
     w->job = j;
     j->asked++;
-    j->asked_last += (b == &j->last);
-    if (b == &j->last)
+    j->asked_first += (b == &j->first);
+    if (b != &j->first)
         j->give_up = now_us() + GIVE_UP;
     batch_add(j->l, b, w);
 }
 
-static void drop(struct job *j, struct batch *b)
+void job_drop(struct job *j, struct batch *b)
 {
     unsigned n = batch_drop(j->l, b);
 
     j->asked -= n;
-    if (b == &j->last)
-        j->asked_last -= n;
+    if (b == &j->first)
+        j->asked_first -= n;
 }
 
 static void ghost_free(struct job *j);
@@ -175,14 +175,12 @@ void job_worked(struct work *w)
     struct job *j = w->job;
 
     j->asked--;
-    j->asked_last -= (w->batch == &j->last);
+    j->asked_first -= (w->batch == &j->first);
     j->give_up = now_us() + GIVE_UP;
     w->done(w);
-    if (j->asked)
-        return;
-    if (j->ghost)
+    if (j->ghost && !j->asked)
         ghost_free(j);
-    else if (j->cut && (j->state == JOB_NEW || j->state == JOB_STARTING))
+    else if (j->cut && !j->asked_first && (j->state == JOB_NEW || j->state == JOB_STARTING))
         job_ending(j);
 }
 
@@ -191,7 +189,7 @@ void job_worked(struct work *w)
 /* No more tasks are started: all are there, or those from number nspawned on were not. */
 static void spawned(struct job *j, int code, const char *why)
 {
-    drop(j, &j->first);
+    job_drop(j, &j->first);
     tasks_forget(j);
     list_remove(&j->spawning);
     list_remove(&j->cutting);
@@ -216,7 +214,7 @@ static void check_spawned(struct job *j)
     errmsg_t why;
     int code;
 
-    if (j->cut && j->asked == 0)
+    if (j->cut && j->asked_first == 0)
         spawned(j, 0, NULL);
     else if (!j->cut && tasks_all(j, &code, &why))
         spawned(j, code, why.text);
@@ -291,7 +289,7 @@ void job_started(struct work *w)
         kill(-t->pid, SIGKILL);
     if (code && !j->cut)
         spawned(j, code, err.text);
-    else if (!j->cut && list_empty(&j->spawning) && j->asked <= BATCH_MAX / 2)
+    else if (!j->cut && list_empty(&j->spawning) && j->asked_first <= BATCH_MAX / 2)
         spawn_more(j);
     else
         check_spawned(j);
@@ -350,7 +348,7 @@ static void cut_step(struct launcher *l)
     {
         struct job *j = list_entry(it, struct job, cutting);
 
-        if (!(j->state == JOB_ENDING ? j->asked_last : j->asked))
+        if (j->state == JOB_ENDING ? j->asked == j->asked_first : !j->asked_first)
             continue;
         if (j->state < JOB_ENDING)
             batch_kill(l, &j->first);
@@ -385,6 +383,14 @@ static void job_go(struct job *j)
     } else if (waits < 0) {
         job_refuse(j, err.text);
     }
+}
+
+void job_file_failed(struct job *j, const char *why)
+{
+    if (j->state == JOB_SPAWNING && !j->cut)
+        spawned(j, 126, why);
+    else if (j->state == JOB_SPAWNING)
+        check_spawned(j);
 }
 
 void job_prolog_runs(struct job *j)
@@ -586,10 +592,10 @@ void job_destroy(void *arg)
     list_remove(&j->cutting);
     buf_destroy(j->held);
     j->held = NULL;
-    files_close(j);
+    files_drop(j);
     tag_release(j);
-    drop(j, &j->first);
-    drop(j, &j->last);
+    job_drop(j, &j->first);
+    job_drop(j, &j->last);
     j->state = JOB_OVER;
     j->ghost = true;
     if (!j->asked) /* else what hangs has its strings */
@@ -598,6 +604,7 @@ void job_destroy(void *arg)
 
 static void ghost_free(struct job *j)
 {
+    files_close(j);
     tasks_forget(j);
     pmix_destroy(j);
     job_free(j);
@@ -633,18 +640,18 @@ void job_kill(struct job *j)
             if (!j->tasks[i].status)
                 j->tasks[i].status = SIGKILL;
         j->doomed = true;
-        drop(j, &j->first);
+        job_drop(j, &j->first);
         if (j->state == JOB_PROLOG)
             hook_kill(j);
-        else if (j->asked)
+        else if (j->asked_first)
             cut(j);
         else
             job_ending(j);
     } else if (j->state == JOB_SPAWNING) {
         for (uint32_t i = j->nspawned; i < j->ntasks; i++)
             j->tasks[i].status = SIGKILL;
-        drop(j, &j->first);
-        if (j->asked)
+        job_drop(j, &j->first);
+        if (j->asked_first)
             cut(j);
         else
             spawned(j, 0, NULL);
@@ -763,7 +770,7 @@ void jobs_step(struct launcher *l)
     {
         struct job *j = list_entry(it, struct job, ending);
 
-        if ((orphans && leftovers(j)) || !job_drain(j))
+        if ((orphans && leftovers(j)) || (!j->given_up && (!job_drain(j) || !files_done(j))))
             continue;
         pmix_end(j);
         lua_finish(j);

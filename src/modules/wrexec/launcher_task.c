@@ -552,7 +552,7 @@ bool tasks_more(struct job *j)
     struct start *st = j->start;
     double end = now() + SLICE;
 
-    while (st->next < st->ends && j->asked < BATCH_MAX) {
+    while (st->next < st->ends && j->asked_first < BATCH_MAX) {
         if (ask(st, &j->tasks[st->next], &st->why) < 0) {
             st->ends = st->next;
             st->code = 126;
@@ -599,7 +599,7 @@ int tasks_started(struct request *r, errmsg_t *err)
 
 void tasks_forget(struct job *j)
 {
-    if (!j->start || j->asked)
+    if (!j->start || j->asked_first)
         return;
     for (uint32_t i = 0; i < j->start->nprograms; i++) {
         free(j->start->programs[i].path);
