@@ -38,6 +38,15 @@ wait_until 20 left
 run "$FLUX" wreckrun -n4 -l echo on
 is "$(wc -l <<<"$out")" 4 "the next job runs on what is left"
 fails "more than there ever was is refused" "$FLUX" wreckrun -N8 true
+# A job that needs lost nodes waits, and whoever looks is told for which.
+id=$("$FLUX" submit -N7 true)
+why="waits for 7 nodes .*: only 4 such nodes are up; ranks 2,5-6 are down"
+says_why() {
+    "$FLUX" jobs --why -n "$id" | grep -q "$why"
+}
+ok "a job that needs the lost nodes says so" wait_until 20 says_why
+ok "... and the log tells it" wait_until 20 sh -c "'$FLUX' dmesg | grep -q 'job $id $why'"
+"$FLUX" cancel "$id"
 release
 
 hold 2
