@@ -60,7 +60,8 @@ if [ "${1-}" = --run ]; then
     export FLUX_URI=$uri
     BENCH_ROOT=$(broker 0)
     export BENCH_ROOT
-    exec "$BENCH_DIR/bench_jobs" "${@:2}"
+    "$BENCH_DIR/bench_jobs" "${@:2}" # no exec: $TMPDIR is removed at the end
+    exit
 fi
 
 [ $# -gt 0 ] || set -- run submit kept launch output
