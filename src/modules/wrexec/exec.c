@@ -249,7 +249,9 @@ static int spawn_launcher(exec_t *x, const char *program, int fd, int nullfd, er
                               .cwd = "/",
                               .fds = fds,
                               .nfds = 4,
-                              .flags = SPAWN_SESSION,
+                              /* Not a session: tasks that yield to those of brokers beside us
+                               * have to be in one session with them (launcher_task.c). */
+                              .flags = SPAWN_PGRP,
                               .pidfd = &x->pidfd};
     int argc = 4;
     pid_t pid;

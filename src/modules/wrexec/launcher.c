@@ -42,6 +42,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -514,6 +515,19 @@ static void run(struct launcher *l)
         orphans_over(l);
 }
 
+/* The broker's terminal is not for tasks: those that lead no session of their own would be stopped when
+ * they read from it.  This drops it for us and what we start, and for nobody else. */
+static void drop_terminal(void)
+{
+    int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+
+    if (fd < 0)
+        return;
+    if (getsid(0) != getpid())
+        (void)ioctl(fd, TIOCNOTTY);
+    close(fd);
+}
+
 int main(int argc, char **argv)
 {
     static const struct option opts[] = {
@@ -551,6 +565,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "flux-launcher: is started by a broker, not by hand\n");
         return 2;
     }
+    drop_terminal();
     if (find_outer(&l) < 0 || launcher_init(&l, fd) < 0) {
         fprintf(stderr, "flux-launcher: cannot start: %s\n", strerror(errno));
         return 1;
