@@ -451,10 +451,10 @@ void content_trim(content_t *c)
     }
 }
 
-size_t content_drop(content_t *c)
+size_t content_drop(content_t *c, size_t max)
 {
     size_t n = 0;
-    for (; !list_empty(&c->lru); n++)
+    for (; n < max && !list_empty(&c->lru); n++)
         drop(c, oldest(c));
     c->st.dropped += n;
     return n;

@@ -83,8 +83,8 @@ void content_back(content_t *c, struct content_obj *o);
 /* Drop what exceeds the bound.  Pointers to objects that are neither held nor kept are void after
  * this, and so are the bytes of backed objects. */
 void content_trim(content_t *c);
-/* Drop all that nobody needs; returns the number of objects dropped. */
-size_t content_drop(content_t *c);
+/* Drop what nobody needs, at most so many objects; returns their number. */
+size_t content_drop(content_t *c, size_t max);
 
 /* Give memory back to the system when much less is needed than was since the last time; to be
  * called when there is time.  That takes milliseconds, and is done only when 1 MiB and an eighth of

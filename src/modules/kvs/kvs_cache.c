@@ -5,14 +5,20 @@
  * share, and soon after that the others down to theirs.  What nobody used for content.expire
  * (default 5 minutes; "inf": never) is given back anyway.
  *
+ *    kvs.dropcache  {"namespace"}, or nothing  -> {"dropped"}: objects that can be loaded again;
+ *                   answered when all that were there are dropped, slice by slice
+ *
  * Invariants:
  *  1. km.cached is the sum of km_ns.cached, which are brought up to date when a namespace works.
  *  2. Objects that are needed are not concerned.
  *
- * Failure: none.
+ * Failure: kvs.dropcache without memory is answered with ENOMEM.
  */
 #include "config.h"
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "kvs_private.h"
 #include "libflux/slice.h"
@@ -59,6 +65,104 @@ static void expire(struct km_ns *ns)
         km_poke(ns);
 }
 
+/* --- kvs.dropcache --- */
+
+struct drop {
+    struct list_node node; /* in km_ns.drops */
+    struct km_claim claim;
+    struct km_ns *ns;
+    flux_msg_t *req;
+    size_t left; /* so many were there when it came */
+    size_t dropped;
+};
+
+static void drop_free(struct drop *d)
+{
+    list_remove(&d->node);
+    km_claim_drop(d->ns->k->senders, &d->claim);
+    flux_msg_destroy(d->req);
+    free(d);
+}
+
+static void drop_gone(struct km_claim *c, bool cancelled)
+{
+    struct drop *d = list_entry(c, struct drop, claim);
+
+    flux_respond_error(d->ns->h, d->req, ENODATA, "the request %s", km_gone_why(cancelled));
+    drop_free(d);
+}
+
+/* One at a time: is it done? */
+static bool drop_some(struct drop *d, struct flux_slice *s)
+{
+    while (d->left > 0 && flux_slice_more(s)) {
+        size_t want = d->left < PIECE ? d->left : PIECE;
+        size_t n = content_drop(d->ns->content, want);
+
+        d->dropped += n;
+        d->left = n < want ? 0 : d->left - n;
+    }
+    return d->left == 0;
+}
+
+static void drop_work(struct km_ns *ns)
+{
+    struct flux_slice s;
+    struct list_node *n;
+    char json[48];
+
+    if (list_empty(&ns->drops))
+        return;
+    flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while ((n = list_first(&ns->drops))) {
+        struct drop *d = list_entry(n, struct drop, node);
+
+        if (!drop_some(d, &s)) {
+            km_poke(ns);
+            return;
+        }
+        snprintf(json, sizeof(json), "{\"dropped\":%zu}", d->dropped);
+        flux_respond(ns->h, d->req, json);
+        drop_free(d);
+    }
+}
+
+void km_dropcache_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_ns *ns = km_named_request(arg, msg, km_dropcache_cb);
+    struct content_stats st;
+    struct drop *d;
+
+    if (!ns)
+        return;
+    if (!(d = calloc(1, sizeof(*d))) || km_claim(ns->k->senders, &d->claim, msg, drop_gone) < 0) {
+        free(d);
+        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory", flux_rank(h));
+        return;
+    }
+    content_get_stats(ns->content, &st);
+    d->ns = ns;
+    d->req = flux_msg_incref(msg);
+    d->left = st.free_objects;
+    list_init(&d->node);
+    list_append(&ns->drops, &d->node);
+    drop_work(ns);
+}
+
+void km_drops_shut(struct km_ns *ns, int errnum, const char *why)
+{
+    LIST_FOREACH_SAFE(n, tmp, &ns->drops)
+    {
+        struct drop *d = list_entry(n, struct drop, node);
+
+        if (errnum)
+            flux_respond_error(ns->h, d->req, errnum, "%s", why);
+        drop_free(d);
+    }
+}
+
+/* --- the bound --- */
+
 static size_t fair(const struct km *k)
 {
     return k->cache_limit / hmap_count(k->spaces);
@@ -88,6 +192,7 @@ void km_cache_work(struct km_ns *ns)
     content_set_clock(ns->content, km_clock(k));
     content_trim(ns->content); /* no more than has come in since */
     expire(ns);
+    drop_work(ns);
     count(ns);
     if (k->cached <= k->cache_limit || hmap_count(k->spaces) < 2)
         return;

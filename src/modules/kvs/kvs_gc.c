@@ -74,15 +74,26 @@ void km_gc_work(struct km_ns *ns, bool *more)
     struct flux_slice s;
     struct answer a = {0};
     struct content_stats cs;
+    size_t n_dropped;
 
-    if (list_empty(&ns->gcs))
+    if (list_empty(&ns->gcs)) {
+        ns->gc_dropped = 0;
         return;
+    }
     flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, THINGS);
     while (*more && flux_slice_more(&s))
         *more = kvsstore_collect(ns->store, PIECE);
     if (*more)
         return;
-    a.dropped = content_drop(ns->content);
+    while ((n_dropped = content_drop(ns->content, PIECE)) == PIECE && flux_slice_more(&s))
+        ns->gc_dropped += n_dropped;
+    ns->gc_dropped += n_dropped;
+    if (n_dropped == PIECE) {
+        km_poke(ns);
+        return;
+    }
+    a.dropped = ns->gc_dropped;
+    ns->gc_dropped = 0;
     content_get_stats(ns->content, &cs);
     a.objects = cs.objects;
     a.bytes = cs.bytes;

@@ -28,8 +28,8 @@
  *    kvs_restore.c   bringing back what is in it
  *    kvs_keep.c      journal of a namespace
  *    kvs_checkpoint.c   its checkpoints, and what is deleted after them
- *    kvs_stats.c     kvs.stats, kvs.dropcache
- *    kvs_cache.c     how much is cached, and for how long
+ *    kvs_stats.c     kvs.stats
+ *    kvs_cache.c     how much is cached, and for how long; kvs.dropcache
  *    kvs_gc.c        kvs.gc
  *
  *    kvs.disconnect, kvs.cancel       see libflux/dispatch.h

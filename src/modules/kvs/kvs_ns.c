@@ -375,6 +375,7 @@ struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
     list_init(&ns->uploads);
     list_init(&ns->leaving);
     list_init(&ns->gcs);
+    list_init(&ns->drops);
     list_init(&ns->gcs_sent);
     if (!(ns->name = strdup(name)) ||
         !(ns->fences = km_fences_create((uint32_t)flux_random(k->h))) ||
@@ -420,7 +421,8 @@ bool km_ns_busy(const struct km_ns *ns)
     return !list_empty(&ns->early) || !list_empty(&ns->vwaits) || !list_empty(&ns->forwards) ||
            !list_empty(&ns->reads) || !list_empty(&ns->serves) || !list_empty(&ns->followers) ||
            !list_empty(&ns->snapshots) || !list_empty(&ns->uploads) || !list_empty(&ns->gcs_sent) ||
-           hmap_count(ns->uploaders) > 0 || km_fence_count(ns) > 0 || km_watch_count(ns) > 0;
+           !list_empty(&ns->drops) || hmap_count(ns->uploaders) > 0 || km_fence_count(ns) > 0 ||
+           km_watch_count(ns) > 0;
 }
 
 void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
@@ -442,6 +444,7 @@ void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
     km_snapshots_shut(ns, errnum, why);
     km_uploads_shut(ns, errnum, why);
     km_gc_shut(ns, errnum, why);
+    km_drops_shut(ns, errnum, why);
     km_follow_shut(ns, errnum, why);
     if (errnum) {
         early_fail(ns, errnum, why);

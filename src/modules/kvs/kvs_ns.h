@@ -87,6 +87,8 @@ struct km_ns {
     size_t nsnapshots;
     struct list_node gcs;      /* master: who waits for garbage to be collected */
     struct list_node gcs_sent; /* others: the master was asked */
+    size_t gc_dropped;         /* of the cache, for those in gcs */
+    struct list_node drops;    /* kvs.dropcache */
     size_t cached;             /* bytes that nobody needs, as in km.cached */
     bool stale;                /* of these, there may be some that nobody has used since */
     uint32_t stale_before;
@@ -307,6 +309,10 @@ void km_uploads_work(struct km_ns *ns);
 /* Some garbage was collected: if there is *more, and somebody waits for all, more is. */
 void km_gc_work(struct km_ns *ns, bool *more);
 void km_gc_shut(struct km_ns *ns, int errnum, const char *why);
+
+/* --- kvs_cache.c: kvs.dropcache --- */
+
+void km_drops_shut(struct km_ns *ns, int errnum, const char *why);
 
 /* --- kvs_cache.c --- */
 

@@ -1,7 +1,6 @@
-/* kvs_stats.c - looking at an instance: counters, and dropping what it can load again.
+/* kvs_stats.c - looking at an instance: counters.
  *
  *    kvs.stats      {"namespace"}, or nothing  -> counters of a namespace (nothing: primary)
- *    kvs.dropcache  {"namespace"}, or nothing  -> {"dropped"}: objects that can be loaded again
  *
  * Failure: EPROTO for another payload; what keeps a request from its namespace.
  */
@@ -164,15 +163,4 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         .disk_free_bytes = ks.free_bytes,
     };
     flux_respond_struct(h, msg, &stats_schema, &s);
-}
-
-void km_dropcache_cb(flux_t *h, const flux_msg_t *msg, void *arg)
-{
-    struct km_ns *ns = km_named_request(arg, msg, km_dropcache_cb);
-    char json[48];
-
-    if (!ns)
-        return;
-    snprintf(json, sizeof(json), "{\"dropped\":%zu}", content_drop(ns->content));
-    flux_respond(h, msg, json);
 }

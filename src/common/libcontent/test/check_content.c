@@ -57,7 +57,8 @@ START_TEST(bound)
     ck_assert_uint_eq(st.free_objects, 10);
     ck_assert_uint_eq(st.objects, 11);
     ck_assert_ptr_nonnull(content_get(content, first));
-    ck_assert_uint_eq(content_drop(content), 10);
+    ck_assert_uint_eq(content_drop(content, 3), 3);
+    ck_assert_uint_eq(content_drop(content, SIZE_MAX), 7);
     ck_assert_ptr_null(content_get(content, first));
     ck_assert_ptr_eq(content_get(content, held), h);
     content_release(content, h);
@@ -135,16 +136,16 @@ START_TEST(kept)
     memcpy(small, s->digest, sizeof(small));
     content_keep(content, o);
     content_keep(content, s);
-    ck_assert_uint_eq(content_drop(content), 0);
+    ck_assert_uint_eq(content_drop(content, SIZE_MAX), 0);
     content_back(content, o);
     content_back(content, s); /* too small: no effect */
     content_get_stats(content, &st);
     ck_assert_uint_eq(st.free_objects, 1);
     ck_assert_uint_eq(st.free_bytes, sizeof(big));
     content_hold(content, o);
-    ck_assert_uint_eq(content_drop(content), 0);
+    ck_assert_uint_eq(content_drop(content, SIZE_MAX), 0);
     content_release(content, o);
-    ck_assert_uint_eq(content_drop(content), 1);
+    ck_assert_uint_eq(content_drop(content, SIZE_MAX), 1);
     ck_assert_ptr_null(content_get(content, digest_of));
     ck_assert_ptr_eq(content_find(content, digest_of), o);
     ck_assert_ptr_null(o->data);
@@ -152,7 +153,7 @@ START_TEST(kept)
     ck_assert_uint_eq(st.absent_objects, 1);
     ck_assert_int_eq(content_supply(content, digest_of, big, sizeof(big)), 0);
     ck_assert_ptr_eq(content_get(content, digest_of), o);
-    content_drop(content);
+    content_drop(content, SIZE_MAX);
     ck_assert_ptr_eq(content_add(content, big, sizeof(big)), o);
     ck_assert_ptr_nonnull(o->data);
     /* Forgotten with its bytes it is an object as others; without, it is gone. */
@@ -163,7 +164,7 @@ START_TEST(kept)
     ck_assert_uint_eq(st.absent_objects, 0);
     content_keep(content, o);
     content_back(content, o);
-    content_drop(content);
+    content_drop(content, SIZE_MAX);
     content_hold(content, o);
     content_forget(content, o);
     content_release(content, o);
@@ -223,12 +224,12 @@ START_TEST(many)
         if (i % 7 == 0)
             content_hold(content, o);
     }
-    content_drop(content);
+    content_drop(content, SIZE_MAX);
     for (int i = 0; i < 20000; i++)
         ck_assert(!!content_get(content, digests[i]) == (i % 7 == 0));
     for (int i = 0; i < 20000; i += 7)
         content_release(content, content_get(content, digests[i]));
-    content_drop(content);
+    content_drop(content, SIZE_MAX);
     content_get_stats(content, &st);
     ck_assert_uint_eq(st.objects, 0);
     ck_assert_uint_eq(st.bytes, 0);

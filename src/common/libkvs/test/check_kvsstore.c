@@ -414,7 +414,7 @@ START_TEST(revival)
     struct content_stats st;
     content_get_stats(f.content, &st);
     ck_assert_uint_gt(st.free_objects, 10);
-    content_drop(f.content);
+    content_drop(f.content, SIZE_MAX);
     content_get_stats(f.content, &st);
     ck_assert_uint_eq(st.objects, 1);
     drop(&f);

@@ -409,7 +409,7 @@ START_TEST(leaving_memory)
         }
     }
     ck_assert(memcmp(large, back, sizeof(back)) == 0);
-    content_drop(f.content);
+    content_drop(f.content, SIZE_MAX);
     /* The same value again: its bytes are here again, and it is not written twice. */
     put(&f, "other", large, sizeof(large));
     struct kvsstore_stats st;

@@ -281,7 +281,7 @@ START_TEST(missing)
     ck_assert(memcmp(buf, bytes + 126 * CHUNK + 100, 4 * CHUNK) == 0);
     content_get_stats(cache, &st);
     ck_assert_uint_eq(st.objects, 1 + 2 + 5);
-    content_drop(cache);
+    content_drop(cache, SIZE_MAX);
     for (int rounds = 0;; rounds++) {
         miss.n = 0;
         rc = kvsvalue_begins_with(cache, &e, &old, &miss, NULL);

@@ -307,6 +307,39 @@ START_TEST(version_slices)
 }
 END_TEST
 
+/* And so does a cache go that is dropped. */
+START_TEST(dropcache_slices)
+{
+    struct bed *b = bed_create();
+    struct km_ns *ns = ((struct km *)b->ctx)->primary;
+    struct content_stats st;
+    size_t there, answers;
+    flux_msg_t *msg;
+
+    settle(b);
+    for (uint32_t i = 0; i < 2000; i++)
+        ck_assert_ptr_nonnull(content_add(ns->content, &i, sizeof(i)));
+    content_get_stats(ns->content, &st);
+    there = st.free_objects;
+    ck_assert_uint_ge(there, 2000);
+    msg = request("kvs.dropcache", 0, FLUX_ROLE_OWNER, 7);
+    answers = b->answers;
+    step_ns = 1000000;
+    flux_handle_deliver(b->f.h, msg);
+    step_ns = 0;
+    content_get_stats(ns->content, &st);
+    ck_assert_uint_lt(st.free_objects, there);
+    ck_assert_uint_gt(st.free_objects, there / 2);
+    ck_assert_uint_eq(b->answers, answers);
+    settle(b);
+    content_get_stats(ns->content, &st);
+    ck_assert_uint_eq(st.free_objects, 0);
+    ck_assert_uint_eq(b->answers, answers + 1);
+    ck_assert_int_eq(b->errnum, 0);
+    bed_free(b);
+}
+END_TEST
+
 /* What a client brought, and never used, is let go of bit by bit. */
 START_TEST(upload_slices)
 {
@@ -547,5 +580,5 @@ int main(void)
     RUN_SUITE("kvs_module", owner_and_others, no_such_rank, early_requests, clients_that_go,
               event_that_fails, bytes_that_wait, watch_before_its_root, removal_unheard,
               removal_asked, abort_without_room, register_without_room, index_of_senders,
-              watch_slices, version_slices, upload_slices);
+              watch_slices, version_slices, dropcache_slices, upload_slices);
 }
