@@ -165,13 +165,13 @@ START_TEST(programs)
     struct pmi_server_params p = {
         .kvsname = "kvs", .size = 8, .nlocal = NTASKS, .ranks = ranks, .appnums = appnums};
 
-    pmi_server_destroy(w.server);
     memset(&w, 0, sizeof(w));
     ck_assert_ptr_nonnull(w.server = pmi_server_create(&all_ops, &w, &p, NULL));
     init_all();
     talk(0, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
     talk(1, "cmd=get_appnum\n", "cmd=appnum appnum=7\n");
     talk(2, "cmd=get_appnum\n", "cmd=appnum appnum=7\n");
+    pmi_server_destroy(w.server);
 }
 END_TEST
 
