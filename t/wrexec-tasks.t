@@ -144,6 +144,12 @@ else
     skip 1 "one processor"
 fi
 release
+if command -v script >/dev/null; then
+    run run_with_timeout 30 script -qec "$FLUX start --size=2 $FLUX wreckrun -N2 -n4 --overcommit sh -c 'ps -o tty= \$\$'" /dev/null
+    is "$(tr -d '\r ' <<<"$out" | sort | uniq -c | tr -d ' ')" "4?" "... and none has the terminal of the brokers"
+else
+    skip 1 "there is no script command"
+fi
 hold 2 --set=wrexec.share-hosts=no
 is "$("$FLUX" wreckrun -N2 -n6 --overcommit "$EXCHANGE" | grep -c 'size 6 clique 3 sum 15')" 6 \
     "wrexec.share-hosts=no keeps brokers apart"
