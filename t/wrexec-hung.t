@@ -257,4 +257,20 @@ others "one was canceled"
 "$FLUX" cancel "${all[1]}"
 run run_with_timeout 60 "$FLUX" wreck wait "${all[1]}"
 release
+
+# A hook that waits is ended by whichever thread has the loop.
+mkdir lua.d
+mkfifo fifo
+cat >lua.d/x.lua <<END
+return { init = function(job) if job:getenv("WAIT") then io.open("$PWD/fifo") end end }
+END
+site wrexec.lua-path="$PWD/lua.d" wrexec.hook-timeout=0.8s
+ok "a job hangs" hangs chdir --chdir="$HANGFS/chdir/." sleep 600
+run run_with_timeout 60 env WAIT=1 "$FLUX" wreckrun -n1 true
+is "$status" 126 "a plugin that waits for ever is ended"
+like "$err" "plugin x.lua, init: .*it takes longer than 0.8 s" "... with a sentence"
+others "a plugin was ended"
+"$FLUX" cancel "$id"
+run run_with_timeout 60 "$FLUX" wreck wait "$id"
+release
 finish

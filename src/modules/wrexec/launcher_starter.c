@@ -349,6 +349,7 @@ static int add_thread(struct starters *a)
     if (!s)
         return -1;
     sigfillset(&all);
+    sigdelset(&all, SIGALRM); /* by which plugins are ended */
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_SIZE);
     pthread_sigmask(SIG_SETMASK, &all, &old);
