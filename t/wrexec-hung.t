@@ -1,6 +1,7 @@
 #!/bin/bash
-# A task whose directory, program or file lies on a file system that hangs, and a job whose directory
-# or hooks do, keep nobody waiting but that job: others of the node start, run, end and get signals, and that job can be canceled.
+# A task whose directory, program or file lies on a file system that hangs, and a job whose directory or hooks
+# do, keep nobody waiting but that job: others of the node start, run, end and get signals, and that job can be
+# canceled.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreckrun cancel wreck jobs
@@ -25,9 +26,6 @@ hangs() { # CALL ARG...: submit a job and wait until it does; its id in $id, the
     rm -f "$HANGFS/$call.pid"
     id=$("$FLUX" submit -n1 "$@") && wait_until 60 test -s "$HANGFS/$call.pid" &&
         pid=$(cat "$HANGFS/$call.pid")
-}
-runs() { # ID
-    [ "$("$FLUX" jobs -n -o '{state}' "$1" | tr -d ' ')" = running ]
 }
 result() { # ID
     "$FLUX" jobs -a -n -o '{result}' "$1" | tr -d ' '
@@ -163,9 +161,9 @@ begins mkdir "its directory is made"
 begins open "its file of labelled lines is opened" --label-io --output="$HANGFS/any/out"
 begins execve "its prolog is executed"
 at_end() { # CALL DESCRIPTION: a job that hangs when its tasks have ended
-    rm -f go "$HANGFS/$1.pid"
-    id=$("$FLUX" submit -n1 sh -c 'until [ -e go ]; do sleep 0.05; done')
-    wait_until 60 runs "$id"
+    rm -f go began "$HANGFS/$1.pid"
+    id=$("$FLUX" submit -n1 sh -c '>began; until [ -e go ]; do sleep 0.05; done')
+    wait_until 60 test -e began # its prolog is over
     : >"$HANGFS/$1.next"
     : >go
     ok "a job hangs as $2" wait_until 60 test -s "$HANGFS/$1.pid"
