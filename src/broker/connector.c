@@ -26,7 +26,8 @@
  * call at the end of the pass.
  *
  * Invariants:
- *  1. In one pass one read of at most SCRATCH_SIZE bytes is done per client: nobody starves others.
+ *  1. In one pass one read of at most SCRATCH_SIZE bytes is done per client: nobody starves others.  While
+ *     several send, no more than FEW messages of each are passed on before all others have their turn.
  *  2. Between passes no client's unread bytes lie in the shared scratch memory.
  *  3. Memory for a client's output is at most cut_bytes and one message; for its input less than
  *     one frame and SCRATCH_SIZE.
@@ -38,6 +39,7 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +63,8 @@
 #define BACKLOG 4096
 #define ACCEPT_BATCH 4 /* others wait so long: a connection costs as much as several requests */
 #define RELIEVED 8
+#define FEW 16
+#define SEVERAL 0.001 /* seconds between messages of two that send at the same time */
 #define RETRY 0.25
 #define RESERVED 32
 #define JSON_SMALL 65536 /* has too few values in any case */
@@ -101,8 +105,10 @@ struct connector {
     struct list_node dirty;
     hmap_t *processes; /* pid -> number of connections */
     uint8_t *scratch;
-    bool relief;  /* some client is no longer congested */
-    bool starved; /* no descriptors: accept is stopped */
+    const struct client *sender; /* who has sent last, to compare */
+    double several;              /* until then several clients send at the same time */
+    bool relief;                 /* some client is no longer congested */
+    bool starved;                /* no descriptors: accept is stopped */
     bool crowded; /* the last client was refused for want of room: that is in the log */
     struct connector_limits limits;
     struct connector_stats stats;
@@ -316,15 +322,29 @@ static bool check_request(struct client *cl, flux_msg_t *req)
     return true;
 }
 
+/* How many messages of this client may be passed on now: alone, it is not slowed down. */
+static unsigned share(struct client *cl)
+{
+    connector_t *cn = cl->cn;
+    double now = flux_reactor_now(cn->r);
+
+    if (cn->sender != cl) {
+        cn->several = now + SEVERAL;
+        cn->sender = cl;
+    }
+    return now < cn->several ? FEW : UINT_MAX;
+}
+
 /* Pass on what was read, for as long as the client may be read from. */
 static void handle_input(struct client *cl)
 {
+    unsigned left = share(cl);
     flux_msg_t *msg = NULL;
     errmsg_t err;
 
     cl->in_input = true;
     update_pause(cl); /* others of its process may have used up the room since it was read */
-    while (cl->state == CLIENT_OPEN && !cl->paused) {
+    for (; cl->state == CLIENT_OPEN && !cl->paused && left > 0; left--) {
         if (!(msg = framer_next(cl->in, &err)))
             break;
         switch (flux_msg_type(msg)) {
@@ -355,6 +375,8 @@ static void handle_input(struct client *cl)
     }
     if (framer_park(cl->in) < 0)
         kill_client(cl, "out of memory for what the client sent");
+    else if (left == 0 && framer_pending(cl->in))
+        mark_dirty(cl);
 }
 
 static void read_client(struct client *cl)

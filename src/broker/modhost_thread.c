@@ -189,6 +189,8 @@ static void sort_mail(struct module *m)
 {
     if (m->nrest == 0 && mailbox_has_new(m->inbox))
         m->rest = mailbox_take(m->inbox, &m->nrest);
+    if (m->nrest == 1 && fairq_count(m->queue) == 0)
+        return; /* it is its turn anyway */
     while (m->nrest > 0 && m->rest->msg) {
         uint32_t sender;
         uint32_t group = group_of(m, m->rest, &sender);

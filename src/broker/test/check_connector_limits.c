@@ -3,6 +3,7 @@
  */
 #include "config.h"
 #include "connector_bed.h"
+#include "libutil/fdutil.h"
 
 /* No descriptors left: the broker neither spins nor falls, and goes on when there are some. */
 START_TEST(test_emfile)
@@ -161,13 +162,93 @@ START_TEST(test_inflight)
 }
 END_TEST
 
+/* What came from two clients that both sent before the broker looked, in its order. */
+struct seen {
+    flux_reactor_t *r;
+    char order[1024];
+    size_t n;
+};
+
+static void seen_cb(void *arg, flux_msg_t *msg)
+{
+    struct seen *s = arg;
+
+    if (s->n < sizeof(s->order) - 1 && strcmp(flux_msg_topic(msg), "seen.disconnect") != 0)
+        s->order[s->n++] = flux_msg_topic(msg)[strlen("seen.")];
+    if (s->n == 200)
+        flux_reactor_stop(s->r, 0);
+    flux_msg_destroy(msg);
+}
+
+static int adopted(connector_t *cn)
+{
+    int fd[2];
+    errmsg_t err;
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    ck_assert_int_eq(fd_set_nonblock(fd[1], 1), 0);
+    ck_assert_msg(connector_adopt(cn, fd[1], &err) == 0, "%s", err.text);
+    return fd[0];
+}
+
+static void send_many(int fd, const char *topic, unsigned n)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
+    char buf[128];
+
+    flux_msg_set_nodeid(msg, FLUX_NODEID_ANY);
+    flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
+    flux_msg_encode(msg, buf);
+    for (unsigned i = 0; i < n; i++)
+        ck_assert_int_eq(write(fd, buf, flux_msg_encoded_size(msg)),
+                         (int)flux_msg_encoded_size(msg));
+    flux_msg_destroy(msg);
+}
+
+/* Who has sent much does not have all of it passed on while another one waits, and all is passed on, in order. */
+START_TEST(test_turns)
+{
+    static const struct endpoint_ops ep_ops = {.send = seen_cb};
+    struct core_config cfg;
+    errmsg_t err = {""};
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct seen seen = {.r = r};
+    core_t *core;
+    connector_t *cn;
+    endpoint_t *ep;
+    int one, two;
+
+    core_config_init(&cfg);
+    cfg.userid = geteuid();
+    ck_assert_ptr_nonnull(core = core_create(&cfg, r, NULL, NULL, &err));
+    core_set_link(core, &link_ops, NULL);
+    ck_assert_ptr_nonnull(cn = connector_create(core, NULL, &err));
+    ep = core_endpoint_add(core, ENDPOINT_MODULE, "seen", cfg.userid, FLUX_ROLE_BROKER, &ep_ops,
+                           &seen);
+    ck_assert_int_eq(core_service_add(core, "seen", ep), 0);
+    ck_assert_int_eq(core_start(core), 0);
+    one = adopted(cn);
+    two = adopted(cn);
+    /* Whichever is looked at first. */
+    send_many(one, "seen.a", 100);
+    send_many(two, "seen.b", 100);
+    ck_assert_int_ge(flux_reactor_run(r), 0);
+    ck_assert_uint_eq(seen.n, 200);
+    ck_assert_uint_le((size_t)(strchr(seen.order, 'a') - seen.order), 32);
+    ck_assert_uint_le((size_t)(strchr(seen.order, 'b') - seen.order), 32);
+    close(one);
+    close(two);
+    connector_destroy(cn);
+    core_endpoint_remove(ep, EHOSTUNREACH, "end");
+    core_destroy(core);
+    flux_reactor_destroy(r);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
-        test_emfile,
-        test_json,
-        test_connections,
-        test_inflight,
+        test_emfile, test_json, test_connections, test_inflight, test_turns,
     };
     TCase *tc = tcase_create("connector_limits");
 

@@ -26,7 +26,9 @@
 #include "libjob/job_wire.h"
 
 #define WATCHERS_MAX 1000
-#define PAGE 1000
+#define PAGE 250
+/* Others wait for several passes, one for each step of what they want. */
+#define SLICE_SECONDS (FLUX_SLICE_SECONDS / 4)
 
 struct watcher {
     struct km_claim claim;
@@ -262,7 +264,7 @@ void jm_watch_pass(struct jm *jm)
     struct flux_slice slice;
     struct list_node *n;
 
-    flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, 4);
+    flux_slice_begin(&slice, jm->r, SLICE_SECONDS, 4);
     while ((n = list_first(&jm->replays))) {
         if (!flux_slice_more(&slice)) {
             jm_kick(jm);
