@@ -113,6 +113,8 @@ prepare() {
         suite_use "$2" || { why=$wheel_why && return 1; }
         SUITE_MODULES=$SUITE_LAUNCHER suite_of "$2"
         words=("${suite_tests[@]}")
+        # Windows over several nodes are wrong in this library, whoever launches it.
+        [ "$2" != openmpi4 ] || words+=(-x '*TestWinAllocateWorld*')
         return
     fi
     "prepare_$1" "$2"
@@ -130,14 +132,18 @@ says() {
     fi
 }
 
-# launcher HOW LIBRARY RANKS: sets `launch`
+# launcher HOW ROW LIBRARY RANKS: sets `launch`
 launcher() {
-    case $1/$2 in
-    own/mpich4) launch=(mpiexec.hydra -n "$3") ;;
-    own/mpich5 | own/intel) launch=(mpiexec.hydra -n "$3") ;;
-    own/openmpi4) launch=(mpirun.openmpi --oversubscribe -n "$3") ;;
-    own/openmpi5) launch=(mpirun --oversubscribe -n "$3") ;;
-    *) launch=("$FLUX" wreckrun --overcommit --exclusive -N"$(($1 < $3 ? $1 : $3))" -n"$3") ;;
+    case $1/$3 in
+    own/openmpi4) launch=(mpirun.openmpi --oversubscribe -n "$4") ;;
+    own/openmpi5) launch=(mpirun --oversubscribe -n "$4") ;;
+    own/*) launch=(mpiexec.hydra -n "$4") ;;
+    *) launch=("$FLUX" wreckrun --overcommit --exclusive -N"$(($1 < $4 ? $1 : $4))" -n"$4") ;;
+    esac
+    # Open MPI 5 knows nothing else, and with PMI-1 Open MPI 4 cannot connect programs.
+    case $1/$2/$3 in
+    own/*) ;;
+    */openmpi5 | */mpi4py/openmpi4) launch+=(--mpi=pmix) ;;
     esac
 }
 
@@ -151,8 +157,9 @@ measure() {
         echo "- $why"
         return
     fi
-    launcher "$how" "$library" "$ranks"
+    launcher "$how" "$row" "$library" "$ranks"
     begin=$EPOCHREALTIME
+    # Spawned processes are for t/mpi-spawn.t: not every library's own launcher starts them.
     MPI4PY_TEST_SPAWN=0 timeout "$LIMIT" "${suite_env[@]}" "${launch[@]}" "${words[@]}" </dev/null >out 2>&1
     code=$?
     awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.2f ", b - a }'
@@ -166,6 +173,7 @@ measure() {
     fi
 }
 
+suite_get || echo "bench_mpi_suite: $wheel_why" >&2
 # In a session: all rows that were asked for.
 if [ "${1-}" = --inside ]; then
     export FLUX_URI=$uri TMPDIR=$4
@@ -176,7 +184,6 @@ if [ "${1-}" = --inside ]; then
 fi
 
 deps_install suite || echo "bench: rows of what could not be installed will say so" >&2
-suite_get || echo "bench: $wheel_why" >&2
 pattern=${1:-.}
 while read -r row; do
     [[ $row =~ $pattern ]] && echo "$row"
