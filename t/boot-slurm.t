@@ -49,6 +49,8 @@ stop_slurm() {
     for pid in "${daemons[@]}"; do
         kill "$pid" 2>/dev/null
     done
+    # Once one of them did not end in ten minutes.
+    wait_until 5 all_dead "${daemons[@]}" || kill -KILL "${daemons[@]}" 2>/dev/null
     wait "${daemons[@]}" 2>/dev/null
 }
 give_up() {

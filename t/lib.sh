@@ -29,7 +29,8 @@
 #     session N [OPT...] -- CMD   run CMD in a session of N brokers, at most SESSION_LIMIT seconds
 #     hold N [OPT...]             start such a session in the background; FLUX_URI leads to it
 #     release                     end it; leaves its exit code in $status
-#     kill_frozen         end all processes of the test with SIGKILL, as if at one moment
+#     kill_frozen                 end all processes of the test with SIGKILL, as if at one moment
+#     all_dead PID...             are these processes dead, though nobody may have waited for them?
 #     kill_setsid PID             end with SIGKILL all that `setsid COMMAND &` of that id started
 #     need COMMAND...             skip_all unless all these commands exist
 #     need_flux [SUBCOMMAND...]   skip_all unless flux (and these subcommands) have been built
@@ -389,11 +390,11 @@ kill_frozen() {
         done
         left=("${rest[@]}")
     done
-    wait_until 30 _dead ${killed[@]+"${killed[@]}"}
+    wait_until 30 all_dead ${killed[@]+"${killed[@]}"}
 }
 
 # Are these processes dead, with all their threads?  Who collects them may take its time.
-_dead() {
+all_dead() {
     local pid threads
     for pid in "$@"; do
         threads=("/proc/$pid/task"/*)
