@@ -116,6 +116,60 @@ is "$out" $'3\n3' "tasks of other jobs do not hear of it"
 run "$FLUX" wreckrun --mpi=none -n1 sh -c 'echo "$PMIX_NAMESPACE${PMI_FD:-none}"'
 is "$out" none "nor of PMI, when the job wants none"
 
+# Both interfaces are there, and a server as soon as somebody asks it.
+both() {
+    run run_with_timeout 30 "$FLUX" wreckrun --mpi=both --overcommit "$@"
+}
+described() {
+    "$FLUX" wreckrun "$@" -N2 -n3 --overcommit sh -c 'env | grep ^PMIX_' |
+        sed 's/job\.[0-9]*\.[0-9a-f]*/JOB/; s/:[0-9]*$/:PORT/; s,=.*/pmix$,=DIR/pmix,' | sort
+}
+is "$(described --mpi=both)" "$(described --mpi=pmix)" "with both tasks have the environment of --mpi=pmix"
+both -n1 sh -c 'echo $PMI_FD $PMI_SIZE'
+is "$out" "3 1" "... and that of PMI-1"
+mkfifo quiet
+"$FLUX" wreckrun --mpi=both -N4 -n4 --stdin=all sh -c 'echo up; cat' <quiet >quiet.out 2>&1 &
+pid=$!
+exec 9>quiet
+wait_until 20 sh -c 'test "$(grep -c up quiet.out)" -eq 4'
+is "$(servers)" "" "no server is started for who does not ask"
+exec 9>&-
+wait $pid
+for what in "hello 8" "direct 8" "subset 8" "group 8"; do
+    # shellcheck disable=SC2086 # two words
+    both -N4 -n8 "$CLIENT" $what
+    right 8 "both: $what"
+done
+both -N1 -n16 "$CLIENT" hello 16
+right 16 "16 at once on one node"
+both -N2 -n2 "$CLIENT" spawn
+right 2 "both: what is spawned"
+both -N4 -n8 "$CLIENT" abort 42
+is "$status" 42 "both: PMIx_Abort"
+both -N4 -n8 "$CLIENT" leave 7
+is "$status" 7 "both: a task that leaves without finalizing"
+like "$err" "task 7 left without MPI_Finalize" "... ends the job with a sentence"
+both -N4 -n8 sh -c '[ $FLUX_NODE_ID = 2 ] && exit 3; exec "$0" hello 8' "$CLIENT"
+is "$status" 3 "both: tasks of a node that leave before they begin end the job"
+both -N2 -n4 sh -c 'echo $$ >here.$FLUX_TASK_RANK; [ $FLUX_TASK_RANK = 1 ] && exit 5
+    until [ -s here.1 ] && ! kill -0 "$(cat here.1)" 2>/dev/null; do sleep 0.02; done
+    exec "$0" hello 4' "$CLIENT"
+is "$status" 5 "both: a task that leaves before others of its node begin"
+both -n1 bash -c 'exec 3<>"/dev/tcp/127.0.0.1/${PMIX_SERVER_URI2##*:}" && echo connected'
+is "$status/$out" 0/connected "who connects and goes away does no harm"
+mkfifo stays
+"$FLUX" wreckrun --mpi=both -n1 "$CLIENT" publish by-both value <stays >stays.out 2>stays.err &
+pid=$!
+exec 9>stays
+wait_until 20 grep -q published stays.out
+is "$(servers | wc -l)" 1 "one server for who asks"
+kill -KILL "$(servers)"
+exec 9>&-
+wait $pid
+isnt $? 0 "both: a server that is killed ends the job"
+like "$(cat stays.err)" "the PMIx server of node 0 was lost" "... with a sentence"
+ok "... and no server stays" wait_until 10 no_servers
+
 mpi_sizes() {
     local n nodes
     for n in "$@"; do
@@ -143,11 +197,13 @@ build() {
 
 what="Open MPI 5"
 if [ -z "$have_openmpi5" ]; then
-    skip 12 "$wheel_why"
+    skip 13 "$wheel_why"
 elif ! build "$OPENMPI5/bin/mpicc"; then
-    skip 12 "the mpicc of Open MPI 5 does not work: $(head -n 1 cc.log)"
+    skip 13 "the mpicc of Open MPI 5 does not work: $(head -n 1 cc.log)"
 else
     mpi_sizes 1 4 16
+    both -N4 -n8 ./mpi_ring 8
+    right 8 "$what: 8 ranks with --mpi=both"
     mpi_one_node
     "$OPENMPI5/bin/mpicc" -O1 -o mpi_names "$SRCDIR/t/mpi/mpi_names.c" >cc.log 2>&1
     pmix -N1 -n1 ./mpi_names once here "some port"
@@ -157,9 +213,11 @@ fi
 what="Open MPI 4"
 if build mpicc.openmpi; then
     mpi_sizes 1 4 16
+    both -N4 -n8 ./mpi_ring 8
+    right 8 "$what: 8 ranks with --mpi=both"
     mpi_parts --mpi=pmix
 else
-    skip 7 "there is no mpicc.openmpi"
+    skip 8 "there is no mpicc.openmpi"
 fi
 own_directories
 release

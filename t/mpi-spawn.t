@@ -216,13 +216,21 @@ own_directories
 if [ -x "$BUILDDIR/src/modules/wrexec/flux-pmixd" ] &&
     mpicc.openmpi -O1 -o openmpi4 "$SRCDIR/t/mpi/mpi_spawn.c" >cc.log 2>&1; then
     library "Open MPI 4" "$PWD/openmpi4" --mpi=pmix
+    job --mpi=both --overcommit -N2 -n2 ./openmpi4 spawn 2
+    right 4 "with both interfaces what Open MPI spawns has PMIx"
+    job --mpi=both --overcommit -N1 -n1 ./openmpi4 nested
+    right 4 "... and can spawn, too"
 else
-    skip 17 "there is no mpicc.openmpi, or no libpmix"
+    skip 19 "there is no mpicc.openmpi, or no libpmix"
 fi
 if ! wheel mpich 5.0.2 || ! "$wheel/bin/mpicc" -O1 -o mpich5 "$SRCDIR/t/mpi/mpi_spawn.c" >cc.log 2>&1; then
-    skip 17 "MPICH 5 is not there: $wheel_why"
+    skip 19 "MPICH 5 is not there: $wheel_why"
 else
     LD_LIBRARY_PATH=$wheel/lib library "MPICH 5" "$PWD/mpich5"
+    LD_LIBRARY_PATH=$wheel/lib job --mpi=both --overcommit -N2 -n2 ./mpich5 spawn 2
+    right 4 "with both interfaces what MPICH 5 spawns has PMI-1"
+    LD_LIBRARY_PATH=$wheel/lib job --mpi=both --overcommit -N1 -n1 ./mpich5 nested
+    right 4 "... and can spawn, too"
     # Intel's libmpi takes the place of MPICH's; it spawns when it is told to.
     if ! wheel impi-rt 2021.18.0; then
         skip 17 "Intel MPI is not there: $wheel_why"

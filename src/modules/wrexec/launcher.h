@@ -149,7 +149,7 @@ struct job {
     bool closing;                   /* it waits for no more of these */
     bool heir;                      /* of a launcher that was lost: only its epilog is run */
     struct pmi_server *pmi;
-    struct pmix *pmix; /* with WIRE_F_MPI_PMIX: NULL until it was begun */
+    struct pmix *pmix; /* with WIRE_F_MPI_PMIX or _BOTH: NULL until it was begun */
     uint32_t barriers; /* handed over */
     char **shm;        /* files in /dev/shm that MPICH said to have made */
     size_t nshm;
@@ -229,6 +229,7 @@ struct launcher {
     const char *rank; /* of the local broker, as text */
     const char *lost; /* token of the launcher before, when that was lost */
     bool configured;  /* WIRE_CONFIG has come */
+    int pmixd;        /* is there a PMIx server? 1; -1: no; 0: not looked for yet */
     int sweeps;       /* so many times yet what it left is looked for */
     int unsure;       /* ... when none was found, but it cannot be told of all */
     char token[17];   /* of this launcher, random */
@@ -538,7 +539,6 @@ size_t pmix_env(struct job *j, char **vars);
 size_t pmix_task_env(struct job *j, const struct task *t, char **vars);
 void pmix_task_ended(struct task *t);
 /* SPAWNED, of what the server asked for. */
-#define PMIX_SPAWN_TAG 0x80000000u
 void pmix_spawned(struct job *j, const void *payload, size_t len);
 /* The last task was reaped: end the server; is it gone? */
 void pmix_end(struct job *j);

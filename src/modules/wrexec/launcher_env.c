@@ -210,6 +210,14 @@ static unsigned long job_level(void)
     return (s && getenv("FLUX_JOB_ID") ? strtoul(s, NULL, 10) : 0) + 1;
 }
 
+/* Did the client, or a plugin, say something about a variable? */
+static bool is_said(const struct job *j, const char *name)
+{
+    const char *val;
+
+    return env_get(j->env, name) || changes_find(&j->changes, name, &val);
+}
+
 static int add_mpi(struct env *e, struct job *j)
 {
     struct launcher *l = j->l;
@@ -229,6 +237,9 @@ static int add_mpi(struct env *e, struct job *j)
             rc |= add(e, "FLUX_PMI_LIBRARY_PATH=%s", l->libpmi);
         e->vars[e->n++] = e->pmirank;
     }
+    /* MPICH 5 would not choose. */
+    if (job_has_pmi(j) && j->pmix && !is_said(j, "MPIR_CVAR_PMI_VERSION"))
+        rc |= add(e, "MPIR_CVAR_PMI_VERSION=1");
     e->n += pmix_env(j, e->vars + e->n);
     e->pmix = e->vars + e->n;
     return rc;
@@ -303,14 +314,6 @@ static void drop_var(struct env *e, const char *name)
         if (strncmp(e->vars[i], name, len) != 0 || e->vars[i][len] != '=')
             e->vars[n++] = e->vars[i];
     e->n = n;
-}
-
-/* Did the client, or a plugin, say something about a variable? */
-static bool is_said(const struct job *j, const char *name)
-{
-    const char *val;
-
-    return env_get(j->env, name) || changes_find(&j->changes, name, &val);
 }
 
 /* FLUX_TASK_THREADS tells, in what a task submits, our own word from that of a person. */

@@ -390,9 +390,9 @@ void job_pmi_spawned(struct job *j, const void *payload, size_t len)
     int rc = wire_i32(p + 4);
     char text[WIRE_NAME_MAX + 1];
 
-    if (wire_u32(p) & PMIX_SPAWN_TAG)
+    if (wire_u32(p) & WIRE_SPAWN_PMIX)
         pmix_spawned(j, payload, len);
-    if (!j->pmi || (wire_u32(p) & PMIX_SPAWN_TAG))
+    if (!j->pmi || (wire_u32(p) & WIRE_SPAWN_PMIX))
         return;
     snprintf(text, sizeof(text), "%.*s", (int)(len - 8), p + 8);
     pmi_server_spawn_done(j->pmi, wire_u32(p), rc, rc ? NULL : text, rc ? text : NULL);

@@ -1,6 +1,8 @@
 /* PMIx for the tasks of a job: the launcher's end of flux-pmixd (pmixd.c).
  *
  * state      of a job's server                                        left when
+ * offered    with PMI-1 (WIRE_F_MPI_BOTH): tasks run, with an         the first task connects: the
+ *            address that the launcher listens on                     server gets the socket
  * starting   a starter starts it, or it runs; the job's tasks do     PMIX_READY
  *            not yet (JOB_STARTING)
  * serving    tasks run, with what it said in their environment        the last task was reaped
@@ -17,8 +19,10 @@
 #include "config.h"
 #include "launcher.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,11 +39,14 @@
 
 #define READ_SIZE 65536
 #define PMIXD_FD 3
+#define PMIXD_DOOR_FD 4
 
 struct pmix {
     struct job *job;
     struct source src;
-    pid_t pid; /* 0: reaped */
+    pid_t pid;          /* 0: reaped */
+    struct source door; /* while it is offered: where tasks connect */
+    bool offered;       /* it was: tasks have what we say, not what it says */
     bool ready;
     bool over;
     buf_t *in;
@@ -88,14 +95,19 @@ static char *option(const char *fmt, ...)
     return s;
 }
 
+static bool library_of(const struct job *j, const char **lib)
+{
+    if (!changes_find(&j->changes, "FLUX_PMIX_LIBRARY", lib))
+        *lib = env_get(j->env, "FLUX_PMIX_LIBRARY");
+    return *lib && **lib;
+}
+
 /* The library that the job's tasks use, when the job says so: a server should not be older than its
  * clients.  All that has this name fits the program that was linked with one of it.  *lib: it, NULL:
  * none; -1 with a sentence. */
 static int choose_library(const struct job *j, const char **lib, errmsg_t *err)
 {
-    if (!changes_find(&j->changes, "FLUX_PMIX_LIBRARY", lib))
-        *lib = env_get(j->env, "FLUX_PMIX_LIBRARY");
-    if (!*lib || !**lib)
+    if (!library_of(j, lib))
         *lib = NULL;
     else if (**lib != '/' || (*lib)[strcspn(*lib, " :")])
         return errmsg_fail(err, EINVAL,
@@ -105,7 +117,7 @@ static int choose_library(const struct job *j, const char **lib, errmsg_t *err)
     return 0;
 }
 
-#define NOPTIONS 14
+#define NOPTIONS 15
 
 /* Tasks of each program. */
 static char *apps_option(const struct job *j)
@@ -132,7 +144,7 @@ struct serving {
     int fd;          /* of the child */
     struct rlimit rl;
     struct spawn_limit tag;
-    struct spawn_fd fds[4];
+    struct spawn_fd fds[5];
     struct spawn_params sp;
 };
 
@@ -194,7 +206,7 @@ static void served(struct work *w)
     serving_free(w);
 }
 
-static int add_options(struct serving *sv, const struct job *j)
+static int add_options(struct serving *sv, const struct job *j, int door)
 {
     char *mapping = pmi_job_mapping(j);
     char name[64];
@@ -215,6 +227,8 @@ static int add_options(struct serving *sv, const struct job *j)
     sv->argv[n++] = option("--top=%" PRIu64, job_number(j));
     sv->argv[n++] = option("--first=%u", j->run.first);
     sv->argv[n++] = option("--universe=%u", j->run.universe);
+    if (door >= 0)
+        sv->argv[n++] = option("--door=%d", PMIXD_DOOR_FD);
     free(mapping);
     for (int i = 0; i < n; i++)
         if (!sv->argv[i])
@@ -222,8 +236,26 @@ static int add_options(struct serving *sv, const struct job *j)
     return 0;
 }
 
-/* Takes `fd`. */
-static int spawn_server(struct pmix *px, int fd, errmsg_t *err)
+/* At once: nothing of it is on a file system that the launcher does not need itself, and what starts
+ * tasks may be at work for some time yet. */
+static int spawn_now(struct pmix *px, struct serving *sv, errmsg_t *err)
+{
+    px->pid = spawn_process(&sv->sp, err);
+    serving_free(&sv->w);
+    if (px->pid > 0 && hmap_put_u64(px->job->l->servers, (uint64_t)px->pid, px) < 0) {
+        kill(px->pid, SIGKILL); /* reaped as an adopted one */
+        px->pid = 0;
+        return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
+    }
+    if (px->pid < 0) {
+        px->pid = 0;
+        return -1;
+    }
+    return 0;
+}
+
+/* Takes `fd`.  `door`: the socket that tasks connect to; -1: it makes its own. */
+static int spawn_server(struct pmix *px, int fd, int door, errmsg_t *err)
 {
     struct job *j = px->job;
     struct serving *sv = calloc(1, sizeof(*sv));
@@ -245,7 +277,7 @@ static int spawn_server(struct pmix *px, int fd, errmsg_t *err)
     sv->mark = option("%s", j->mark);
     sv->preload = sv->lib ? option("LD_PRELOAD=%s", sv->lib) : NULL;
     sv->envp = calloc(nenv + 3, sizeof(*sv->envp));
-    if (add_options(sv, j) < 0 || !sv->path || !sv->mark || !sv->envp ||
+    if (add_options(sv, j, door) < 0 || !sv->path || !sv->mark || !sv->envp ||
         (sv->lib && !sv->preload)) {
         serving_free(&sv->w);
         return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
@@ -257,16 +289,19 @@ static int spawn_server(struct pmix *px, int fd, errmsg_t *err)
     sv->fds[1] = (struct spawn_fd){2, 1};
     sv->fds[2] = (struct spawn_fd){2, 2};
     sv->fds[3] = (struct spawn_fd){fd, PMIXD_FD};
+    sv->fds[4] = (struct spawn_fd){door, PMIXD_DOOR_FD};
     sv->tag = (struct spawn_limit){RLIMIT_LOCKS, &sv->rl};
     sv->sp = (struct spawn_params){.path = sv->path,
                                    .argv = sv->argv,
                                    .envp = sv->envp,
                                    .cwd = "/",
                                    .fds = sv->fds,
-                                   .nfds = 4,
+                                   .nfds = door >= 0 ? 5 : 4,
                                    .limits = &sv->tag,
                                    .nlimits = tag_limit(j, &sv->rl),
                                    .flags = SPAWN_SESSION};
+    if (door >= 0)
+        return spawn_now(px, sv, err);
     job_work(j, &j->first, &sv->w);
     return 0;
 }
@@ -279,58 +314,215 @@ static struct pmix *pmix_create(struct job *j)
         return NULL;
     px->job = j;
     px->src.fd = -1;
+    px->door.fd = -1;
     px->in = buf_create(WIRE_PAYLOAD_MAX + WIRE_HEADER + READ_SIZE);
     px->clients = calloc(j->ntasks, 1);
     j->pmix = px;
     return px->in && px->clients ? px : NULL;
 }
 
-int pmix_begin(struct job *j, errmsg_t *err)
+/* Strings with their NULs: `common`, then `each` for every task. */
+static int set_environment(struct pmix *px, const char *text, size_t len, uint32_t common,
+                           uint32_t each)
 {
-    int sv[2];
-    struct pmix *px;
+    size_t n = common + (size_t)each * px->job->ntasks;
+    const char *p;
 
-    if (!(j->run.flags & WIRE_F_MPI_PMIX) || (j->run.flags & WIRE_F_EXEC))
-        return 0;
-    if (!j->dir)
-        return errmsg_fail(err, EIO, "no directory for the PMIx server can be made");
-    if (!(px = pmix_create(j)) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0)
-        return errmsg_fail(err, ENOMEM, "cannot start a PMIx server: %s", strerror(errno));
-    if (source_start(j->l, &px->src, sv[0], EPOLLIN, pmix_ready) < 0) {
+    px->body = malloc(len + 1);
+    px->env = calloc(n + 1, sizeof(*px->env));
+    if (!px->body || !px->env)
+        return -1;
+    memcpy(px->body, text, len);
+    p = px->body;
+    for (size_t i = 0; i < n; i++, p += strlen(p) + 1)
+        px->env[i] = (char *)p;
+    px->common = common;
+    px->each = each;
+    return 0;
+}
+
+static int start_server(struct pmix *px, int door, errmsg_t *err)
+{
+    struct launcher *l = px->job->l;
+    int sv[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0)
+        return errmsg_fail(err, errno, "cannot start a PMIx server: %s", strerror(errno));
+    if (source_start(l, &px->src, sv[0], EPOLLIN, pmix_ready) < 0) {
         close(sv[0]);
         close(sv[1]);
         px->src.fd = -1;
         return errmsg_fail(err, errno, "cannot start a PMIx server: %s", strerror(errno));
     }
-    if (spawn_server(px, sv[1], err) < 0) {
-        source_close(j->l, &px->src);
+    if (spawn_server(px, sv[1], door, err) < 0) {
+        source_close(l, &px->src);
         return -1;
     }
-    return 1;
+    return 0;
+}
+
+/* --- offered beside PMI-1 --- */
+
+/* What the library's own server tells tasks; the address under a name for each version of clients. */
+enum offered_kind { OFFER_NSPACE, OFFER_ADDRESS, OFFER_HOST, OFFER_DIR, OFFER_WORD };
+static const struct {
+    const char *name;
+    enum offered_kind kind;
+    const char *word;
+} offered[] = {
+    {"PMIX_NAMESPACE", OFFER_NSPACE, NULL},
+    {"PMIX_SERVER_URI2", OFFER_ADDRESS, NULL},
+    {"PMIX_SERVER_URI21", OFFER_ADDRESS, NULL},
+    {"PMIX_SERVER_URI3", OFFER_ADDRESS, NULL},
+    {"PMIX_SERVER_URI4", OFFER_ADDRESS, NULL},
+    {"PMIX_SERVER_URI41", OFFER_ADDRESS, NULL},
+    {"PMIX_SECURITY_MODE", OFFER_WORD, "native"},
+    {"PMIX_BFROP_BUFFER_TYPE", OFFER_WORD, "PMIX_BFROP_BUFFER_NON_DESC"},
+    {"PMIX_GDS_MODULE", OFFER_WORD, "hash"},
+    {"PMIX_VERSION", OFFER_WORD, PMIX_VERSION_TEXT},
+    {"PMIX_HOSTNAME", OFFER_HOST, NULL},
+    {"PMIX_SERVER_TMPDIR", OFFER_DIR, NULL},
+    {"PMIX_SYSTEM_TMPDIR", OFFER_DIR, NULL},
+};
+#define NOFFERED (sizeof(offered) / sizeof(offered[0]))
+#define OFFERED_MAX 4352 /* bytes of each */
+#define RANK_MAX 24
+
+static int offer_one(struct pmix *px, size_t i, const char *name, unsigned port, char *text)
+{
+    const struct job *j = px->job;
+    char *p = stpcpy(text, offered[i].name);
+    size_t cap = OFFERED_MAX - (size_t)(p - text);
+
+    switch (offered[i].kind) {
+    case OFFER_NSPACE:
+        return snprintf(p, cap, "=flux-%s", name);
+    case OFFER_ADDRESS:
+        return snprintf(p, cap, "=flux-%s.server.%u;tcp4://127.0.0.1:%u", name, j->run.node, port);
+    case OFFER_HOST:
+        return snprintf(p, cap, "=node%u", j->run.node);
+    case OFFER_DIR:
+        return snprintf(p, cap, "=%s/pmix%.0u", j->dir, j->run.first);
+    default:
+        return snprintf(p, cap, "=%s", offered[i].word);
+    }
+}
+
+static int offer_environment(struct pmix *px, unsigned port)
+{
+    struct job *j = px->job;
+    char name[64], text[OFFERED_MAX];
+    buf_t *b = buf_create(0);
+    int rc = b ? 0 : -1;
+
+    pmi_job_name(j, name, sizeof(name));
+    for (size_t i = 0; rc == 0 && i < NOFFERED; i++) {
+        int n = offer_one(px, i, name, port, text) + (int)strlen(offered[i].name);
+
+        rc = (size_t)n < sizeof(text) ? buf_append(b, text, (size_t)n + 1) : -1;
+    }
+    for (uint32_t i = 0; rc == 0 && i < j->ntasks; i++) {
+        int n = snprintf(text, RANK_MAX, "PMIX_RANK=%u", j->tasks[i].rank);
+
+        rc = buf_append(b, text, (size_t)n + 1);
+    }
+    if (rc == 0)
+        rc = set_environment(px, buf_data(b), buf_len(b), NOFFERED, 1);
+    buf_destroy(b);
+    return rc;
+}
+
+/* The first task is there. */
+static void door_ready(struct source *s, uint32_t events)
+{
+    struct pmix *px = (struct pmix *)((char *)s - offsetof(struct pmix, door));
+    struct job *j = px->job;
+    errmsg_t err;
+
+    if (start_server(px, s->fd, &err) < 0)
+        send_fail(j, 1, -1, 0, "%s", err.text);
+    source_close(j->l, s);
+}
+
+static int open_door(struct pmix *px)
+{
+    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr *sa = (struct sockaddr *)&sin;
+    socklen_t len = sizeof(sin);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -1;
+    if (bind(fd, sa, len) < 0 || listen(fd, SOMAXCONN) < 0 || getsockname(fd, sa, &len) < 0 ||
+        offer_environment(px, ntohs(sin.sin_port)) < 0) {
+        int saved = errno;
+
+        close(fd);
+        errno = saved;
+        return -1;
+    }
+    return source_start(px->job->l, &px->door, fd, EPOLLIN, door_ready);
+}
+
+/* A job does not fail for want of what it may not use. */
+static void offer(struct job *j)
+{
+    struct pmix *px;
+
+    if (j->l->pmixd == 0) {
+        char *path = server_path();
+
+        j->l->pmixd = path && access(path, X_OK) == 0 ? 1 : -1;
+        free(path);
+    }
+    if (j->l->pmixd < 0)
+        return;
+    if (!j->dir)
+        return;
+    px = pmix_create(j);
+    if (px)
+        px->offered = true;
+    if (!px || open_door(px) < 0) {
+        send_note(j, "there is no PMIx for the tasks of node %u: %s", j->run.node, strerror(errno));
+        pmix_destroy(j);
+        return;
+    }
+    px->ready = true;
+}
+
+int pmix_begin(struct job *j, errmsg_t *err)
+{
+    const char *lib;
+    bool both = (j->run.flags & WIRE_F_MPI_BOTH) != 0;
+
+    if (j->run.flags & (WIRE_F_EXEC | (both ? WIRE_F_NESTED : 0)))
+        return 0;
+    /* Who names a library will use it, and shall have what that says. */
+    if (both && !library_of(j, &lib)) {
+        offer(j);
+        return 0;
+    }
+    if (!both && !(j->run.flags & WIRE_F_MPI_PMIX))
+        return 0;
+    if (!j->dir)
+        return errmsg_fail(err, EIO, "no directory for the PMIx server can be made");
+    if (!pmix_create(j))
+        return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
+    return start_server(j->pmix, -1, err) < 0 ? -1 : 1;
 }
 
 /* --- what it says --- */
 
 static int take_environment(struct pmix *px, const struct wire_frame *f)
 {
-    size_t n, len = f->len - 8;
-    const char *p;
+    size_t len = f->len - 8;
+    uint32_t common = wire_u32(f->payload), each = wire_u32(f->payload + 4);
+    const char *p = (const char *)f->payload + 8;
 
-    px->common = wire_u32(f->payload);
-    px->each = wire_u32(f->payload + 4);
-    n = px->common + (size_t)px->each * px->job->ntasks;
-    if (px->common > 4096 || px->each > 64 || px->ready ||
-        !wire_strings_ok((const char *)f->payload + 8, len, n))
+    if (common > 4096 || each > 64 || px->ready ||
+        !wire_strings_ok(p, len, common + (size_t)each * px->job->ntasks))
         return -1;
-    px->body = malloc(len + 1);
-    px->env = calloc(n + 1, sizeof(*px->env));
-    if (!px->body || !px->env)
-        return -1;
-    memcpy(px->body, f->payload + 8, len);
-    p = px->body;
-    for (size_t i = 0; i < n; i++, p += strlen(p) + 1)
-        px->env[i] = (char *)p;
-    return 0;
+    return set_environment(px, p, len, common, each);
 }
 
 static void left_early(struct job *j, const struct task *t)
@@ -362,7 +554,9 @@ static void handle(struct pmix *px, const struct wire_frame *f)
 {
     struct job *j = px->job;
 
-    if (f->type == WIRE_PMIX_READY) {
+    if (f->type == WIRE_PMIX_READY && px->offered) {
+        return; /* tasks run with what it would say */
+    } else if (f->type == WIRE_PMIX_READY) {
         if (take_environment(px, f) < 0) {
             send_fail(j, 1, -1, 0, "the PMIx server gave no environment for tasks");
             job_kill(j);
@@ -517,6 +711,7 @@ void pmix_end(struct job *j)
     if (!px || px->over)
         return;
     px->over = true;
+    source_close(j->l, &px->door);
     hang_up(px);
 }
 
@@ -561,6 +756,7 @@ void pmix_destroy(struct job *j)
         hmap_take_u64(j->l->servers, (uint64_t)px->pid);
     }
     source_close(j->l, &px->src);
+    source_close(j->l, &px->door);
     buf_destroy(px->in);
     free(px->body);
     free(px->env);

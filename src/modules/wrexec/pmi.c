@@ -405,8 +405,9 @@ void job_spawn(struct job *j, const void *payload, size_t len)
     fe->num = wire_u32(payload);
     list_append(&j->fences, &fe->node);
     le_put64(req, j->id);
-    le_put32(req + 8, wire_u32((const char *)payload + 4));
-    le_put32(req + 12, wire_u32((const char *)payload + 8));
+    le_put32(req + 8, (fe->num & WIRE_SPAWN_PMIX) != 0);
+    le_put32(req + 12, wire_u32((const char *)payload + 4));
+    le_put32(req + 16, wire_u32((const char *)payload + 8));
     memcpy(req + WREXEC_SPAWN_HEAD, (const char *)payload + WIRE_SPAWN_HEAD, len - WIRE_SPAWN_HEAD);
     fe->f = flux_rpc_raw(j->ctx->h, "wrexec.spawn", req, WREXEC_SPAWN_HEAD + len - WIRE_SPAWN_HEAD,
                          0, 0);

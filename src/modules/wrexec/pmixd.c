@@ -1,10 +1,11 @@
 /* flux-pmixd - a PMIx server for the tasks of one job on one node.
  *
  *    flux-pmixd --fd=3 --job=ID --nspace=NAME --node=N --nnodes=N --ntasks=N --mapping=MAP --dir=DIR --uri=URI
- *               [--hosts=NAMES] [--apps=COUNTS] [--top=ID] [--first=N] [--universe=N]
+ *               [--hosts=NAMES] [--apps=COUNTS] [--top=ID] [--first=N] [--universe=N] [--door=4]
  *
- * The launcher starts one, before the tasks, when a job asks for PMIx; it is a program of its own,
- * so that nobody else maps the library with its threads.  What the library cannot do by itself
+ * The launcher starts one: with --mpi=pmix before the tasks, with --mpi=both when the first task connects
+ * to the address that the launcher listens on for it (pmixd_door.c); it is a program of its own, so
+ * that nobody else maps the library with its threads.  What the library cannot do by itself
  * (whatever concerns other nodes, or jobs) is done as a client of the local broker:
  *
  *    fence, connect, groups    pmixd_exchange.c: a fence of the key-value store
@@ -205,21 +206,14 @@ flux_t *pmixd_handle(struct pmixd *pd, errmsg_t *err)
 static int parse_options(struct pmixd *pd, int argc, char **argv)
 {
     static const struct option opts[] = {
-        {"fd", required_argument, NULL, 'f'},
-        {"job", required_argument, NULL, 'j'},
-        {"node", required_argument, NULL, 'n'},
-        {"nnodes", required_argument, NULL, 'N'},
-        {"ntasks", required_argument, NULL, 't'},
-        {"mapping", required_argument, NULL, 'm'},
-        {"dir", required_argument, NULL, 'd'},
-        {"uri", required_argument, NULL, 'u'},
-        {"hosts", required_argument, NULL, 'h'},
-        {"apps", required_argument, NULL, 'a'},
-        {"nspace", required_argument, NULL, 's'},
-        {"top", required_argument, NULL, 'T'},
-        {"first", required_argument, NULL, 'F'},
-        {"universe", required_argument, NULL, 'U'},
-        {NULL, 0, NULL, 0},
+        {"fd", required_argument, NULL, 'f'},     {"job", required_argument, NULL, 'j'},
+        {"node", required_argument, NULL, 'n'},   {"nnodes", required_argument, NULL, 'N'},
+        {"ntasks", required_argument, NULL, 't'}, {"mapping", required_argument, NULL, 'm'},
+        {"dir", required_argument, NULL, 'd'},    {"uri", required_argument, NULL, 'u'},
+        {"hosts", required_argument, NULL, 'h'},  {"apps", required_argument, NULL, 'a'},
+        {"nspace", required_argument, NULL, 's'}, {"top", required_argument, NULL, 'T'},
+        {"first", required_argument, NULL, 'F'},  {"universe", required_argument, NULL, 'U'},
+        {"door", required_argument, NULL, 'D'},   {NULL, 0, NULL, 0},
     };
     int c, bad = 0;
 
@@ -242,6 +236,8 @@ static int parse_options(struct pmixd *pd, int argc, char **argv)
             pd->uri = optarg;
         else if (c == 's')
             snprintf(pd->nspace, sizeof(pd->nspace), "%s", optarg);
+        else if (c == 'D')
+            bad |= str2i32(optarg, &pd->door);
         else if (c == 'h')
             pd->hosts = optarg;
         else if (c == 'a')
@@ -330,6 +326,7 @@ static int serve(struct pmixd *pd, errmsg_t *err)
     flux_watcher_start(end);
     if (pmixd_job_start(pd, pmixd_server_module(pd), err) < 0)
         goto out;
+    pmixd_door_open(pd);
     if (!pd->first || pd->node > 0)
         pmixd_ready(pd);
     if (pd->nnodes > 1 || pd->first)
@@ -366,7 +363,13 @@ static void remove_directories(const char *dir, pid_t launcher)
 
 int main(int argc, char **argv)
 {
-    struct pmixd pd = {.fd = -1, .wake = -1, .nnodes = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct pmixd pd = {.fd = -1,
+                       .wake = -1,
+                       .nnodes = 1,
+                       .door = -1,
+                       .listener = -1,
+                       .lock = PTHREAD_MUTEX_INITIALIZER,
+                       .opened = PTHREAD_COND_INITIALIZER};
     pid_t launcher = getppid();
     errmsg_t err = {""};
 

@@ -54,6 +54,7 @@ struct pmixd {
     const uint32_t *local; /* ranks on this node */
     size_t nlocal;
     pmix_nspace_t nspace;
+    int door;    /* where tasks connect, given by the launcher; -1: none, or the library has it */
     char ns[32]; /* the job's namespace in the store */
 
     flux_reactor_t *r;
@@ -66,6 +67,11 @@ struct pmixd {
     pthread_mutex_t lock;
     struct list_node calls;
     int wake; /* eventfd */
+
+    /* pmixd_door.c, under the lock */
+    int listener; /* the library's socket, when that is the launcher's; -1: not yet */
+    bool open;
+    pthread_cond_t opened;
 
     /* pmixd_exchange.c */
     hmap_t *seqs; /* name of a group of nodes -> how many exchanges it had */
@@ -124,6 +130,10 @@ int pmixd_job_register(struct pmixd *about, errmsg_t *err);
  * then `*each` for every local task in turn. */
 buf_t *pmixd_job_environment(struct pmixd *pd, uint32_t *common, uint32_t *each, errmsg_t *err);
 
+/* pmixd_door.c */
+/* The job is known to the library: let tasks in. */
+void pmixd_door_open(struct pmixd *pd);
+
 /* pmixd_server.c: what the library calls */
 pmix_server_module_t *pmixd_server_module(struct pmixd *pd);
 
@@ -157,7 +167,6 @@ void pmixd_family_watch(struct pmixd *pd);
 void pmixd_family_tell(struct pmixd *pd);
 
 /* pmixd_spawn.c */
-#define PMIXD_SPAWN_TAG 0x80000000u
 #define PMIXD_NSPACE_PREFIX "flux-"
 pmix_status_t pmixd_spawn(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
                           const pmix_app_t apps[], size_t napps, pmix_spawn_cbfunc_t cb,

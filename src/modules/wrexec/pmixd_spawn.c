@@ -117,7 +117,7 @@ static void spawn_run(struct pmixd *pd, struct call *call)
 {
     struct spawn_call *c = (struct spawn_call *)(void *)call;
 
-    c->tag = PMIXD_SPAWN_TAG | (pd->spawn_seq++ & ~PMIXD_SPAWN_TAG);
+    c->tag = WIRE_SPAWN_PMIX | (pd->spawn_seq++ & ~WIRE_SPAWN_PMIX);
     if (hmap_put_u64(pd->spawns, c->tag, c) < 0) {
         spawn_over(c, PMIX_ERR_NOMEM);
         return;

@@ -25,7 +25,8 @@
  *                   from nobody else
  *    wrexec.run     streaming, raw: struct jobreq with struct wrexec_run as its JSON: flux exec.
  *                   Responses as of wrexec.listen.
- *    wrexec.spawn   raw: u64 job or group, then the frame SPAWN (wire.h) without its first number
+ *    wrexec.spawn   raw: u64 job or group, u32 1: by PMIx, then the frame SPAWN (wire.h) without its
+ *                   first number
  *                   -> struct wrexec_spawned: further tasks for a job that runs, of one of its own
  *                   (spawn.c).  From instances.
  *    wrexec.signal  {id, signum} -> {}: to the tasks of a wrexec.run
@@ -124,7 +125,7 @@ struct wrexec_launch {
     const char *output; /* streams without file: "kvs" (default), "client", "none" */
     const char *affinity;    /* cpu-affinity: "off" (default), "on", "per-task" */
     const char *gpuaffinity; /* "per-task" (default), "on", "off" */
-    const char *mpi;         /* "pmi" (default), "pmix", "none" */
+    const char *mpi;         /* "pmi" (default), "pmix", "both", "none" */
     bool label;              /* "TASK: " before each line in files */
     bool killbad;            /* the first task that fails ends the job */
     bool nested;             /* a session of its own runs in it */
@@ -150,7 +151,7 @@ struct wrexec_spawned {
     const char *name; /* of the namespace in which the new tasks are */
 };
 extern const struct flux_schema wrexec_spawned_schema;
-#define WREXEC_SPAWN_HEAD 16
+#define WREXEC_SPAWN_HEAD 20
 
 /* Encoder of wrexec.launch:  "WXL1", then for each job
  *    u32 JSON length, u32 files, u32 argc, u32 strings length, u32 environment length

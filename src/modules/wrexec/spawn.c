@@ -40,6 +40,7 @@
 /* What a request says. */
 struct asked {
     uint64_t id;
+    bool pmix; /* by PMIx */
     struct pmi_spawn_request req;
     const char *fixed[WIRE_STRINGS];
     const char *env;
@@ -53,10 +54,11 @@ static int read_request(const flux_msg_t *msg, struct asked *a, errmsg_t *err)
     const char *strings;
     uint32_t envc;
 
-    if (!p || len < WREXEC_SPAWN_HEAD || (n = le_get32(p + 8)) > len - WREXEC_SPAWN_HEAD)
+    if (!p || len < WREXEC_SPAWN_HEAD || (n = le_get32(p + 12)) > len - WREXEC_SPAWN_HEAD)
         return errmsg_fail(err, EPROTO, "a request to spawn is cut off");
     a->id = le_get64(p);
-    envc = le_get32(p + 12);
+    a->pmix = le_get32(p + 8) != 0;
+    envc = le_get32(p + 16);
     strings = (const char *)p + WREXEC_SPAWN_HEAD + n;
     len -= WREXEC_SPAWN_HEAD + n;
     if (!wire_strings_ok(strings, len, (size_t)WIRE_STRINGS + envc))
@@ -283,6 +285,9 @@ static int launch(struct root *r, struct rootjob *top, const flux_msg_t *msg, co
     w.universe = top->j->spec->universe;
     w.layout = "block";
     w.input = "none";
+    /* Where both interfaces are, they speak what those spoke that spawn them. */
+    if (top->j->spec->flags & WIRE_F_MPI_BOTH)
+        w.mpi = a->pmix ? "pmix" : "pmi";
     /* Tasks that are there already have their shares. */
     if (top->j->spec->flags & WIRE_F_BIND_TASK)
         w.affinity = "on";

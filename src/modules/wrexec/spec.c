@@ -41,8 +41,11 @@ static const struct word affinities[] = {
     {"off", 0}, {"on", WIRE_F_BIND}, {"per-task", WIRE_F_BIND_TASK}, {NULL, 0}};
 static const struct word gpus[] = {
     {"per-task", 0}, {"on", WIRE_F_GPU_ALL}, {"off", WIRE_F_GPU_OFF}, {NULL, 0}};
-static const struct word mpis[] = {
-    {"pmi", 0}, {"pmix", WIRE_F_MPI_PMIX}, {"none", WIRE_F_MPI_NONE}, {NULL, 0}};
+static const struct word mpis[] = {{"pmi", 0},
+                                   {"pmix", WIRE_F_MPI_PMIX},
+                                   {"both", WIRE_F_MPI_BOTH},
+                                   {"none", WIRE_F_MPI_NONE},
+                                   {NULL, 0}};
 
 /* The first of each table is what counts without a word. */
 static int choose(const struct word *tab, const char *what, const char *word, uint32_t *value,

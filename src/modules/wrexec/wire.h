@@ -120,7 +120,8 @@ struct wire_times {
 };
 #define WIRE_TIMES 16
 #define WIRE_SPAWN_HEAD 12
-#define WIRE_LAUNCH_HEAD 12 /* before the job in LAUNCH */
+#define WIRE_SPAWN_PMIX 0x80000000u /* in the first number of SPAWN: asked for by PMIx */
+#define WIRE_LAUNCH_HEAD 12         /* before the job in LAUNCH */
 
 struct wire_frame {
     enum wire_type type;
@@ -202,8 +203,9 @@ enum {
     WIRE_F_MEMORY = 32768,    /* its memory here is a limit, too */
     WIRE_F_CROWDED = 65536,   /* its cores here may be those of other tasks, too */
     WIRE_F_JOIN = 16384,      /* without a file of its own standard error goes where output goes */
+    WIRE_F_MPI_BOTH = 131072, /* beside PMI-1 a PMIx server, started when a task first asks it */
 };
-#define WIRE_FLAGS_ALL 131071u
+#define WIRE_FLAGS_ALL 262143u
 #define WIRE_LIMITS_MAX 16
 
 struct wire_limit {

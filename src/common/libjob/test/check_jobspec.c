@@ -728,10 +728,10 @@ START_TEST(names)
 {
     for (int i = 0; i < 4; i++) {
         ck_assert_int_eq(job_dep_parse(job_dep_name((enum job_dep_scheme)i)), i);
+        ck_assert_int_eq(job_mpi_parse(job_mpi_name((enum job_mpi)i)), i);
         if (i < 3) {
             ck_assert_int_eq(job_stdin_parse(job_stdin_name((enum job_stdin)i)), i);
             ck_assert_int_eq(job_affinity_parse(job_affinity_name((enum job_affinity)i)), i);
-            ck_assert_int_eq(job_mpi_parse(job_mpi_name((enum job_mpi)i)), i);
         }
     }
     ck_assert_ptr_null(job_dep_name((enum job_dep_scheme)4));
