@@ -364,7 +364,7 @@ test_processes() {
 # Returns when all are dead: a process that is ending keeps its locks for a while after it has lost the
 # environment by which it is found.
 kill_frozen() {
-    local pid left=() killed=() fresh parents rest
+    local pid left=() frozen=() fresh parents rest
     while :; do
         fresh=()
         for pid in $(test_processes); do
@@ -385,12 +385,12 @@ kill_frozen() {
                 rest+=("$pid")
             else
                 kill -KILL "$pid" 2>/dev/null
-                killed+=("$pid")
+                frozen+=("$pid")
             fi
         done
         left=("${rest[@]}")
     done
-    wait_until 30 all_dead ${killed[@]+"${killed[@]}"}
+    wait_until 30 all_dead ${frozen[@]+"${frozen[@]}"}
 }
 
 # Are these processes dead, with all their threads?  Who collects them may take its time.
