@@ -15,18 +15,29 @@ static void need(int cond)
         __builtin_trap();
 }
 
+/* What is complete can be read where it goes to. */
+static void request(const struct pmi_spawn *sp)
+{
+    struct pmi_spawn_request req;
+    errmsg_t err;
+    size_t len;
+    void *bytes = pmi_spawn_take(sp, &len);
+
+    need(bytes && pmi_spawn_request_get(bytes, len, &req, &err) == 0);
+    need(req.ncommands == (uint32_t)sp->total && req.nprocs == (uint32_t)sp->nprocs);
+    pmi_spawn_request_clear(&req);
+    free(bytes);
+}
+
 static void spawn(const char *p, size_t left)
 {
     struct pmi_spawn sp = {0};
+    ptrdiff_t n = 0;
     int rc = 1;
 
     while (rc == 1 && left > 0) {
         pmi_spawn_begin(&sp);
-        for (rc = 0; rc == 0 && left > 0;) {
-            ptrdiff_t n = pmi_wire_line(p, left);
-
-            if (n < 0)
-                return;
+        for (rc = 0; rc == 0 && left > 0 && (n = pmi_wire_line(p, left)) >= 0;) {
             rc = pmi_spawn_line(&sp, p, (size_t)n);
             p += n + 1;
             left -= (size_t)n + 1;
@@ -34,6 +45,9 @@ static void spawn(const char *p, size_t left)
         need(sp.done <= PMI_SPAWN_COMMANDS_MAX && sp.nprocs >= 0 &&
              sp.nprocs <= PMI_SPAWN_PROCS_MAX && (rc != 2 || sp.done == sp.total));
     }
+    if (rc == 2)
+        request(&sp);
+    pmi_spawn_clear(&sp);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -44,6 +58,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct box_name name;
     struct published pub;
     struct group_part part;
+    struct pmi_spawn_request req;
+    errmsg_t err;
 
     if (!text)
         return 0;
@@ -62,6 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     while (group_part_next(&p, &left, &part) == 1)
         need(part.data + part.len <= data + size);
+    if (pmi_spawn_request_get(data, size, &req, &err) == 0)
+        pmi_spawn_request_clear(&req);
     spawn(text, size);
     free(text);
     return 0;
