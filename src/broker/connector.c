@@ -53,7 +53,7 @@
 #include "connector.h"
 #include "core_private.h"
 #include "libflux/framer.h"
-#include "libflux/jsonsize.h"
+#include "libschema/jsonsize.h"
 #include "libflux/local_proto.h"
 #include "libutil/fdutil.h"
 #include "libutil/list.h"

@@ -11,7 +11,7 @@
 
 #include "cmd_all.h"
 #include "cmd_session.h"
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 #include "libutil/hmap.h"
 #include "libutil/strutil.h"
 

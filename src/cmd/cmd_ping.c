@@ -18,7 +18,7 @@
 #include <time.h>
 
 #include "cmd_all.h"
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 #include "libutil/list.h"
 #include "libutil/size.h"
 #include "libutil/strbuf.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 
 struct all {
     const char *s;

@@ -13,7 +13,7 @@
 #define FLUX_DISPATCH_H
 
 #include "handle.h"
-#include "schema.h"
+#include "libschema/schema.h"
 
 /* `msg` belongs to the caller and lives until the handler returns; to answer later keep a reference
  * with flux_msg_incref(). */

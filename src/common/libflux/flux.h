@@ -15,6 +15,6 @@
 #include "libflux/module.h"
 #include "libflux/msg.h"
 #include "libflux/reactor.h"
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 
 #endif

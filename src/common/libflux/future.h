@@ -20,7 +20,7 @@
 
 #include <jansson.h>
 #include "handle.h"
-#include "schema.h"
+#include "libschema/schema.h"
 
 typedef struct flux_future flux_future_t;
 typedef void (*flux_future_f)(flux_future_t *f, void *arg);

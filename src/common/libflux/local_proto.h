@@ -9,7 +9,7 @@
 #ifndef FLUX_LOCAL_PROTO_H
 #define FLUX_LOCAL_PROTO_H
 
-#include "schema.h"
+#include "libschema/schema.h"
 
 #define LOCAL_PROTOCOL 1
 #define LOCAL_HELLO "hello"

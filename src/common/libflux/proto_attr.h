@@ -2,7 +2,7 @@
 #ifndef FLUX_PROTO_ATTR_H
 #define FLUX_PROTO_ATTR_H
 
-#include "schema.h"
+#include "libschema/schema.h"
 
 /* Pointers are borrowed from what was decoded. */
 struct attr_pair {

@@ -2,7 +2,7 @@
 #ifndef FLUX_PROTO_BARRIER_H
 #define FLUX_PROTO_BARRIER_H
 
-#include "schema.h"
+#include "libschema/schema.h"
 
 struct barrier_enter {
     const char *name; /* borrowed from what was decoded */

@@ -2,7 +2,7 @@
 #ifndef FLUX_PROTO_CANCEL_H
 #define FLUX_PROTO_CANCEL_H
 
-#include "schema.h"
+#include "libschema/schema.h"
 
 struct cancel {
     uint32_t matchtag; /* of the request whose answers are no longer wanted */

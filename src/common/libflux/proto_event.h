@@ -2,7 +2,7 @@
 #ifndef FLUX_PROTO_EVENT_H
 #define FLUX_PROTO_EVENT_H
 
-#include "schema.h"
+#include "libschema/schema.h"
 
 struct event_published {
     uint64_t seq;

@@ -2,7 +2,7 @@
 #ifndef FLUX_PROTO_LOG_H
 #define FLUX_PROTO_LOG_H
 
-#include "schema.h"
+#include "libschema/schema.h"
 
 /* Pointers are borrowed from what was decoded, or from the ring that keeps the entry. */
 struct log_line {

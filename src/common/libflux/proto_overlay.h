@@ -2,7 +2,7 @@
 #ifndef FLUX_PROTO_OVERLAY_H
 #define FLUX_PROTO_OVERLAY_H
 
-#include "schema.h"
+#include "libschema/schema.h"
 
 /* Pointers are borrowed from what was decoded. */
 struct overlay_status {

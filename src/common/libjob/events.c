@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "events.h"
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 #include "libutil/strbuf.h"
 #include "libutil/strutil.h"
 

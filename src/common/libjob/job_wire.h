@@ -25,7 +25,7 @@
 #ifndef JOB_JOB_WIRE_H
 #define JOB_JOB_WIRE_H
 
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 
 /* One of "errors" of an answer: [number, errno, "sentence"]; of job.submit the number is the place
  * in the frame, from 0; of the others it is the job's id. */

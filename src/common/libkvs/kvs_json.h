@@ -16,7 +16,7 @@
 #ifndef KVS_JSON_H
 #define KVS_JSON_H
 
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 
 struct kvs_ns_only {
     const char *namespace;

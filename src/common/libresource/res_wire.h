@@ -30,7 +30,7 @@
 #ifndef RESOURCE_RES_WIRE_H
 #define RESOURCE_RES_WIRE_H
 
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 
 #define RESRC_KEY_INVENTORY "resource.inventory"
 #define RESRC_KEY_DRAINED "resource.drained"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 #include "libidset/hostlist.h"
 #include "libutil/strbuf.h"
 #include "resgraph_private.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 #include "rreq.h"
 
 struct wire {

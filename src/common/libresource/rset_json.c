@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 #include "libidset/hostlist.h"
 #include "libutil/hmap.h"
 #include "rreq.h"

@@ -47,7 +47,7 @@
 #ifndef SCHED_WIRE_H
 #define SCHED_WIRE_H
 
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 
 #define SCHED_FEEDS_MAX 4
 #define SCHED_FEED_ENTRIES 1000

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 
 #define NAMES_SERVICE_MAX 1024
 #define NAMES_PORT_MAX (256 * 1024)

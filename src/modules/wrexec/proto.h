@@ -50,7 +50,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 #include "libutil/errmsg.h"
 #include "wire.h"
 

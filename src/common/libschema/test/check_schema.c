@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/schema.h"
+#include "libschema/schema.h"
 #include "libutil/test/suite.h"
 
 struct all {
