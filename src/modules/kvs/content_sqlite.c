@@ -45,7 +45,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "content_sqlite_file.h"
+#include "sqlfile.h"
 #include "libutil/fdutil.h"
 #include "libutil/filetrust.h"
 

@@ -9,7 +9,7 @@
 #include <getopt.h>
 #include <stdio.h>
 
-#include "kvs_fsck.h"
+#include "km_fsck.h"
 
 static const char usage[] =
     "Usage: flux kvs fsck [OPTION...] FILE|DIR\n"
@@ -35,7 +35,7 @@ static void report(void *arg, bool bad, const char *sentence)
 int main(int argc, char **argv)
 {
     bool verbose = false;
-    struct kvs_fsck f = {.report = report, .arg = &verbose};
+    struct km_fsck f = {.report = report, .arg = &verbose};
     errmsg_t err;
     int opt;
 
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
         fputs("flux kvs fsck: one FILE or DIR is needed; try 'flux kvs fsck --help'\n", stderr);
         return 2;
     }
-    if (kvs_fsck(argv[optind], &f, &err) < 0) {
+    if (km_fsck(argv[optind], &f, &err) < 0) {
         fflush(stdout);
         fprintf(stderr, "flux kvs fsck: %s\n", err.text);
         return 1;

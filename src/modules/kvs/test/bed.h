@@ -11,7 +11,7 @@
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvs_wire.h"
 #include "libutil/test/suite.h"
-#include "modules/kvs/kvs_private.h"
+#include "modules/kvs/km_private.h"
 
 extern const struct flux_module flux_module_kvs;
 

@@ -17,7 +17,7 @@
 
 #include "libutil/fdutil.h"
 #include "libutil/test/suite.h"
-#include "../content_sqlite_file.h"
+#include "../sqlfile.h"
 
 #define D (&kvs_storage_driver)
 #define MAX_BYTES (4u * 1024 * 1024)

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../content_sqlite_file.h"
-#include "../kvs_fsck.h"
+#include "../sqlfile.h"
+#include "../km_fsck.h"
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvsdisk.h"
 #include "libkvs/treeobj.h"
@@ -142,16 +142,16 @@ static void report(void *arg, bool bad, const char *sentence)
 
 static char said[512];
 
-static struct kvs_fsck check(void)
+static struct km_fsck check(void)
 {
-    struct kvs_fsck f = {.report = report, .arg = said};
+    struct km_fsck f = {.report = report, .arg = said};
     bool unknown;
 
     ck_assert_int_eq(sqlfile_commit(file, &unknown, &err), 0);
     sqlfile_close(file);
     file = NULL;
     said[0] = '\0';
-    ck_assert_msg(kvs_fsck(dir, &f, &err) == 0, "%s", err.text);
+    ck_assert_msg(km_fsck(dir, &f, &err) == 0, "%s", err.text);
     return f;
 }
 
@@ -160,7 +160,7 @@ START_TEST(sound)
     some_content();
     checkpoint();
     some_rows();
-    struct kvs_fsck f = check();
+    struct km_fsck f = check();
     ck_assert_str_eq(said, "");
     ck_assert_uint_eq(f.problems, 0);
     ck_assert_str_eq(f.hash, "sha1");
@@ -168,15 +168,15 @@ START_TEST(sound)
     ck_assert_uint_eq(f.rows, 3);
     ck_assert_uint_gt(f.nodes, 10);
     ck_assert_uint_gt(f.blobs, 40);
-    f = (struct kvs_fsck){.report = report, .arg = said};
-    ck_assert_int_eq(kvs_fsck(path, &f, &err), 0);
+    f = (struct km_fsck){.report = report, .arg = said};
+    ck_assert_int_eq(km_fsck(path, &f, &err), 0);
     ck_assert_uint_eq(f.problems, 0);
 }
 END_TEST
 
 START_TEST(nothing_yet)
 {
-    struct kvs_fsck f = check();
+    struct km_fsck f = check();
     ck_assert_uint_eq(f.problems, 0);
     ck_assert_uint_eq(f.nodes, 0);
 }
@@ -187,7 +187,7 @@ START_TEST(missing_blob)
     uint8_t digest[20];
     some_content();
     ck_assert_uint_eq(checkpoint_without(TREEOBJ_HEADER + 3000, digest), 1);
-    struct kvs_fsck f = check();
+    struct km_fsck f = check();
     ck_assert_uint_eq(f.problems, 1);
     ck_assert_ptr_nonnull(strstr(said, "'a.medium'"));
     ck_assert_ptr_nonnull(strstr(said, "missing"));
@@ -204,7 +204,7 @@ START_TEST(changed_object)
     treeobj_blob_header(other);
     struct kvs_storage_obj o = {digest, other, sizeof(other), true};
     ck_assert_int_eq(sqlfile_store(file, ns, &o, &err), 0);
-    struct kvs_fsck f = check();
+    struct km_fsck f = check();
     ck_assert_uint_eq(f.problems, 2); /* and so it is missing */
 }
 END_TEST
@@ -232,7 +232,7 @@ START_TEST(broken_journal)
                          0);
         kvs_txn_buf_clear(&b);
     }
-    struct kvs_fsck f = check();
+    struct km_fsck f = check();
     ck_assert_uint_eq(f.problems, 1);
     ck_assert_ptr_nonnull(strstr(said, "journal, version"));
 }
@@ -287,7 +287,7 @@ START_TEST(does_not_fit)
     struct kvs_storage_obj t = {top, buf, len, false};
     ck_assert_int_eq(sqlfile_store(file, ns, &t, &err), 0);
     ck_assert_int_eq(sqlfile_checkpoint(file, ns, 1, top, &err), 0);
-    struct kvs_fsck f = check();
+    struct km_fsck f = check();
     ck_assert_uint_eq(f.problems, 1);
     ck_assert_ptr_nonnull(strstr(said, "not what it says"));
 }
@@ -295,26 +295,26 @@ END_TEST
 
 START_TEST(not_to_be_looked_at)
 {
-    struct kvs_fsck f = {.report = report, .arg = said};
-    ck_assert_int_eq(kvs_fsck(dir, &f, &err), -1);
+    struct km_fsck f = {.report = report, .arg = said};
+    ck_assert_int_eq(km_fsck(dir, &f, &err), -1);
     ck_assert_int_eq(errno, EBUSY);
-    ck_assert_int_eq(kvs_fsck("/nowhere/at/all", &f, &err), -1);
+    ck_assert_int_eq(km_fsck("/nowhere/at/all", &f, &err), -1);
     ck_assert_int_eq(errno, ENOENT);
-    ck_assert_int_eq(kvs_fsck("/dev/null", &f, &err), -1);
+    ck_assert_int_eq(km_fsck("/dev/null", &f, &err), -1);
     ck_assert_str_ne(err.text, "");
     check();
     ck_assert_int_eq(file_write_atomic(path, "some text that is not a database file", 37, 0600), 0);
-    ck_assert_int_eq(kvs_fsck(path, &f, &err), -1);
+    ck_assert_int_eq(km_fsck(path, &f, &err), -1);
     ck_assert_int_eq(errno, EINVAL);
     ck_assert_int_eq(file_write_atomic(path, "", 0, 0600), 0);
-    ck_assert_int_eq(kvs_fsck(path, &f, &err), 0);
+    ck_assert_int_eq(km_fsck(path, &f, &err), 0);
     ck_assert_uint_eq(f.problems, 0);
 }
 END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("kvs_fsck");
+    TCase *tc = tcase_create("km_fsck");
 
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, sound);
@@ -324,5 +324,5 @@ int main(void)
     tcase_add_loop_test(tc, broken_journal, 0, 3);
     tcase_add_loop_test(tc, does_not_fit, 0, 2);
     tcase_add_test(tc, not_to_be_looked_at);
-    return run_case("kvs_fsck", tc);
+    return run_case("km_fsck", tc);
 }

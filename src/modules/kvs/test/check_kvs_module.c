@@ -296,7 +296,7 @@ START_TEST(version_slices)
     ck_assert_uint_eq(ns->version, 1);
     size_t answers = b->answers;
     step_ns = 1000000;
-    km_vwaits_serve(ns);
+    km_version_serve(ns);
     step_ns = 0;
     ck_assert_uint_gt(b->answers, answers);
     ck_assert_uint_lt(b->answers, answers + 10);
@@ -362,7 +362,7 @@ START_TEST(upload_slices)
     before = st.uploads;
     flux_handle_deliver(b->f.h, request("kvs.disconnect", 0, FLUX_ROLE_BROKER, 7));
     step_ns = 1000000;
-    km_uploads_work(ns);
+    km_upload_work(ns);
     step_ns = 0;
     kvsstore_get_stats(ns->store, &st);
     ck_assert_uint_lt(st.uploads, before);
@@ -434,7 +434,7 @@ START_TEST(removal_asked)
 {
     struct bed *b = bed_create();
     struct km *k = b->ctx;
-    struct km_place p;
+    struct km_space_place p;
     char text[256];
 
     ck_assert_int_eq(

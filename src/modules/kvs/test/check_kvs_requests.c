@@ -777,14 +777,14 @@ START_TEST(idle_namespaces)
     ((struct km_ns *)hmap_get(k->spaces, "mine"))->used -= 100;
     ns->used -= 100;
     k->primary->used -= 100;
-    km_spaces_idle(k);
+    km_space_expire(k);
     ck_assert_ptr_eq(hmap_get(k->spaces, "n"), ns); /* somebody waits */
     leaves(b, 7);
     ns->used += 50;
-    km_spaces_idle(k);
+    km_space_expire(k);
     ck_assert_ptr_eq(hmap_get(k->spaces, "n"), ns); /* it was used not long ago */
     ns->used -= 50;
-    km_spaces_idle(k);
+    km_space_expire(k);
     ck_assert_ptr_null(hmap_get(k->spaces, "n"));
     ck_assert_ptr_nonnull(hmap_get(k->spaces, "mine"));
     ck_assert_ptr_nonnull(hmap_get(k->spaces, "primary"));
@@ -804,13 +804,13 @@ START_TEST(uploads_expire)
     content_get_stats(k->primary->content, &before);
     ck_assert_int_eq(raw(b, "kvs.store", "primary", 0, 1000), 0);
     k->born -= 500;
-    km_uploads_expire(k->primary);
+    km_upload_expire(k->primary);
     settle(b);
     ck_assert_int_eq(json(b, "kvs.gc", 0, OWNER, "{}"), 0);
     content_get_stats(k->primary->content, &now);
     ck_assert_uint_eq(now.objects, before.objects + 1);
     k->born -= 500;
-    km_uploads_expire(k->primary);
+    km_upload_expire(k->primary);
     settle(b);
     ck_assert_int_eq(json(b, "kvs.gc", 0, OWNER, "{}"), 0);
     content_get_stats(k->primary->content, &now);

@@ -1,0 +1,239 @@
+/* km_cache.c - how much the namespaces of an instance may cache, and for how long.
+ *
+ * The bound content.cache-limit is for all namespaces here together.  Each may use it all as long as
+ * there is room; when there is not, one that works gives back what is too much, down to its fair
+ * share, and soon after that the others down to theirs.  What nobody used for content.expire
+ * (default 5 minutes; "inf": never) is given back anyway.
+ *
+ *    kvs.dropcache  {"namespace"}, or nothing  -> {"dropped"}: objects that can be loaded again;
+ *                   answered when all that were there are dropped, slice by slice
+ *
+ * Invariants:
+ *  1. km.cached is the sum of km_ns.cached, which are brought up to date when a namespace works.
+ *  2. Objects that are needed are not concerned.
+ *
+ * Failure: kvs.dropcache without memory is answered with ENOMEM.
+ */
+#include "config.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "km_private.h"
+#include "libflux/slice.h"
+
+#define PIECE 64          /* objects between two looks at the clock */
+#define SHARE_SECONDS 0.5 /* until all namespaces are looked at */
+
+static size_t cached(const struct km_ns *ns)
+{
+    struct content_stats st;
+
+    content_get_stats(ns->content, &st);
+    return st.free_bytes;
+}
+
+static void count(struct km_ns *ns)
+{
+    size_t now = cached(ns);
+
+    ns->k->cached += now - ns->cached;
+    ns->cached = now;
+}
+
+/* Bring one down to `bytes`. */
+static void shrink(struct km_ns *ns, size_t bytes)
+{
+    content_set_limit(ns->content, bytes);
+    content_trim(ns->content);
+    content_set_limit(ns->content, ns->k->cache_limit);
+    count(ns);
+}
+
+/* What is too old: a slice of it, of pieces. */
+static void expire(struct km_ns *ns)
+{
+    struct flux_slice s;
+
+    if (!ns->stale)
+        return;
+    flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while (ns->stale && flux_slice_more(&s))
+        ns->stale = content_expire(ns->content, ns->stale_before, PIECE) == PIECE;
+    if (ns->stale)
+        km_ns_poke(ns);
+}
+
+/* --- kvs.dropcache --- */
+
+struct drop {
+    struct list_node node; /* in km_ns.drops */
+    struct km_claim claim;
+    struct km_ns *ns;
+    flux_msg_t *req;
+    size_t left; /* so many were there when it came */
+    size_t dropped;
+};
+
+static void drop_free(struct drop *d)
+{
+    list_remove(&d->node);
+    km_claim_drop(d->ns->k->senders, &d->claim);
+    flux_msg_destroy(d->req);
+    free(d);
+}
+
+static void drop_gone(struct km_claim *c, bool cancelled)
+{
+    struct drop *d = list_entry(c, struct drop, claim);
+
+    flux_respond_error(d->ns->h, d->req, ENODATA, "the request %s", km_gone_why(cancelled));
+    drop_free(d);
+}
+
+/* One at a time: is it done? */
+static bool drop_some(struct drop *d, struct flux_slice *s)
+{
+    while (d->left > 0 && flux_slice_more(s)) {
+        size_t want = d->left < PIECE ? d->left : PIECE;
+        size_t n = content_drop(d->ns->content, want);
+
+        d->dropped += n;
+        d->left = n < want ? 0 : d->left - n;
+    }
+    return d->left == 0;
+}
+
+static void drop_work(struct km_ns *ns)
+{
+    struct flux_slice s;
+    struct list_node *n;
+    char json[48];
+
+    if (list_empty(&ns->drops))
+        return;
+    flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while ((n = list_first(&ns->drops))) {
+        struct drop *d = list_entry(n, struct drop, node);
+
+        if (!drop_some(d, &s)) {
+            km_ns_poke(ns);
+            return;
+        }
+        snprintf(json, sizeof(json), "{\"dropped\":%zu}", d->dropped);
+        flux_respond(ns->h, d->req, json);
+        drop_free(d);
+    }
+}
+
+void km_cache_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_ns *ns = km_stats_request(arg, msg, km_cache_drop_cb);
+    struct content_stats st;
+    struct drop *d;
+
+    if (!ns)
+        return;
+    if (!(d = calloc(1, sizeof(*d))) || km_claim(ns->k->senders, &d->claim, msg, drop_gone) < 0) {
+        free(d);
+        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory", flux_rank(h));
+        return;
+    }
+    content_get_stats(ns->content, &st);
+    d->ns = ns;
+    d->req = flux_msg_incref(msg);
+    d->left = st.free_objects;
+    list_init(&d->node);
+    list_append(&ns->drops, &d->node);
+    drop_work(ns);
+}
+
+void km_cache_shut(struct km_ns *ns, int errnum, const char *why)
+{
+    LIST_FOREACH_SAFE(n, tmp, &ns->drops)
+    {
+        struct drop *d = list_entry(n, struct drop, node);
+
+        if (errnum)
+            flux_respond_error(ns->h, d->req, errnum, "%s", why);
+        drop_free(d);
+    }
+}
+
+/* --- the bound --- */
+
+static size_t fair(const struct km *k)
+{
+    return k->cache_limit / hmap_count(k->spaces);
+}
+
+void km_cache_share(struct km *k)
+{
+    size_t share = fair(k);
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
+        struct km_ns *ns = val;
+        if (!ns->content)
+            continue;
+        count(ns);
+        if (ns->cached > share)
+            shrink(ns, share);
+    }
+}
+
+void km_cache_work(struct km_ns *ns)
+{
+    struct km *k = ns->k;
+    size_t over, share;
+
+    content_set_clock(ns->content, km_module_clock(k));
+    content_trim(ns->content); /* no more than has come in since */
+    expire(ns);
+    drop_work(ns);
+    count(ns);
+    if (k->cached <= k->cache_limit || hmap_count(k->spaces) < 2)
+        return;
+    over = k->cached - k->cache_limit;
+    share = fair(k);
+    if (ns->cached > share)
+        shrink(ns, ns->cached - share > over ? ns->cached - over : share);
+    if (k->cached > k->cache_limit && !flux_watcher_active(k->share))
+        flux_timer_start(k->share, SHARE_SECONDS, 0.);
+}
+
+void km_cache_forget(struct km_ns *ns)
+{
+    ns->k->cached -= ns->cached;
+    ns->cached = 0;
+}
+
+void km_cache_expire(struct km *k)
+{
+    uint32_t now = km_module_clock(k);
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
+        struct km_ns *ns = val;
+        if (!ns->content)
+            continue;
+        content_set_clock(ns->content, now);
+        if (isfinite(k->expire) && now > k->expire) {
+            ns->stale_before = now - (uint32_t)k->expire;
+            ns->stale = content_expire(ns->content, ns->stale_before, PIECE) == PIECE;
+        }
+        if (ns->stale)
+            km_ns_poke(ns);
+        count(ns);
+    }
+}
+
+double km_cache_period(const struct km *k)
+{
+    double period = k->expire / 4;
+
+    return period > 15. ? 15. : period < 1. ? 1. : period;
+}

@@ -1,0 +1,561 @@
+/* km_commit.c - commits: up to the master, and into a root.
+ *
+ * An instance that is not the master sends a commit on to the next one upstream at once.  The
+ * answer carries the new root, which every instance on the way takes before it passes the answer
+ * down: whoever saw the answer finds at least that version wherever it came through.
+ *
+ * The master puts commits (and complete fences) in a queue and works it off when it has looked at
+ * all that came in: one by one while it is idle, all that waits in one root change when it is busy.
+ * A change that is to be kept goes to the disk (km_keep.c) and ends when it is there; meanwhile the
+ * next one gathers.  The master answers, and after that has the event kvs.setroot published; while
+ * one event is on its way to its number no other is sent, so that the events never fall behind the
+ * changes: the next one carries the newest root.
+ *
+ * Invariants:
+ *  1. Each transaction is applied once and as a whole, or refused with an error to the one who sent
+ * it.
+ *  2. Answers go out in the order of the queue, after the root they name is in place.
+ *  3. Events carry rising versions, and after the last change the last event carries the last
+ * version.
+ *
+ * Failure: a refused transaction does not touch others of the same root change.  When memory is out
+ * in a root change all in it are refused.  An event that cannot be published is logged, and tried
+ * again with whatever is done next for the namespace, or after some seconds.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "km_disk.h"
+#include "libflux/slice.h"
+#include "libkvs/kvs_pack.h"
+#include "libkvs/kvsdisk.h"
+
+/* What waits here to be applied, or was sent on, is bounded: a flood is refused at its source. */
+#define WAITING_MAX 262144
+#define WAITING_BYTES (256u * 1024 * 1024)
+/* A root change takes at most so much, so that answers do not wait for ever in a flood: time, since
+ * what a transaction takes is anything from a microsecond on; and what its row on disk may have. */
+#define BATCH_SECONDS 0.02
+#define BATCH_TXNS 4096
+#define BATCH_BYTES (16u * 1024 * 1024)
+#define BATCH_LOOK 8         /* small transactions between two looks at the clock, */
+#define BATCH_LOOK_BYTES 256 /* and what is small */
+/* Objects given back after each root change (a commit leaves about five behind); the rest when
+ * idle.  By number: each takes about as long as the next, a microsecond or two. */
+#define COLLECT 256
+
+/* --- towards the master --- */
+
+struct forward {
+    struct list_node node;
+    struct km_ns *ns;
+    flux_msg_t *req;
+    size_t size;
+    flux_future_t *f;
+};
+
+static bool has_room(const struct km_ns *ns, size_t size)
+{
+    return ns->nwaiting < WAITING_MAX && ns->waiting_bytes + size <= WAITING_BYTES;
+}
+
+static void waits(struct km_ns *ns, size_t size)
+{
+    ns->nwaiting++;
+    ns->waiting_bytes += size;
+}
+
+static void waits_no_more(struct km_ns *ns, size_t size)
+{
+    ns->nwaiting--;
+    ns->waiting_bytes -= size;
+}
+
+static void forward_free(struct forward *w)
+{
+    list_remove(&w->node);
+    waits_no_more(w->ns, w->size);
+    flux_future_destroy(w->f);
+    flux_msg_destroy(w->req);
+    free(w);
+}
+
+static void forwarded_cb(flux_future_t *f, void *arg)
+{
+    struct forward *w = arg;
+    struct km_ns *ns = w->ns;
+    const void *data;
+    size_t len;
+    errmsg_t err;
+    struct kvs_root root;
+    if (flux_rpc_get_raw(f, &data, &len, &err) < 0 || kvs_root_decode(data, len, &root, &err) < 0 ||
+        km_ns_root_heard(ns, &root, &err) < 0)
+        flux_respond_error(ns->h, w->req, errno, "%s", err.text);
+    else
+        flux_respond_raw(ns->h, w->req, data, len);
+    forward_free(w);
+}
+
+static void forward(struct km_ns *ns, const flux_msg_t *msg)
+{
+    size_t len;
+    const void *data = flux_msg_payload(msg, &len);
+    struct forward *w = calloc(1, sizeof(*w));
+    if (w) {
+        w->ns = ns;
+        w->req = flux_msg_incref(msg);
+        w->size = len;
+        waits(ns, len);
+        list_init(&w->node);
+        list_append(&ns->forwards, &w->node);
+        w->f = km_ns_upstream(ns, "kvs.commit", data, len, false);
+        if (w->f && flux_future_then(w->f, -1., forwarded_cb, w) == 0)
+            return;
+        forward_free(w);
+    }
+    flux_respond_error(ns->h, msg, ENOMEM, "rank %u is out of memory for a commit",
+                       flux_rank(ns->h));
+}
+
+/* --- the queue of the master --- */
+
+struct commit {
+    struct list_node node;  /* in km_ns.commits, then in km_commit_change.commits */
+    flux_msg_t *req;        /* a commit, or */
+    struct km_fence *fence; /* a complete fence */
+    const void *txn;        /* in the request */
+    size_t len;
+    bool durable; /* KVS_NS_DURABLE */
+    int errnum;
+    errmsg_t err;
+};
+
+/* A root change: what was applied together. */
+struct km_commit_change {
+    struct list_node commits;
+    uint64_t version; /* the root it made */
+    uint8_t root[BLOBREF_DIGEST_MAX];
+    bool changed; /* false: all were refused, the root is the old one */
+};
+
+static int enqueue(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_req *q,
+                   struct km_fence *fence)
+{
+    struct commit *c = calloc(1, sizeof(*c));
+    if (!c)
+        return -1;
+    if (q) {
+        c->txn = q->body;
+        c->len = q->len;
+        c->durable = q->flags & KVS_NS_DURABLE;
+    }
+    c->req = msg ? flux_msg_incref(msg) : NULL;
+    c->fence = fence;
+    list_init(&c->node);
+    list_append(&ns->commits, &c->node);
+    waits(ns, c->len);
+    km_ns_poke(ns);
+    return 0;
+}
+
+int km_commit_fence(struct km_ns *ns, struct km_fence *f)
+{
+    return enqueue(ns, NULL, NULL, f);
+}
+
+void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_ns *ns;
+    struct kvs_ns_req q;
+    if (km_space_decode(h, msg, &q) < 0 ||
+        !(ns = km_space_request_ready(arg, msg, q.ns, q.nslen, km_commit_cb)))
+        return;
+    ns->st.commits++;
+    if (!has_room(ns, q.len))
+        flux_respond_error(h, msg, EAGAIN, "too many commits wait at rank %u: try again later",
+                           flux_rank(h));
+    else if (!ns->master)
+        forward(ns, msg);
+    else if (enqueue(ns, msg, &q, NULL) < 0)
+        flux_respond_error(h, msg, ENOMEM, "the master is out of memory for a commit");
+}
+
+static void commit_txn(const struct commit *c, const void **txn, size_t *len)
+{
+    *txn = c->txn;
+    *len = c->len;
+    if (c->fence)
+        km_fence_txn(c->fence, txn, len);
+}
+
+static void commit_end(struct km_ns *ns, struct commit *c)
+{
+    list_remove(&c->node);
+    waits_no_more(ns, c->len);
+    if (c->fence)
+        km_fence_done(ns, c->fence, c->errnum, c->err.text);
+    else if (c->errnum)
+        flux_respond_error(ns->h, c->req, c->errnum, "%s", c->err.text);
+    else
+        km_ns_respond_root(ns, c->req);
+    flux_msg_destroy(c->req);
+    free(c);
+}
+
+/* --- root changes --- */
+
+/* The change will stay (errnum 0), or never was: its root becomes visible, who waits is answered,
+ * and it is announced (by km_ns_work()).  Changes end in the order in which they were applied. */
+void km_commit_change_done(struct km_ns *ns, struct km_commit_change *ch, int errnum,
+                           const char *error)
+{
+    struct list_node *n;
+    if (ch->changed && errnum == 0)
+        km_ns_root_set(ns, ch->version, ch->root);
+    while ((n = list_first(&ch->commits))) {
+        struct commit *c = list_entry(n, struct commit, node);
+        if (errnum && c->errnum == 0) {
+            c->errnum = errnum;
+            errmsg_set(&c->err, "%s", error);
+        }
+        commit_end(ns, c);
+    }
+    free(ch);
+}
+
+bool km_commit_change_early(struct km_ns *ns, struct km_commit_change *ch)
+{
+    bool left = false;
+    if (ch->changed)
+        km_ns_root_set(ns, ch->version, ch->root);
+    ch->changed = false;
+    LIST_FOREACH_SAFE(n, tmp, &ch->commits)
+    {
+        struct commit *c = list_entry(n, struct commit, node);
+        if (c->durable && c->errnum == 0)
+            left = true;
+        else
+            commit_end(ns, c);
+    }
+    return left;
+}
+
+static int keep_op_chunks(struct km_ns *ns, const struct kvs_op *op)
+{
+    struct kvs_op_chunks c;
+    if (op->type != KVS_OP_PUTCHUNKS)
+        return 0;
+    kvs_op_get_chunks(op, &c);
+    return km_checkpoint_chunks(ns->keep, c.digests, c.n);
+}
+
+static int keep_pack_chunks(struct km_ns *ns, const void *pack, size_t len)
+{
+    struct kvs_pack_iter it;
+    struct kvs_op op;
+    uint32_t value;
+    int rc = kvs_pack_open(&it, pack, len, NULL, NULL);
+    if (rc < 0)
+        return -1;
+    while (rc == 0 && kvs_pack_next(&it, &op, &value, NULL) == 1)
+        rc = keep_op_chunks(ns, &op);
+    kvs_pack_close(&it);
+    return rc;
+}
+
+/* Chunks that a transaction refers to have to be on disk before it is. */
+static int keep_chunks(struct km_ns *ns, const struct commit *c, const void *txn, size_t len)
+{
+    struct kvs_txn_iter it;
+    struct kvs_op op;
+    int rc = 0;
+    if (kvs_pack_is(txn, len))
+        return !c->fence || km_fence_mixed(c->fence) ? keep_pack_chunks(ns, txn, len) : 0;
+    if (!kvs_txn_has(txn, len, KVS_OP_PUTCHUNKS) || kvs_txn_open(&it, txn, len, NULL, NULL) < 0)
+        return 0;
+    while (rc == 0 && kvs_txn_next(&it, &op, NULL) == 1)
+        rc = keep_op_chunks(ns, &op);
+    return rc;
+}
+
+/* The row of the journal: what was applied.  NULL with ENOMEM. */
+static uint8_t *change_row(struct km_ns *ns, struct km_commit_change *ch, size_t *size)
+{
+    const void *txn;
+    size_t len;
+    uint32_t n = 0;
+    *size = KVSDISK_ROW_HEADER;
+    LIST_FOREACH(it, &ch->commits)
+    {
+        const struct commit *c = list_entry(it, struct commit, node);
+        if (c->errnum)
+            continue;
+        commit_txn(c, &txn, &len);
+        if (keep_chunks(ns, c, txn, len) < 0)
+            return NULL;
+        *size += KVSDISK_ROW_TXN + len;
+        n++;
+    }
+    uint8_t *row = malloc(*size), *p = row;
+    if (!row)
+        return NULL;
+    kvsdisk_row_header(p, n);
+    p += KVSDISK_ROW_HEADER;
+    LIST_FOREACH(it, &ch->commits)
+    {
+        const struct commit *c = list_entry(it, struct commit, node);
+        if (c->errnum)
+            continue;
+        commit_txn(c, &txn, &len);
+        kvsdisk_row_txn(p, (uint32_t)len);
+        memcpy(p + KVSDISK_ROW_TXN, txn, len);
+        p += KVSDISK_ROW_TXN + len;
+    }
+    return row;
+}
+
+/* The change is in the store.  The one place between "applied" and "will stay". */
+static void change_applied(struct km_ns *ns, struct km_commit_change *ch)
+{
+    uint8_t *row = NULL;
+    size_t size = 0;
+    if (!ns->keep) {
+        km_commit_change_done(ns, ch, 0, NULL);
+        return;
+    }
+    if (ch->changed)
+        row = change_row(ns, ch, &size);
+    km_keep_change(ns->keep, ch, ch->changed ? ch->version : 0, ch->root, row, size);
+}
+
+/* --- bytes that are on disk only --- */
+
+static void stall_over(struct km_load_wait *w)
+{
+    struct km_ns *ns = w->ns;
+    if (w->errnum && !list_empty(&ns->commits)) {
+        struct commit *c = list_entry(list_first(&ns->commits), struct commit, node);
+        c->errnum = w->errnum;
+        errmsg_set(&c->err, "%s", w->error);
+        commit_end(ns, c);
+    }
+    km_ns_poke(ns);
+}
+
+/* The first commit in the queue needs them.  -1 with errno when they cannot be had. */
+static int stall(struct km_ns *ns)
+{
+    if (!ns->stall) {
+        if (!(ns->stall = malloc(sizeof(*ns->stall))))
+            return -1;
+        km_load_wait_init(ns->stall, ns, stall_over);
+    }
+    /* What came before is held until it was of use. */
+    return km_load_wait_for(ns->stall, kvsstore_missing(ns->store));
+}
+
+static bool stalled(const struct km_ns *ns)
+{
+    return ns->stall && ns->stall->waiting > 0;
+}
+
+static void unstall(struct km_ns *ns)
+{
+    if (ns->stall)
+        km_load_wait_clear(ns->stall);
+    free(ns->stall);
+    ns->stall = NULL;
+}
+
+/* Is there time for another transaction? */
+struct batch {
+    struct flux_slice slice;
+    size_t bytes;
+    unsigned n, unseen;
+};
+
+static void batch_begin(struct batch *b, struct km_ns *ns)
+{
+    memset(b, 0, sizeof(*b));
+    flux_slice_begin(&b->slice, flux_get_reactor(ns->h), BATCH_SECONDS, BATCH_TXNS / BATCH_LOOK);
+}
+
+static bool batch_more(struct batch *b)
+{
+    if (b->bytes >= BATCH_BYTES || b->n >= BATCH_TXNS)
+        return false;
+    if (b->n > 0 && b->unseen < BATCH_LOOK)
+        return true;
+    b->unseen = 0;
+    return flux_slice_more(&b->slice);
+}
+
+static void batch_count(struct batch *b, size_t len)
+{
+    b->n++;
+    b->bytes += len;
+    b->unseen += len > BATCH_LOOK_BYTES ? BATCH_LOOK : 1;
+}
+
+/* One root change. */
+static void change(struct km_ns *ns)
+{
+    struct km_commit_change *ch = calloc(1, sizeof(*ch));
+    struct batch batch;
+    errmsg_t err;
+    if (!ch)
+        return; /* they wait; more memory may be there later */
+    list_init(&ch->commits);
+    int rc = kvsstore_begin(ns->store);
+    int errnum = rc < 0 ? errno : 0;
+    if (rc < 0)
+        errmsg_set(&err, "the master is out of memory for a root change");
+    struct list_node *n;
+    batch_begin(&batch, ns);
+    while ((n = list_first(&ns->commits)) && batch_more(&batch)) {
+        struct commit *c = list_entry(n, struct commit, node);
+        const void *txn;
+        size_t len;
+        list_remove(n);
+        list_append(&ch->commits, n);
+        commit_txn(c, &txn, &len);
+        batch_count(&batch, len);
+        if (rc < 0 || kvsstore_apply(ns->store, txn, len, &c->err) == 0)
+            continue;
+        c->errnum = errno;
+        if (errno == ENODATA && stall(ns) == 0) {
+            c->errnum = 0;
+            list_remove(n);
+            list_push(&ns->commits, n);
+            break;
+        }
+    }
+    if (!stalled(ns))
+        unstall(ns);
+    if (rc == 0) {
+        rc = kvsstore_end(ns->store, &err);
+        errnum = rc < 0 ? errno : 0;
+    }
+    if (rc < 0) {
+        km_commit_change_done(ns, ch, errnum, err.text);
+        return;
+    }
+    if (rc == 1) {
+        ns->st.root_changes++;
+        ch->changed = true;
+        ch->version = kvsstore_version(ns->store);
+        memcpy(ch->root, kvsstore_root(ns->store), blobref_size(ns->k->blobref));
+    }
+    change_applied(ns, ch);
+}
+
+/* Not while bytes or the disk are waited for: then there is a poke to come. */
+static bool may_change(struct km_ns *ns)
+{
+    struct list_node *n;
+    errmsg_t err;
+    if (stalled(ns))
+        return false;
+    if (!ns->keep || km_keep_ready(ns->keep, &err) == 0)
+        return true;
+    int errnum = errno;
+    while (errnum != EAGAIN && (n = list_first(&ns->commits))) {
+        struct commit *c = list_entry(n, struct commit, node);
+        c->errnum = errnum;
+        c->err = err;
+        commit_end(ns, c);
+    }
+    return false;
+}
+
+void km_commit_work(struct km_ns *ns)
+{
+    if (!ns->store)
+        return;
+    bool more = false;
+    if (!list_empty(&ns->commits) && may_change(ns)) {
+        change(ns);
+        more = !list_empty(&ns->commits) && may_change(ns);
+    }
+    bool left = kvsstore_collect(ns->store, COLLECT);
+    km_gc_work(ns, &left);
+    if (left || more)
+        km_ns_poke(ns);
+}
+
+/* It is announced late: by the next work or tick.  Said once, until one is announced. */
+static void publish_failed(struct km_ns *ns, const char *why)
+{
+    if (!ns->unannounced)
+        flux_log(ns->h, LOG_ERR, "root version %llu could not be announced yet: %s",
+                 (unsigned long long)ns->version, why);
+    ns->unannounced = true;
+    ns->announcing = false;
+}
+
+static void published_cb(flux_future_t *f, void *arg)
+{
+    struct km_ns *ns = arg;
+    bool failed = flux_future_errnum(f) != 0;
+    if (failed)
+        publish_failed(ns, flux_future_error(f));
+    ns->publish = NULL;
+    flux_future_destroy(f);
+    if (failed)
+        return;
+    ns->unannounced = false;
+    km_commit_publish(ns);
+}
+
+void km_commit_publish(struct km_ns *ns)
+{
+    if (ns != ns->k->primary) {
+        km_ns_poke(ns); /* followers are told */
+        return;
+    }
+    if (ns->publish || (ns->announcing && ns->published >= ns->version))
+        return;
+    uint8_t buf[KVS_ROOT_WIRE_MAX];
+    struct kvs_root root;
+    km_ns_root_fill(ns, &root);
+    ns->publish = flux_event_publish_raw(ns->h, "kvs.setroot", buf, kvs_root_encode(&root, buf));
+    if (!ns->publish || flux_future_then(ns->publish, -1., published_cb, ns) < 0) {
+        flux_future_destroy(ns->publish);
+        ns->publish = NULL;
+        publish_failed(ns, "out of memory");
+        return;
+    }
+    ns->announcing = true;
+    ns->published = ns->version;
+}
+
+void km_commit_shut(struct km_ns *ns, int errnum, const char *why)
+{
+    LIST_FOREACH_SAFE(n, tmp, &ns->forwards)
+    {
+        struct forward *w = list_entry(n, struct forward, node);
+        if (errnum)
+            flux_respond_error(ns->h, w->req, errnum, "%s", why);
+        else
+            flux_respond_error(ns->h, w->req, ECONNABORTED,
+                               "kvs was stopped at rank %u while a commit was on its way: look "
+                               "whether it took effect",
+                               flux_rank(ns->h));
+        forward_free(w);
+    }
+    unstall(ns);
+    LIST_FOREACH_SAFE(n, tmp, &ns->commits)
+    {
+        struct commit *c = list_entry(n, struct commit, node);
+        list_remove(n);
+        waits_no_more(ns, c->len);
+        if (errnum && c->req)
+            flux_respond_error(ns->h, c->req, errnum, "%s", why);
+        flux_msg_destroy(c->req); /* its fence ends by itself */
+        free(c);
+    }
+    flux_future_destroy(ns->publish);
+    ns->publish = NULL;
+}

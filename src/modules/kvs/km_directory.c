@@ -1,0 +1,602 @@
+/* km_directory.c - which namespaces there are: kept at rank 0, asked for everywhere.
+ *
+ *    kvs.namespace-create    {"namespace","owner","rank"} -> {}     owner 0xffffffff: who asks
+ *    kvs.namespace-remove    {"namespace"} -> {}
+ *    kvs.namespace-list      any -> {"namespaces":[{"namespace","owner","rank","lost"},...]}
+ *    kvs.namespace-drop      {"namespace","userid","owner"} -> {}   to rank 0: a remove, by whom
+ *    kvs.namespace-register  place -> {}; to rank 0, by courier: its directory was lost, not this
+ *    kvs.namespace-lost      {"namespace","serial"} -> {}; to rank 0, by courier: the master went down
+ *
+ * state     what happens                                       left when
+ * OPENING   the master was asked to open it                    it did, or could not: forgotten
+ * LIVE      to be found                                        removed, or its rank is lost
+ * LOST      listed; whoever uses it gets EHOSTUNREACH          removed
+ * CLOSING   the master was asked to close it, then the event   the event has its number: forgotten
+ *           kvs.namespace-removed is on its way; before that, when it was kept on disk, that
+ *           it is not any more
+ *
+ * Invariants:
+ *  1. A name is in the directory at most once; to make one again it must have been removed.
+ *  2. Creation is answered when the master serves, also to those who come second (EEXIST); removal
+ *     when it no longer does, for good.
+ *  3. Instances elsewhere pass on what they are asked (km_relay.c), after finding out who asks.
+ *
+ * Failure: a master that cannot be reached is not opened (its error is the answer), and counts as
+ * closed.  When kvs is restarted at rank 0 the masters elsewhere register anew.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "km_disk.h"
+
+#define ENTRIES_MAX 65536
+
+enum entry_state { OPENING, LIVE, LOST, CLOSING };
+
+struct entry {
+    struct km *k;
+    uint64_t serial;
+    uint32_t owner, rank;
+    enum entry_state state;
+    flux_future_t *f;
+    struct list_node waiting; /* struct asker: for the creation, or the removal */
+    char name[KVS_NS_MAX + 1];
+};
+
+struct asker {
+    struct list_node node;
+    flux_msg_t *req;
+    bool late; /* wanted to make what another was making: EEXIST, when it is there */
+};
+
+struct km_directory {
+    hmap_t *entries;
+    uint64_t first, serial; /* of those that were given out */
+};
+
+struct drop {
+    const char *namespace;
+    uint32_t userid;
+    bool owner; /* of the session */
+};
+static const struct flux_field drop_fields[] = {
+    FLUX_FIELD_STR(struct drop, namespace, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct drop, userid, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct drop, owner, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema drop_schema = FLUX_SCHEMA(struct drop, drop_fields);
+
+/* --- entries --- */
+
+struct km_directory *km_directory_create(struct km *k)
+{
+    struct km_directory *d = calloc(1, sizeof(*d));
+
+    if (!d || !(d->entries = hmap_create_str(NULL))) {
+        free(d);
+        errno = ENOMEM;
+        return NULL;
+    }
+    /* Another beginning each time, so that no serial comes again after a restart. */
+    d->first = d->serial = flux_random(k->h) >> 4;
+    return d;
+}
+
+static void asker_free(struct asker *a)
+{
+    list_remove(&a->node);
+    flux_msg_destroy(a->req);
+    free(a);
+}
+
+static void entry_free(struct entry *e)
+{
+    (void)hmap_take(e->k->dir->entries, e->name);
+    LIST_FOREACH_SAFE(n, tmp, &e->waiting)
+    asker_free(list_entry(n, struct asker, node));
+    flux_future_destroy(e->f);
+    free(e);
+}
+
+void km_directory_destroy(struct km *k)
+{
+    size_t pos = 0;
+    void *val;
+
+    if (!k->dir)
+        return;
+    while (hmap_next(k->dir->entries, &pos, NULL, NULL, &val))
+        entry_free(val);
+    hmap_destroy(k->dir->entries);
+    free(k->dir);
+    k->dir = NULL;
+}
+
+static struct entry *entry_new(struct km *k, const char *name, uint32_t owner, uint32_t rank,
+                               uint64_t serial)
+{
+    struct entry *e = calloc(1, sizeof(*e));
+
+    if (!e)
+        return NULL;
+    e->k = k;
+    e->owner = owner;
+    e->rank = rank;
+    e->serial = serial;
+    list_init(&e->waiting);
+    strcpy(e->name, name); /* was checked */
+    if (hmap_put(k->dir->entries, name, e) < 0) {
+        free(e);
+        return NULL;
+    }
+    return e;
+}
+
+static int asker_add(struct entry *e, const flux_msg_t *req, bool late)
+{
+    struct asker *a = calloc(1, sizeof(*a));
+
+    if (!a)
+        return -1;
+    a->req = flux_msg_incref(req);
+    a->late = late;
+    list_init(&a->node);
+    list_append(&e->waiting, &a->node);
+    return 0;
+}
+
+/* Answer who waits for what became of it. */
+static void entry_answer(struct entry *e, int errnum, const char *error)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&e->waiting))) {
+        struct asker *a = list_entry(n, struct asker, node);
+        if (errnum)
+            flux_respond_error(e->k->h, a->req, errnum, "%s", error);
+        else if (a->late)
+            flux_respond_error(e->k->h, a->req, EEXIST, "there is a namespace '%s' already",
+                               e->name);
+        else
+            flux_respond(e->k->h, a->req, "{}");
+        asker_free(a);
+    }
+}
+
+static void entry_place(const struct entry *e, struct km_space_place *p)
+{
+    *p = (struct km_space_place){.namespace = e->name,
+                                 .owner = e->owner,
+                                 .rank = e->rank,
+                                 .serial = e->serial,
+                                 .lost = e->state == LOST,
+                                 .hash = e->k->hash};
+}
+
+int km_directory_find(struct km *k, const char *name, struct km_space_place *p, errmsg_t *err)
+{
+    struct entry *e = k->dir ? hmap_get(k->dir->entries, name) : NULL;
+
+    if (!e || e->state == OPENING || e->state == CLOSING)
+        return errmsg_fail(err, ENOENT, "there is no namespace '%.64s'", name);
+    if (p)
+        entry_place(e, p);
+    return 0;
+}
+
+bool km_directory_gone(const struct km *k, const char *name, uint64_t serial)
+{
+    const struct entry *e = hmap_get(k->dir->entries, name);
+
+    return serial > k->dir->first && serial <= k->dir->serial &&
+           (!e || e->serial != serial || e->state == CLOSING);
+}
+
+/* --- creation --- */
+
+static void opened(struct entry *e, int errnum, const char *error)
+{
+    if (errnum == 0)
+        e->state = LIVE;
+    entry_answer(e, errnum, error);
+    if (errnum)
+        entry_free(e);
+}
+
+static void opened_cb(flux_future_t *f, void *arg)
+{
+    struct entry *e = arg;
+    errmsg_t err = {""};
+    int errnum = flux_rpc_get(f, &err) < 0 ? errno : 0;
+
+    e->f = NULL;
+    flux_future_destroy(f);
+    opened(e, errnum, err.text);
+}
+
+/* It is on disk. */
+static void kept_cb(void *arg, uint32_t id, int errnum, const char *error)
+{
+    struct entry *e = arg;
+    struct km_space_place p;
+    errmsg_t err;
+
+    errmsg_set(&err, "%s", error);
+    entry_place(e, &p);
+    if (errnum == 0 && km_space_open(e->k, &p, id, &err) < 0)
+        errnum = errno;
+    opened(e, errnum, err.text);
+}
+
+static void open_entry(struct entry *e)
+{
+    struct km *k = e->k;
+    struct km_space_place p;
+    errmsg_t err = {""};
+
+    entry_place(e, &p);
+    if (e->rank == flux_rank(k->h)) {
+        int rc = km_disk_create(k, e->name, e->owner, kept_cb, e);
+        if (rc < 0)
+            opened(e, ENOMEM, "rank 0 is out of memory for a namespace");
+        else if (rc == 0)
+            opened(e, km_space_open(k, &p, 0, &err) < 0 ? errno : 0, err.text);
+        return;
+    }
+    e->f = flux_rpc_struct(k->h, "kvs.namespace-open", &km_space_place_schema, &p, e->rank, 0);
+    if (!e->f || flux_future_then(e->f, -1., opened_cb, e) < 0)
+        opened(e, ENOMEM, "rank 0 is out of memory for a namespace");
+}
+
+static void create(struct km *k, const flux_msg_t *msg, const struct kvs_ns_create *in)
+{
+    struct entry *e = hmap_get(k->dir->entries, in->namespace);
+
+    if (e && e->state == CLOSING) {
+        flux_respond_error(k->h, msg, EAGAIN, "namespace '%s' is being removed: try again",
+                           in->namespace);
+    } else if (e && e->state == OPENING) {
+        /* Whoever is told that it is there may use it. */
+        if (asker_add(e, msg, true) < 0)
+            flux_respond_error(k->h, msg, ENOMEM, "rank 0 is out of memory for a namespace");
+    } else if (e || strcmp(in->namespace, KVS_NS_PRIMARY) == 0) {
+        flux_respond_error(k->h, msg, EEXIST, "there is a namespace '%s' already", in->namespace);
+    } else if (in->rank >= flux_size(k->h)) {
+        flux_respond_error(k->h, msg, EHOSTUNREACH,
+                           "rank %u does not exist: the session has ranks 0-%u", in->rank,
+                           flux_size(k->h) - 1);
+    } else if (idset_test(k->lost, in->rank)) {
+        flux_respond_error(k->h, msg, EHOSTUNREACH, "rank %u is lost: choose another", in->rank);
+    } else if (hmap_count(k->dir->entries) >= ENTRIES_MAX) {
+        flux_respond_error(k->h, msg, ENOSPC, "there are %d namespaces: remove one first",
+                           ENTRIES_MAX);
+    } else if (!(e = entry_new(k, in->namespace, in->owner, in->rank, ++k->dir->serial)) ||
+               asker_add(e, msg, false) < 0) {
+        if (e)
+            entry_free(e);
+        flux_respond_error(k->h, msg, ENOMEM, "rank 0 is out of memory for a namespace");
+    } else {
+        e->state = OPENING;
+        open_entry(e);
+    }
+}
+
+/* --- removal --- */
+
+static void removed_cb(flux_future_t *f, void *arg)
+{
+    struct entry *e = arg;
+
+    if (flux_future_errnum(f) != 0)
+        flux_log(e->k->h, LOG_ERR, "the removal of namespace '%s' could not be announced: %s",
+                 e->name, flux_future_error(f));
+    e->f = NULL;
+    flux_future_destroy(f);
+    entry_answer(e, 0, NULL);
+    entry_free(e);
+}
+
+static void announce_removal(struct entry *e)
+{
+    struct km_space_serial out = {e->name, e->serial};
+    char *json = flux_schema_encode(&km_space_serial_schema, &out);
+
+    e->f = json ? flux_event_publish(e->k->h, "kvs.namespace-removed", json) : NULL;
+    free(json);
+    if (!e->f || flux_future_then(e->f, -1., removed_cb, e) < 0) {
+        flux_log(e->k->h, LOG_ERR, "the removal of namespace '%s' is not announced: out of memory",
+                 e->name);
+        entry_answer(e, 0, NULL);
+        entry_free(e);
+    }
+}
+
+static void closed_cb(flux_future_t *f, void *arg)
+{
+    struct entry *e = arg;
+
+    /* It is closed, or it is not there any more. */
+    e->f = NULL;
+    flux_future_destroy(f);
+    (void)km_space_removed(e->k, e->name, e->serial, NULL, NULL);
+    announce_removal(e);
+}
+
+/* It is not on disk any more, and so does not come back. */
+static void forgotten_cb(void *arg, int errnum, const char *error)
+{
+    struct entry *e = arg;
+    errmsg_t err;
+
+    if (errnum) {
+        errmsg_set(&err, "namespace '%s' is removed, but is on disk until that works again: %.150s",
+                   e->name, error);
+        entry_answer(e, errnum, err.text);
+    }
+    announce_removal(e);
+}
+
+static void close_entry(struct entry *e)
+{
+    struct km *k = e->k;
+    struct km_space_serial out = {e->name, e->serial};
+    bool lost = e->state == LOST;
+
+    e->state = CLOSING;
+    if (lost || e->rank == flux_rank(k->h)) {
+        if (!km_space_removed(k, e->name, e->serial, forgotten_cb, e))
+            announce_removal(e);
+        return;
+    }
+    e->f = flux_rpc_struct(k->h, "kvs.namespace-close", &km_space_serial_schema, &out, e->rank, 0);
+    if (!e->f || flux_future_then(e->f, -1., closed_cb, e) < 0) {
+        flux_future_destroy(e->f);
+        e->f = NULL;
+        announce_removal(e);
+    }
+}
+
+static void remove_entry(struct km *k, const flux_msg_t *msg, const struct drop *in)
+{
+    struct entry *e = hmap_get(k->dir->entries, in->namespace);
+
+    if (strcmp(in->namespace, KVS_NS_PRIMARY) == 0) {
+        flux_respond_error(k->h, msg, EPERM, "the primary namespace cannot be removed");
+    } else if (!e || e->state == OPENING) {
+        flux_respond_error(k->h, msg, ENOENT, "there is no namespace '%.64s'", in->namespace);
+    } else if (!in->owner && in->userid != e->owner) {
+        flux_respond_error(k->h, msg, EPERM,
+                           "namespace '%s' belongs to somebody else: only its owner and that of "
+                           "the session may remove it",
+                           e->name);
+    } else if (asker_add(e, msg, false) < 0) {
+        flux_respond_error(k->h, msg, ENOMEM, "rank 0 is out of memory");
+    } else if (e->state != CLOSING) {
+        close_entry(e);
+    }
+}
+
+/* --- what other instances say --- */
+
+void km_directory_lost(struct km *k, const idset_t *ranks)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (k->dir && hmap_next(k->dir->entries, &pos, NULL, NULL, &val)) {
+        struct entry *e = val;
+        if (e->state == LIVE && idset_test(ranks, e->rank))
+            e->state = LOST;
+    }
+}
+
+static void lost_one(struct km *k, const struct km_space_serial *in)
+{
+    struct entry *e = k->dir ? hmap_get(k->dir->entries, in->namespace) : NULL;
+
+    if (e && e->serial == in->serial && e->state == LIVE)
+        e->state = LOST;
+}
+
+void km_directory_lost_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_space_serial in;
+    json_t *owner;
+
+    if (flux_request_decode(h, msg, &km_space_serial_schema, &in, &owner) < 0)
+        return;
+    lost_one(arg, &in);
+    flux_respond(h, msg, NULL);
+    json_decref(owner);
+}
+
+static void post(struct km *k, const char *topic, const struct flux_schema *desc, const void *out)
+{
+    char *json = flux_schema_encode(desc, out);
+
+    if (!json || courier_post_json(k->courier, topic, 0, json) < 0)
+        flux_log(k->h, LOG_ERR, "no memory to tell rank 0 about a namespace (%s)", topic);
+}
+
+void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial)
+{
+    struct km_space_serial out = {name, serial};
+
+    if (k->first)
+        lost_one(k, &out);
+    else if (k->ending) /* should it vanish, whoever finds none here tells it (km_space.c) */
+        flux_future_destroy(
+            flux_rpc_struct(k->h, "kvs.namespace-lost", &km_space_serial_schema, &out, 0, 0));
+    else
+        post(k, "kvs.namespace-lost", &km_space_serial_schema, &out);
+}
+
+void km_directory_register_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    struct km_space_place in;
+    json_t *owner;
+
+    if (flux_request_decode(h, msg, &km_space_place_schema, &in, &owner) < 0)
+        return;
+    if (k->dir && kvs_ns_check(in.namespace, strlen(in.namespace), NULL) == 0 &&
+        !hmap_get(k->dir->entries, in.namespace)) {
+        struct entry *e = entry_new(k, in.namespace, in.owner, in.rank, in.serial);
+        if (e)
+            e->state = LIVE;
+        else
+            flux_log(h, LOG_ERR, "out of memory for namespace '%s'", in.namespace);
+    }
+    flux_respond(h, msg, NULL);
+    json_decref(owner);
+}
+
+struct km_ns *km_directory_restore(struct km *k, const char *name, uint32_t owner, errmsg_t *err)
+{
+    struct entry *e = NULL;
+    struct km_space_place p;
+
+    if (hmap_get(k->dir->entries, name))
+        errmsg_fail(err, EEXIST, "there is a namespace '%s' already", name);
+    else if (!(e = entry_new(k, name, owner, flux_rank(k->h), ++k->dir->serial)))
+        errmsg_fail(err, ENOMEM, "rank 0 is out of memory for a namespace");
+    if (!e)
+        return NULL;
+    e->state = LIVE;
+    entry_place(e, &p);
+    return km_space_master(k, &p, err);
+}
+
+void km_directory_register(struct km *k)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (!k->first && hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
+        struct km_ns *ns = val;
+        struct km_space_place p = {.namespace = ns->name,
+                                   .owner = ns->owner,
+                                   .rank = ns->rank,
+                                   .serial = ns->serial,
+                                   .hash = k->hash};
+        if (ns->master)
+            post(k, "kvs.namespace-register", &km_space_place_schema, &p);
+    }
+}
+
+/* --- requests --- */
+
+/* Before all is back from the disk nothing is said about what there is, nor done to it: what is being
+ * brought back has to stay.  true after putting the request by. */
+static bool too_early(struct km *k, const flux_msg_t *msg, flux_handler_f cb)
+{
+    if (!k->first || k->started)
+        return false;
+    (void)km_ns_put_by(k->primary, msg, cb);
+    return true;
+}
+
+static bool is_owner(const flux_msg_t *msg)
+{
+    return flux_msg_rolemask(msg) & (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER);
+}
+
+void km_directory_create_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    struct kvs_ns_create in;
+    json_t *owner;
+    errmsg_t err;
+
+    if (flux_request_decode(h, msg, &kvs_ns_create_schema, &in, &owner) < 0)
+        return;
+    if (in.owner == FLUX_USERID_UNKNOWN)
+        in.owner = flux_msg_userid(msg);
+    if (kvs_ns_check(in.namespace, strlen(in.namespace), &err) < 0)
+        flux_respond_error(h, msg, errno, "%s", err.text);
+    else if (!is_owner(msg) && in.owner != flux_msg_userid(msg))
+        flux_respond_error(h, msg, EPERM,
+                           "only the owner of the session may make a namespace for somebody else");
+    else if (too_early(k, msg, km_directory_create_cb))
+        ;
+    else if (k->first)
+        create(k, msg, &in);
+    else
+        km_relay_request(k, msg, "kvs.namespace-create", &kvs_ns_create_schema, &in);
+    json_decref(owner);
+}
+
+void km_directory_remove_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    struct kvs_ns_only in;
+    json_t *owner;
+
+    if (flux_request_decode(h, msg, &kvs_ns_only_schema, &in, &owner) < 0)
+        return;
+    struct drop drop = {in.namespace, flux_msg_userid(msg), is_owner(msg)};
+    if (too_early(k, msg, km_directory_remove_cb))
+        ;
+    else if (k->first)
+        remove_entry(k, msg, &drop);
+    else
+        km_relay_request(k, msg, "kvs.namespace-drop", &drop_schema, &drop);
+    json_decref(owner);
+}
+
+void km_directory_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    struct drop in;
+    json_t *owner;
+
+    if (flux_request_decode(h, msg, &drop_schema, &in, &owner) < 0)
+        return;
+    if (too_early(k, msg, km_directory_drop_cb))
+        ;
+    else if (k->first)
+        remove_entry(k, msg, &in);
+    else
+        flux_respond_error(h, msg, EPROTO, "rank %u does not keep the namespaces", flux_rank(h));
+    json_decref(owner);
+}
+
+static int list_add(json_t *list, const char *name, uint32_t owner, uint32_t rank, bool lost)
+{
+    struct kvs_ns_item item = {name, owner, rank, lost};
+    json_t *o = flux_schema_encode_json(&kvs_ns_item_schema, &item);
+
+    return o ? json_array_append_new(list, o) : -1;
+}
+
+void km_directory_list_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    struct kvs_ns_list out;
+    size_t pos = 0;
+    void *val;
+    int rc;
+
+    if (!k->first) {
+        km_relay_request(k, msg, "kvs.namespace-list", NULL, NULL);
+        return;
+    }
+    if (too_early(k, msg, km_directory_list_cb))
+        return;
+    out.namespaces = json_array();
+    rc = out.namespaces ? list_add(out.namespaces, KVS_NS_PRIMARY, geteuid(), 0, false) : -1;
+    while (rc == 0 && hmap_next(k->dir->entries, &pos, NULL, NULL, &val)) {
+        struct entry *e = val;
+        if (e->state == LIVE || e->state == LOST)
+            rc = list_add(out.namespaces, e->name, e->owner, e->rank, e->state == LOST);
+    }
+    if (rc == 0)
+        flux_respond_struct(h, msg, &kvs_ns_list_schema, &out);
+    else
+        flux_respond_error(h, msg, ENOMEM, "rank 0 is out of memory for a list");
+    json_decref(out.namespaces);
+}

@@ -1,0 +1,503 @@
+/* km_disk.c - the instance and its file: attributes, the driver, failure, the end.
+ *
+ * With the attribute `statedir` the instance at rank 0 keeps its namespaces in a file, by way of a
+ * driver (kvs_storage.h) that is loaded for that.  A file has one driver, and each namespace a
+ * keep (km_keep.c) that says what is written.
+ *
+ *    attribute                  value                          default
+ *    statedir                   a directory                    (nothing is kept)
+ *    kvs.sync                   commit, interval               commit
+ *    kvs.sync-interval          seconds                        1
+ *    kvs.checkpoint-bytes       journal beyond which           16M
+ *    kvs.checkpoint-interval    seconds after a change         10
+ *
+ * state       what happens                              left when
+ * starting    attributes, driver, file, km_restore.c   all is back
+ * working     requests go to the driver                 a write fails
+ * failing     no write is sent; those that are out      all are back: keeps go back to what is
+ *             come back with the same error             durable, the driver is told to resume
+ *
+ * Invariants:
+ *  1. Requests reach the driver in the order in which they were submitted here.
+ *  2. A write is sent only when all that it was built on is durable or before it in the driver's
+ *     queue.
+ *  3. Nothing waits for the disk but who asked for something that has to be on it.
+ *
+ * Failure: what is wrong with the file at the start ends the module with a sentence, and so the
+ * start of the session.  A write that fails later fails those who wait for it, and is tried again
+ * with the next.
+ */
+#include "config.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "km_disk.h"
+#include "libflux/attr.h"
+#include "libflux/paths.h"
+#include "libutil/duration.h"
+#include "libutil/filetrust.h"
+#include "libutil/size.h"
+
+#define QUEUE_MAX (32u * 1024 * 1024)
+#define CHECKPOINT_BYTES (16u * 1024 * 1024)
+#define CHECKPOINT_INTERVAL 10.
+#define SYNC_INTERVAL 1.
+#define WAIT_MS 2000            /* without news from the disk, when we end */
+#define END_UNSAVED (64u << 20) /* more than this is left to the journal then */
+
+/* --- requests --- */
+
+static void write_failed(struct km_disk *d, int errnum, const errmsg_t *err)
+{
+    if (d->failing)
+        return;
+    d->failing = true;
+    d->errnum = errnum == KVS_STORAGE_UNKNOWN ? EIO : errnum; /* of what is not tried after it */
+    d->err = *err;
+    d->st.failures++;
+    if (!d->said)
+        flux_log(d->k->h, LOG_ERR, "the store cannot be written: %s", err->text);
+    d->said = true;
+}
+
+void km_disk_error(const struct km_disk_req *r, errmsg_t *err)
+{
+    if (r->req.errnum == KVS_STORAGE_UNKNOWN)
+        errmsg_set(err, "%.150s; it is undone, but whether it is there after a crash is not known",
+                   r->req.err.text);
+    else
+        *err = r->req.err;
+}
+
+static void req_done(struct kvs_storage_req *q)
+{
+    struct km_disk_req *r = list_entry(q, struct km_disk_req, req);
+    struct km_disk *d = r->d;
+
+    if (r->write)
+        d->writes--;
+    else
+        d->reads--;
+    if (r->write && q->errnum)
+        write_failed(d, q->errnum, &q->err);
+    r->done(r);
+}
+
+static bool is_write(const struct km_disk_req *r)
+{
+    return r->req.op >= KVS_STORAGE_CREATE && r->req.op <= KVS_STORAGE_CHECKPOINT;
+}
+
+/* false: there is no room. */
+static bool send(struct km_disk *d, struct km_disk_req *r)
+{
+    if ((r->write && d->failing) || d->drv->submit(d->s, &r->req) < 0)
+        return false;
+    if (r->write)
+        d->writes++;
+    else
+        d->reads++;
+    return true;
+}
+
+void km_disk_submit(struct km_disk *d, struct km_disk_req *r)
+{
+    r->d = d;
+    r->write = is_write(r);
+    r->req.done = req_done;
+    list_init(&r->node);
+    if (!list_empty(&d->waiting) || !send(d, r))
+        list_append(&d->waiting, &r->node);
+}
+
+static void resumed(struct km_disk_req *r)
+{
+    free(r);
+}
+
+/* What waits was built on what failed. */
+static void fail_waiting(struct km_disk *d)
+{
+    struct list_node now;
+    struct list_node *n;
+
+    list_init(&now);
+    while ((n = list_first(&d->waiting))) {
+        list_remove(n);
+        list_append(&now, n);
+    }
+    while ((n = list_first(&now))) {
+        struct km_disk_req *r = list_entry(n, struct km_disk_req, node);
+        list_remove(n);
+        if (r->write) {
+            r->req.errnum = d->errnum;
+            r->req.err = d->err;
+            r->done(r);
+        } else {
+            list_append(&d->waiting, n);
+        }
+    }
+}
+
+/* As much as there is room for. */
+static void send_waiting(struct km_disk *d)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&d->waiting))) {
+        struct km_disk_req *r = list_entry(n, struct km_disk_req, node);
+        list_remove(n);
+        if (!send(d, r)) {
+            list_push(&d->waiting, &r->node);
+            break;
+        }
+    }
+}
+
+void km_disk_recover(struct km_disk *d)
+{
+    struct km_disk_req *r;
+
+    if (!d->failing || d->writes > 0)
+        return;
+    fail_waiting(d);
+    if (!(r = calloc(1, sizeof(*r))))
+        return; /* again at the next occasion */
+    r->req.op = KVS_STORAGE_RESUME;
+    r->done = resumed;
+    km_disk_submit(d, r);
+    d->failing = false;
+    LIST_FOREACH_SAFE(n, tmp, &d->keeps)
+    km_keep_recover(km_keep_of(n));
+    send_waiting(d); /* no request may be out whose end would do that */
+}
+
+static void tell_anew(struct km_disk *d)
+{
+    struct kvs_storage_stats st;
+
+    d->drv->stats(d->s, &st);
+    if (st.anew != d->anew)
+        flux_log(d->k->h, LOG_ERR,
+                 "the file of the store in %s was removed under the session: it was written anew",
+                 d->dir);
+    d->anew = st.anew;
+}
+
+/* After requests came back. */
+static void dispatched(struct km_disk *d)
+{
+    tell_anew(d);
+    km_disk_recover(d);
+    send_waiting(d);
+}
+
+void km_disk_fail(struct km_disk *d, int errnum, const char *error)
+{
+    errmsg_t err;
+
+    errmsg_set(&err, "%s", error);
+    write_failed(d, errnum, &err);
+}
+
+static void fd_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct km_disk *d = arg;
+
+    d->drv->dispatch(d->s);
+    dispatched(d);
+}
+
+bool km_disk_wait(struct km_disk *d, int ms)
+{
+    struct pollfd p = {.fd = d->drv->fd(d->s), .events = POLLIN};
+
+    if (poll(&p, 1, ms) != 1)
+        return false;
+    d->drv->dispatch(d->s);
+    dispatched(d);
+    return true;
+}
+
+void km_disk_again(struct km_disk *d)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&d->removals))) {
+        list_remove(n);
+        km_disk_submit(d, list_entry(n, struct km_disk_req, node));
+    }
+}
+
+void km_disk_tick(struct km *k)
+{
+    if (k->disk && !k->disk->failing)
+        km_disk_again(k->disk);
+}
+
+/* --- namespaces to be --- */
+
+struct creation {
+    struct km_disk_req r;
+    char *name;
+    void (*done)(void *arg, uint32_t id, int errnum, const char *error);
+    void *arg;
+};
+
+static void created(struct km_disk_req *r)
+{
+    struct creation *c = list_entry(r, struct creation, r);
+    errmsg_t err;
+
+    km_disk_error(r, &err);
+    c->done(c->arg, r->req.ns, r->req.errnum, err.text);
+    free(c->name);
+    free(c);
+}
+
+int km_disk_create(struct km *k, const char *name, uint32_t owner,
+                   void (*done)(void *arg, uint32_t id, int errnum, const char *error), void *arg)
+{
+    struct creation *c;
+
+    if (!k->disk)
+        return 0;
+    if (!(c = calloc(1, sizeof(*c))) || !(c->name = strdup(name))) {
+        free(c);
+        errno = ENOMEM;
+        return -1;
+    }
+    km_disk_again(k->disk); /* one of that name may still be there */
+    c->r.req.op = KVS_STORAGE_CREATE;
+    c->r.req.name = c->name;
+    c->r.req.owner = owner;
+    c->r.done = created;
+    c->done = done;
+    c->arg = arg;
+    km_disk_submit(k->disk, &c->r);
+    return 1;
+}
+
+/* --- the start --- */
+
+static void fail_start(struct km_disk *d, int errnum, const char *error)
+{
+    d->started(d->k, errnum, error);
+}
+
+static void opened(struct km_disk_req *r)
+{
+    struct km_disk *d = r->d;
+
+    if (d->stopping)
+        ;
+    else if (r->req.errnum)
+        fail_start(d, r->req.errnum, r->req.err.text);
+    else
+        km_restore_start(d);
+    free(r);
+}
+
+static int load_driver(struct km_disk *d, errmsg_t *err)
+{
+    char *path = flux_path_module("content-sqlite", err);
+    errmsg_t why;
+    void *dso;
+
+    if (!path)
+        return -1;
+    if (!file_is_trusted(path, &why)) {
+        free(path);
+        return errmsg_fail(err, errno, "the driver of the store, %s", why.text);
+    }
+    /* Never unloaded: nothing has to be known about what its libraries leave behind. */
+    dso = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    d->drv = dso ? dlsym(dso, KVS_STORAGE_SYMBOL) : NULL;
+    if (!d->drv)
+        errmsg_fail(err, ENOENT, "cannot load '%.80s': %.120s", path, dlerror());
+    else if (d->drv->abi != KVS_STORAGE_ABI)
+        errmsg_fail(err, ENOEXEC, "'%.150s' is of another version of Flux", path);
+    free(path);
+    return d->drv && d->drv->abi == KVS_STORAGE_ABI ? 0 : -1;
+}
+
+static int open_file(struct km_disk *d, errmsg_t *err)
+{
+    struct km_disk_req *r;
+
+    if (load_driver(d, err) < 0 || !(d->s = d->drv->create(d->dir, d->k->hash, QUEUE_MAX, err)))
+        return -1;
+    d->w =
+        flux_fd_watcher_create(flux_get_reactor(d->k->h), d->drv->fd(d->s), FLUX_POLLIN, fd_cb, d);
+    if (!d->w || !(r = calloc(1, sizeof(*r))))
+        return errmsg_fail(err, ENOMEM, "out of memory to keep the store in '%.150s'", d->dir);
+    flux_watcher_start(d->w);
+    r->req.op = KVS_STORAGE_OPEN;
+    r->done = opened;
+    km_disk_submit(d, r);
+    return 0;
+}
+
+/* --- attributes --- */
+
+static int set_dir(struct km_disk *d, const char *value, errmsg_t *err)
+{
+    if (value[0] && !(d->dir = strdup(value)))
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    return 0;
+}
+
+static int set_sync(struct km_disk *d, const char *value, errmsg_t *err)
+{
+    if (strcmp(value, "commit") != 0 && strcmp(value, "interval") != 0)
+        return errmsg_fail(err, EINVAL, "'%.60s' is neither commit nor interval", value);
+    d->interval = value[0] == 'i';
+    return 0;
+}
+
+static int set_seconds(const char *value, double *seconds, errmsg_t *err)
+{
+    if (duration_parse(value, seconds, err) < 0)
+        return -1;
+    if (!(*seconds > 0 && *seconds < 1e6))
+        return errmsg_fail(err, EINVAL, "'%.60s' is not a time that can be waited", value);
+    return 0;
+}
+
+static int set_sync_interval(struct km_disk *d, const char *value, errmsg_t *err)
+{
+    return set_seconds(value, &d->sync_interval, err);
+}
+
+static int set_ck_bytes(struct km_disk *d, const char *value, errmsg_t *err)
+{
+    return size_parse(value, &d->ck_bytes, err);
+}
+
+static int set_ck_interval(struct km_disk *d, const char *value, errmsg_t *err)
+{
+    return set_seconds(value, &d->ck_interval, err);
+}
+
+static const struct {
+    const char *name;
+    int (*set)(struct km_disk *d, const char *value, errmsg_t *err);
+} attributes[] = {
+    {"statedir", set_dir},
+    {"kvs.sync", set_sync},
+    {"kvs.sync-interval", set_sync_interval},
+    {"kvs.checkpoint-bytes", set_ck_bytes},
+    {"kvs.checkpoint-interval", set_ck_interval},
+};
+#define NATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
+
+static int ask(struct km_disk *d);
+
+static void attribute_cb(flux_future_t *f, void *arg)
+{
+    struct km_disk *d = arg;
+    const char *name = attributes[d->asked].name, *value;
+    errmsg_t err, why;
+
+    d->asking = NULL;
+    if (flux_attr_future_get(f, &value, NULL) == 0 &&
+        attributes[d->asked].set(d, value, &why) < 0) {
+        errmsg_fail(&err, errno, "attribute %s: %.180s", name, why.text);
+        flux_future_destroy(f);
+        fail_start(d, errno, err.text);
+        return;
+    }
+    flux_future_destroy(f);
+    d->asked++;
+    if (!d->dir) { /* the first of them: nothing is to be kept */
+        d->k->disk = NULL;
+        d->started(d->k, 0, NULL);
+        free(d);
+    } else if (d->asked < NATTRIBUTES && ask(d) < 0) {
+        fail_start(d, ENOMEM, "the store is out of memory");
+    } else if (d->asked == NATTRIBUTES && open_file(d, &err) < 0) {
+        fail_start(d, errno, err.text);
+    }
+}
+
+static int ask(struct km_disk *d)
+{
+    d->asking = flux_attr_get_async(d->k->h, attributes[d->asked].name);
+    return d->asking ? flux_future_then(d->asking, -1., attribute_cb, d) : -1;
+}
+
+int km_disk_start(struct km *k, void (*started)(struct km *k, int errnum, const char *error))
+{
+    struct km_disk *d = calloc(1, sizeof(*d));
+
+    if (!d)
+        return -1;
+    d->k = k;
+    d->started = started;
+    d->sync_interval = SYNC_INTERVAL;
+    d->ck_bytes = CHECKPOINT_BYTES;
+    d->ck_interval = CHECKPOINT_INTERVAL;
+    list_init(&d->keeps);
+    list_init(&d->waiting);
+    list_init(&d->removals);
+    k->disk = d;
+    return ask(d);
+}
+
+/* --- the end --- */
+
+/* All writes that are out, in bounded time without news. */
+static bool settle(struct km_disk *d)
+{
+    while (d->writes > 0 || !list_empty(&d->waiting)) {
+        if (!km_disk_wait(d, WAIT_MS))
+            return false;
+    }
+    return true;
+}
+
+static void last_checkpoints(struct km_disk *d)
+{
+    LIST_FOREACH(n, &d->keeps)
+    {
+        struct km_keep *kp = km_keep_of(n);
+        if (km_keep_unsaved(kp) <= END_UNSAVED)
+            km_checkpoint_start(kp);
+        while (km_checkpoint_busy(kp) && !d->failing) {
+            if (!km_disk_wait(d, WAIT_MS))
+                return;
+        }
+    }
+}
+
+void km_disk_stop(struct km *k)
+{
+    struct km_disk *d = k->disk;
+
+    if (!d)
+        return;
+    d->stopping = true;
+    flux_future_destroy(d->asking);
+    flux_watcher_destroy(d->w);
+    if (d->s) {
+        LIST_FOREACH(n, &d->keeps)
+        km_keep_flush(km_keep_of(n));
+        km_disk_again(d);
+        if (settle(d) && !d->failing)
+            last_checkpoints(d);
+        /* What is out comes back from this. */
+        d->drv->destroy(d->s);
+        km_restore_stop(d);
+    }
+    while (!list_empty(&d->keeps)) {
+        struct km_keep *kp = km_keep_of(list_first(&d->keeps));
+        km_keep_end(kp, 0, NULL);
+        km_keep_destroy(kp);
+    }
+    free(d->dir);
+    free(d);
+    k->disk = NULL;
+}

@@ -1,0 +1,793 @@
+/* km_fence.c - fences: transactions of many, merged on the way up, applied in one root change.
+ *
+ * What comes in for a fence (calls of local clients, messages of instances below) is merged until
+ * all that came in was looked at; then it goes upstream as one message with the number of calls in
+ * it:
+ *
+ *    first message     kvs.fence, instance       answered when the fence is over: root, or error
+ *    what came later   kvs.fence, instance+add   answered at once; the next one waits for that
+ *
+ * so there is no timer, and the busier the tree the fewer the messages.  The root of the tree
+ * applies the whole when `nprocs` calls are in it.  Every instance on the way down takes the new
+ * root before it answers.
+ *
+ * state        what happens                            left when
+ * gathering    merging; sending what was merged        all calls are here (master), or the first
+ *                                                      message was answered
+ * applying     in the master's queue                   applied or refused
+ * over         all who wait are answered, forgotten    -
+ *
+ * What is merged is a set, and what goes upstream is packed: equal keys once, equal values once,
+ * also when they are in several messages (km_merge.c).  So the messages do not grow with the number
+ * of calls that say the same.
+ *
+ * A participant that disconnects (a client that died; an instance below whose broker is lost, since
+ * its first message was unanswered) ends the fence for all: kvs.fence-abort goes up, the answer to
+ * the first messages comes down.  Whose call never came, because its broker died first, is known to
+ * nobody but by its rank: callers may say at which ranks participants are, messages carry the union of
+ * these up, and when one of them is lost the master ends the fence.
+ *
+ * Names are used again, and messages are under way; so each instance numbers its fences, and what it
+ * says about one (more calls, an abort) is for that number: what comes too late is for none.  The
+ * master numbers fences too: the end of an aborted one is told with its generation, and calls of who
+ * was told are not taken for late ones (km_tombstone.c).  An instance that is not the master keeps calls
+ * apart by what their callers were told; the master has one fence of a name.
+ *
+ *    kvs.fence-abort  {"namespace","name","nprocs","rank","number","reason"} -> {}, by courier
+ *                     number 0: nothing of it was sent before
+ *    kvs.fences       {} -> {"fences":[...]} (libkvs/kvs_json.h): those that are not over, as far as
+ *                     this instance knows them, in namespaces that the asker may use
+ *    kvs.fence-told   {"namespace","name","nprocs","count"} -> {}, by courier, to the master: calls
+ *                     that it did not see were answered with an aborted one
+ *
+ * Invariants:
+ *  1. count is the number of calls in everything merged here; count <= nprocs.
+ *  2. Calls in `unsent` were merged but not sent; first == NULL implies that nothing was sent.
+ *  3. All parts are answered exactly once, unless their sender is gone.
+ *  4. A first message of an instance is in `parts` by (rank, number) as long as it is unanswered.
+ *  5. At the master no rank in `ranks` of a fence that gathers is lost.
+ *
+ * Failure: a call that does not fit (other nprocs, malformed transaction, too many calls) is
+ * refused alone. An error on the way up ends the fence for all below.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "km_tombstone.h"
+#include "km_merge.h"
+#include "km_private.h"
+#include "libkvs/kvs_json.h"
+#include "libutil/le.h"
+
+struct part {
+    struct list_node node;
+    struct km_claim claim;
+    struct km_fence *f;
+    flux_msg_t *req;
+    bool instance;
+    uint64_t key; /* of an instance's: in km_fence_table.parts, with the instance's rank in front */
+};
+
+struct km_fence {
+    struct km_ns *ns;
+    struct list_node node; /* in km_fence_table.busy when there is something to send */
+    char *name;
+    char *key; /* in km_fence_table.by_name */
+    uint32_t number;
+    uint32_t after;
+    uint32_t nprocs;
+    uint32_t count;
+    uint32_t unsent;
+    idset_t *ranks;    /* of participants, as far as callers say; NULL: none */
+    bool ranks_unsent; /* of these, some were not sent upstream */
+    double since;
+    struct list_node parts;
+    struct km_merge merge;
+    bool applying;
+    flux_future_t *first;
+    flux_future_t *add;
+};
+
+struct km_fence_table {
+    size_t nparts;
+    hmap_t *by_name; /* `after` in hex and the name -> fence */
+    hmap_t *parts;   /* rank and number -> part of an instance */
+    uint32_t last;   /* number */
+    struct list_node busy;
+};
+
+struct abort_in {
+    const char *namespace;
+    const char *name;
+    uint32_t nprocs;
+    uint32_t rank;
+    uint32_t number;
+    const char *reason;
+};
+static const struct flux_field abort_fields[] = {
+    FLUX_FIELD_STR(struct abort_in, namespace, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct abort_in, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct abort_in, nprocs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct abort_in, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct abort_in, number, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct abort_in, reason, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema abort_schema = FLUX_SCHEMA(struct abort_in, abort_fields);
+
+struct told_in {
+    const char *namespace;
+    const char *name;
+    uint32_t nprocs;
+    uint32_t count;
+};
+static const struct flux_field told_fields[] = {
+    FLUX_FIELD_STR(struct told_in, namespace, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct told_in, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct told_in, nprocs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct told_in, count, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema told_schema = FLUX_SCHEMA(struct told_in, told_fields);
+
+#define ABORTED_HEADER 12
+#define KEY_MAX (8 + KVS_FENCE_NAME_MAX + 1)
+/* Of a namespace at an instance: a flood is refused at its source. */
+#define FENCES_MAX 65536
+#define PARTS_MAX (4u << 20)
+
+static uint64_t part_key(uint32_t rank, uint32_t number)
+{
+    return (uint64_t)rank << 32 | number;
+}
+
+struct km_fence_table *km_fence_table_create(uint32_t first)
+{
+    struct km_fence_table *fs = calloc(1, sizeof(*fs));
+    if (!fs)
+        return NULL;
+    fs->last = first;
+    list_init(&fs->busy);
+    fs->by_name = hmap_create_str(NULL);
+    fs->parts = hmap_create_u64(NULL);
+    if (!fs->by_name || !fs->parts) {
+        km_fence_table_destroy(fs);
+        return NULL;
+    }
+    return fs;
+}
+
+size_t km_fence_count(const struct km_ns *ns)
+{
+    return hmap_count(ns->fences->by_name);
+}
+
+static void part_free(struct part *p)
+{
+    struct km_ns *ns = p->f->ns;
+    ns->fences->nparts--;
+    list_remove(&p->node);
+    km_claim_drop(ns->k->senders, &p->claim);
+    if (p->instance && hmap_get_u64(ns->fences->parts, p->key) == p)
+        (void)hmap_take_u64(ns->fences->parts, p->key);
+    flux_msg_destroy(p->req);
+    free(p);
+}
+
+static void fence_free(struct km_fence *f)
+{
+    if (f->key && hmap_get(f->ns->fences->by_name, f->key) == f)
+        (void)hmap_take(f->ns->fences->by_name, f->key);
+    list_remove(&f->node);
+    LIST_FOREACH_SAFE(n, tmp, &f->parts)
+    part_free(list_entry(n, struct part, node));
+    km_merge_clear(&f->merge);
+    flux_future_destroy(f->first);
+    flux_future_destroy(f->add);
+    idset_destroy(f->ranks);
+    free(f->name);
+    free(f->key);
+    free(f);
+}
+
+static void make_key(const char *name, uint32_t after, char key[KEY_MAX])
+{
+    snprintf(key, KEY_MAX, "%08x%s", after, name);
+}
+
+static struct km_fence *fence_new(struct km_ns *ns, const char *name, uint32_t nprocs,
+                                  uint32_t after)
+{
+    struct km_fence *f = calloc(1, sizeof(*f));
+    char key[KEY_MAX];
+    if (!f)
+        return NULL;
+    make_key(name, after, key);
+    f->ns = ns;
+    f->nprocs = nprocs;
+    f->after = after;
+    f->since = flux_now(ns->h);
+    f->number = ++ns->fences->last ? ns->fences->last : ++ns->fences->last; /* 0 is none */
+    list_init(&f->parts);
+    list_init(&f->node);
+    f->name = strdup(name);
+    f->key = strdup(key);
+    if (!f->name || !f->key || hmap_put(ns->fences->by_name, key, f) < 0) {
+        fence_free(f);
+        return NULL;
+    }
+    return f;
+}
+
+void km_fence_txn(const struct km_fence *f, const void **txn, size_t *len)
+{
+    *txn = f->merge.pack;
+    *len = f->merge.packlen;
+}
+
+bool km_fence_mixed(const struct km_fence *f)
+{
+    return f->merge.mixed;
+}
+
+/* --- the end --- */
+
+void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char *error)
+{
+    if (errnum == 0 && f->applying)
+        km_tombstone_remove(ns, f->name);
+    LIST_FOREACH(n, &f->parts)
+    {
+        struct part *p = list_entry(n, struct part, node);
+        if (errnum)
+            flux_respond_error(ns->h, p->req, errnum, "%s", error);
+        else
+            km_ns_respond_root(ns, p->req);
+    }
+    fence_free(f);
+}
+
+/* It was aborted, whoever asks: an instance is told the generation, and so are its clients. */
+static void answer_aborted(struct km_ns *ns, const flux_msg_t *req, const char *name, bool instance,
+                           uint32_t generation, const char *why)
+{
+    uint8_t buf[ABORTED_HEADER + sizeof(errmsg_t)];
+    size_t len = strnlen(why, sizeof(errmsg_t));
+    if (!instance) {
+        km_tombstone_note_known(ns, name, req, generation);
+        flux_respond_error(ns->h, req, ECONNABORTED, "%s", why);
+        return;
+    }
+    le_put64(buf, UINT64_MAX);
+    le_put32(buf + 8, generation);
+    memcpy(buf + ABORTED_HEADER, why, len);
+    flux_respond_raw(ns->h, req, buf, ABORTED_HEADER + len);
+}
+
+/* Calls that the master will not see have been answered: it need not wait for late ones. */
+static void calls_told(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t count)
+{
+    struct told_in out = {ns->name, name, nprocs, count};
+    if (ns->master)
+        km_tombstone_discount(ns, name, nprocs, count);
+    else if (km_ns_upstream_post(ns, "kvs.fence-told", &told_schema, &out, true) < 0)
+        flux_log(ns->h, LOG_ERR,
+                 "no memory to tell the master of namespace '%s' who heard of the "
+                 "end of fence '%s'",
+                 ns->name, name);
+}
+
+static void fence_aborted(struct km_fence *f, uint32_t generation, const char *why)
+{
+    if (!f->ns->master && f->unsent > 0)
+        calls_told(f->ns, f->name, f->nprocs, f->unsent);
+    LIST_FOREACH(n, &f->parts)
+    {
+        struct part *p = list_entry(n, struct part, node);
+        answer_aborted(f->ns, p->req, f->name, p->instance, generation, why);
+    }
+    fence_free(f);
+}
+
+static void send_abort(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t number,
+                       const char *why)
+{
+    struct abort_in out = {ns->name, name, nprocs, flux_rank(ns->h), number, why};
+
+    /* A courier cannot wait for an answer once the instance ends: each one is sent at once then.  One
+     * that is lost costs the reason only: with the end of this instance its broker says above that the
+     * sender of the first message is gone (part_gone()), which ends the fence too. */
+    if (ns->k->ending)
+        flux_future_destroy(
+            km_ns_upstream_struct(ns, "kvs.fence-abort", &abort_schema, &out, false, 0));
+    else if (km_ns_upstream_post(ns, "kvs.fence-abort", &abort_schema, &out, false) < 0)
+        flux_log(ns->h, LOG_ERR, "no memory to tell above that fence '%s' was aborted", name);
+}
+
+static int flush(struct km_fence *f);
+
+/* End it for all: here when this is the master, else by telling upstream, whose answer ends it here.
+ * The fence may be gone after this. */
+static void fence_abort(struct km_fence *f, const char *why)
+{
+    struct km_ns *ns = f->ns;
+    if (ns->master) {
+        if (!f->applying) {
+            km_tombstone_add(ns, f->name, f->nprocs, f->nprocs - f->count, f->number, why);
+            fence_aborted(f, f->number, why);
+        }
+        return;
+    }
+    if (f->unsent > 0) {
+        list_remove(&f->node);
+        if (flush(f) < 0)
+            return;
+    }
+    send_abort(ns, f->name, f->nprocs, f->first ? f->number : 0, why);
+    if (!f->first)
+        km_fence_done(ns, f, ECONNABORTED, why);
+}
+
+/* --- upstream --- */
+
+/* The answer to an instance's first message when the fence was aborted; false: another one. */
+static bool is_aborted(const void *data, size_t len, uint32_t *generation, errmsg_t *why)
+{
+    if (len < ABORTED_HEADER || le_get64(data) != UINT64_MAX)
+        return false;
+    *generation = le_get32((const uint8_t *)data + 8);
+    errmsg_set(why, "%.*s", (int)(len - ABORTED_HEADER), (const char *)data + ABORTED_HEADER);
+    return true;
+}
+
+static void over_cb(flux_future_t *fut, void *arg)
+{
+    struct km_fence *f = arg;
+    struct km_ns *ns = f->ns;
+    const void *data;
+    size_t len;
+    errmsg_t err;
+    struct kvs_root root;
+    uint32_t generation;
+    int rc = flux_rpc_get_raw(fut, &data, &len, &err);
+    if (rc == 0 && is_aborted(data, len, &generation, &err)) {
+        fence_aborted(f, generation, err.text);
+        return;
+    }
+    if (rc < 0 || kvs_root_decode(data, len, &root, &err) < 0 ||
+        km_ns_root_heard(ns, &root, &err) < 0) {
+        km_fence_done(ns, f, errno, err.text);
+        return;
+    }
+    LIST_FOREACH(n, &f->parts)
+    {
+        flux_respond_raw(ns->h, list_entry(n, struct part, node)->req, data, len);
+    }
+    fence_free(f);
+}
+
+static void added_cb(flux_future_t *fut, void *arg)
+{
+    struct km_fence *f = arg;
+    errmsg_t err;
+    int errnum = flux_rpc_get(fut, &err) < 0 ? errno : 0;
+    f->add = NULL;
+    flux_future_destroy(fut);
+    /* That it is over says more when the first message says it, which is answered too. */
+    if (errnum == 0) {
+        (void)flush(f);
+    } else if (errnum != ECONNABORTED) {
+        /* What was sent before counts above: nobody is to wait there for what ends here. */
+        send_abort(f->ns, f->name, f->nprocs, f->number, err.text);
+        km_fence_done(f->ns, f, errnum, err.text);
+    }
+}
+
+/* Send what was merged, unless an earlier message waits for its answer.  -1: the fence is over. */
+static int flush(struct km_fence *f)
+{
+    struct km_ns *ns = f->ns;
+    if (f->unsent == 0 || f->add)
+        return 0;
+    struct kvs_fence_req q = {.nprocs = f->nprocs,
+                              .count = f->unsent,
+                              .rank = flux_rank(ns->h),
+                              .number = f->number,
+                              .after = f->after,
+                              .flags = f->first ? KVS_FENCE_ADD : 0,
+                              .ns = ns->name,
+                              .nslen = strlen(ns->name),
+                              .name = f->name,
+                              .namelen = strlen(f->name)};
+    size_t size;
+    char *ranks = f->ranks_unsent ? idset_format(f->ranks, 0) : NULL;
+    uint8_t *buf = NULL;
+    if (ranks || !f->ranks_unsent) {
+        q.ranks = ranks ? ranks : "";
+        q.rankslen = ranks ? strlen(ranks) : 0;
+        buf = km_merge_message(&f->merge, &q, &size);
+    }
+    free(ranks);
+    flux_future_t *fut = buf ? km_ns_upstream(ns, "kvs.fence", buf, size, false) : NULL;
+    free(buf);
+    if (!fut || flux_future_then(fut, -1., f->first ? added_cb : over_cb, f) < 0) {
+        flux_future_destroy(fut);
+        km_fence_done(ns, f, ENOMEM, "an instance of kvs is out of memory for a fence");
+        return -1;
+    }
+    if (f->first)
+        f->add = fut;
+    else
+        f->first = fut;
+    f->unsent = 0;
+    f->ranks_unsent = false;
+    return 0;
+}
+
+void km_fence_work(struct km_ns *ns)
+{
+    struct list_node *n;
+    while ((n = list_first(&ns->fences->busy))) {
+        list_remove(n);
+        (void)flush(list_entry(n, struct km_fence, node));
+    }
+}
+
+/* --- requests --- */
+
+static void part_gone(struct km_claim *c, bool cancelled)
+{
+    struct part *p = list_entry(c, struct part, claim);
+    struct km_fence *f = p->f;
+    errmsg_t why;
+    if (cancelled)
+        return; /* no stream: the call was made */
+    if (p->instance)
+        errmsg_set(&why,
+                   "fence '%.128s' was aborted: rank %u disconnected, with the participants at or "
+                   "below it",
+                   f->name, (uint32_t)(p->key >> 32));
+    else
+        errmsg_set(&why, "fence '%.128s' was aborted: a participant at rank %u disconnected",
+                   f->name, flux_rank(f->ns->h));
+    flux_respond_error(f->ns->h, p->req, ECONNABORTED, "%s", why.text);
+    part_free(p);
+    fence_abort(f, why.text);
+}
+
+static int part_new(struct km_fence *f, const flux_msg_t *msg, const struct kvs_fence_req *q)
+{
+    struct km_ns *ns = f->ns;
+    struct part *p = calloc(1, sizeof(*p));
+    if (!p || km_claim(ns->k->senders, &p->claim, msg, part_gone) < 0) {
+        free(p);
+        return -1;
+    }
+    p->f = f;
+    p->instance = q->flags & KVS_FENCE_INSTANCE;
+    p->key = part_key(q->rank, q->number);
+    p->req = flux_msg_incref(msg);
+    list_init(&p->node);
+    list_append(&f->parts, &p->node);
+    ns->fences->nparts++;
+    if (p->instance && hmap_put_u64(ns->fences->parts, p->key, p) < 0) {
+        p->instance = false;
+        part_free(p);
+        return -1;
+    }
+    return 0;
+}
+
+/* Some participants are at these ranks.  -1 with ENOMEM. */
+static int add_ranks(struct km_fence *f, const idset_t *ranks, errmsg_t *err)
+{
+    size_t n = f->ranks ? idset_count(f->ranks) : 0;
+    if (idset_empty(ranks))
+        return 0;
+    if ((!f->ranks && !(f->ranks = idset_create())) || idset_add(f->ranks, ranks) < 0)
+        return errmsg_fail(err, ENOMEM, "rank %u is out of memory for a fence",
+                           flux_rank(f->ns->h));
+    if (idset_count(f->ranks) > n)
+        f->ranks_unsent = true;
+    return 0;
+}
+
+/* One of these ranks is lost, and a participant is there: end it for all.  true: it is over. */
+static bool end_if_lost(struct km_fence *f, const idset_t *lost)
+{
+    errmsg_t why;
+    idset_t *both;
+    if (!f->ranks || f->applying || !idset_intersects(f->ranks, lost))
+        return false;
+    both = idset_intersect(f->ranks, lost);
+    char *text = both ? idset_format(both, 0) : NULL;
+    if (both && text && idset_count(both) > 1)
+        errmsg_set(&why, "fence '%.128s' was aborted: ranks %.128s are lost", f->name, text);
+    else
+        errmsg_set(&why, "fence '%.128s' was aborted: rank %u is lost", f->name,
+                   idset_first(both ? both : f->ranks));
+    free(text);
+    idset_destroy(both);
+    fence_abort(f, why.text);
+    return true;
+}
+
+static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
+                 const struct kvs_fence_req *q, const idset_t *ranks)
+{
+    errmsg_t err;
+    bool add = q->flags & KVS_FENCE_ADD;
+    if (!add && part_new(f, msg, q) < 0) {
+        flux_respond_error(ns->h, msg, ENOMEM, "out of memory for a fence");
+        if (list_empty(&f->parts) && f->count == 0)
+            fence_free(f);
+        return;
+    }
+    f->count += q->count;
+    f->unsent += q->count;
+    if (add_ranks(f, ranks, &err) < 0 || km_merge_add(&f->merge, q, &err) < 0) {
+        /* Half merged: it can only end, and must not be complete without this one. */
+        if (add)
+            flux_respond_error(ns->h, msg, errno, "%s", err.text);
+        f->count -= q->count;
+        f->unsent -= q->count;
+        fence_abort(f, err.text);
+        return;
+    }
+    if (add)
+        flux_respond_raw(ns->h, msg, NULL, 0);
+    if (!ns->master) {
+        if (list_empty(&f->node))
+            list_append(&ns->fences->busy, &f->node);
+        km_ns_poke(ns);
+    } else if (end_if_lost(f, ns->k->lost)) {
+        return;
+    } else if (f->count == f->nprocs) {
+        f->applying = true;
+        if (km_merge_finish(&f->merge) < 0 || km_commit_fence(ns, f) < 0)
+            km_fence_done(ns, f, ENOMEM, "the master is out of memory for a fence");
+    }
+}
+
+/* The ranks that a call names, to be destroyed.  NULL with EINVAL or ENOMEM. */
+static idset_t *call_ranks(struct km_ns *ns, const struct kvs_fence_req *q, errmsg_t *err)
+{
+    char *text = strndup(q->ranks, q->rankslen);
+    idset_t *ranks = text ? idset_parse(text, err) : NULL;
+    if (!text) {
+        errmsg_fail(err, ENOMEM, "rank %u is out of memory for a fence", flux_rank(ns->h));
+    } else if (ranks && !idset_empty(ranks) && idset_last(ranks) >= flux_size(ns->h)) {
+        errmsg_fail(err, EINVAL, "ranks of a fence: rank %u does not exist: ranks are 0-%u",
+                    idset_last(ranks), flux_size(ns->h) - 1);
+        idset_destroy(ranks);
+        ranks = NULL;
+        errno = EINVAL;
+    }
+    free(text);
+    return ranks;
+}
+
+/* The fence that a call is for.  NULL when it was answered. */
+static struct km_fence *find_fence(struct km_ns *ns, const flux_msg_t *msg, const char *name,
+                                   const struct kvs_fence_req *q)
+{
+    bool instance = q->flags & KVS_FENCE_INSTANCE;
+    char key[KEY_MAX];
+    if (q->flags & KVS_FENCE_ADD) {
+        struct part *p = hmap_get_u64(ns->fences->parts, part_key(q->rank, q->number));
+        if (p)
+            return p->f;
+        calls_told(ns, name, q->nprocs, q->count); /* by the answer to their first message */
+        flux_respond_error(ns->h, msg, ECONNABORTED, "fence '%s' is over", name);
+        return NULL;
+    }
+    uint32_t after = instance ? q->after : km_tombstone_take_known(ns, name, msg);
+    if (ns->master) {
+        uint32_t generation;
+        const char *why = km_tombstone_refuse(ns, name, q->nprocs, q->count, after, &generation);
+        if (why) {
+            answer_aborted(ns, msg, name, instance, generation, why);
+            return NULL;
+        }
+        after = 0;
+    }
+    make_key(name, after, key);
+    struct km_fence *f = hmap_get(ns->fences->by_name, key);
+    if (f)
+        return f;
+    if (hmap_count(ns->fences->by_name) >= FENCES_MAX) {
+        flux_respond_error(ns->h, msg, EAGAIN, "%d fences are open at rank %u: too many",
+                           FENCES_MAX, flux_rank(ns->h));
+        return NULL;
+    }
+    ns->st.fences++;
+    if (!(f = fence_new(ns, name, q->nprocs, after)))
+        flux_respond_error(ns->h, msg, ENOMEM, "out of memory for a fence");
+    return f;
+}
+
+void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_ns *ns;
+    struct kvs_fence_req q;
+    errmsg_t err;
+    size_t len;
+    const void *data = flux_msg_payload(msg, &len);
+    char name[KVS_FENCE_NAME_MAX + 1];
+    if (kvs_fence_req_decode(data, len, &q, &err) < 0 ||
+        (!(q.flags & KVS_FENCE_INSTANCE) && km_merge_check(&q, &err) < 0)) {
+        flux_respond_error(h, msg, errno, "%s", err.text);
+        return;
+    }
+    if (!(ns = km_space_request_ready(arg, msg, q.ns, q.nslen, km_fence_cb)))
+        return;
+    memcpy(name, q.name, q.namelen);
+    name[q.namelen] = '\0';
+    if (q.flags && !(flux_msg_rolemask(msg) & FLUX_ROLE_BROKER)) {
+        flux_respond_error(h, msg, EPERM, "only an instance of kvs may call a fence for others");
+        return;
+    }
+    if (q.flags & KVS_FENCE_INSTANCE) {
+        ns->st.fence_msgs_in++;
+        ns->st.fence_bytes_in += len;
+    } else {
+        ns->st.fence_bytes_local += len;
+    }
+    idset_t *ranks = call_ranks(ns, &q, &err);
+    if (!ranks) {
+        flux_respond_error(h, msg, errno, "%s", err.text);
+        return;
+    }
+    struct km_fence *f = find_fence(ns, msg, name, &q);
+    if (!f) {
+        idset_destroy(ranks);
+        return;
+    }
+    if (f->nprocs != q.nprocs)
+        flux_respond_error(h, msg, EINVAL, "fence '%s' is one of %u, not of %u", name, f->nprocs,
+                           q.nprocs);
+    else if (q.count > f->nprocs - f->count)
+        flux_respond_error(h, msg, EINVAL, "fence '%s' of %u has been called more often than that",
+                           name, f->nprocs);
+    else if (ns->fences->nparts >= PARTS_MAX)
+        flux_respond_error(h, msg, EAGAIN, "%u calls to fences wait at rank %u: too many",
+                           PARTS_MAX, flux_rank(h));
+    else
+        join(ns, msg, f, &q, ranks);
+    idset_destroy(ranks);
+}
+
+/* An instance could not merge the first calls it had, so it has sent nothing. */
+static void abort_by_name(struct km_ns *ns, const struct abort_in *in)
+{
+    char key[KEY_MAX];
+    if (!ns->master) {
+        send_abort(ns, in->name, in->nprocs, 0, in->reason);
+        return;
+    }
+    make_key(in->name, 0, key);
+    struct km_fence *f = hmap_get(ns->fences->by_name, key);
+    if (f && f->nprocs == in->nprocs)
+        fence_abort(f, in->reason);
+    else if (!f)
+        km_tombstone_add(ns, in->name, in->nprocs, in->nprocs, ++ns->fences->last, in->reason);
+}
+
+void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_ns *ns;
+    struct abort_in in;
+    json_t *owner;
+    if (flux_request_decode(h, msg, &abort_schema, &in, &owner) < 0)
+        return;
+    if (!(ns = km_space_request_ready(arg, msg, in.namespace, strlen(in.namespace),
+                                      km_fence_abort_cb))) {
+        json_decref(owner);
+        return;
+    }
+    if (in.number) {
+        struct part *p = hmap_get_u64(ns->fences->parts, part_key(in.rank, in.number));
+        if (p) /* else it is over */
+            fence_abort(p->f, in.reason);
+    } else {
+        abort_by_name(ns, &in);
+    }
+    flux_respond(h, msg, NULL);
+    json_decref(owner);
+}
+
+void km_fence_told_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct told_in in;
+    struct km_ns *ns;
+    json_t *owner;
+    if (flux_request_decode(h, msg, &told_schema, &in, &owner) < 0)
+        return;
+    ns = km_space_request_ready(arg, msg, in.namespace, strlen(in.namespace), km_fence_told_cb);
+    if (ns) {
+        calls_told(ns, in.name, in.nprocs, in.count);
+        flux_respond(h, msg, NULL);
+    }
+    json_decref(owner);
+}
+
+void km_fence_lost(struct km *k, const idset_t *ranks)
+{
+    size_t pos = 0;
+    void *space, *val;
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &space)) {
+        struct km_ns *ns = space;
+        size_t at = 0;
+        while (ns->master && hmap_next(ns->fences->by_name, &at, NULL, NULL, &val))
+            (void)end_if_lost(val, ranks);
+    }
+}
+
+/* --- list --- */
+
+/* NULL with ENOMEM. */
+static json_t *describe(const struct km_fence *f)
+{
+    struct kvs_fence_item item = {.namespace = f->ns->name,
+                                  .name = f->name,
+                                  .nprocs = f->nprocs,
+                                  .age = flux_now(f->ns->h) - f->since};
+    char *ranks = f->ranks ? idset_format(f->ranks, 0) : strdup("");
+    json_t *o;
+    LIST_FOREACH(n, &f->parts)
+    item.entered += !list_entry(n, struct part, node)->instance;
+    item.ranks = ranks;
+    o = ranks ? flux_schema_encode_json(&kvs_fence_item_schema, &item) : NULL;
+    free(ranks);
+    return o;
+}
+
+void km_fence_list_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    struct kvs_fence_list out = {json_array()};
+    int rc = out.fences ? 0 : -1;
+    size_t pos = 0;
+    void *space, *val;
+    while (rc == 0 && hmap_next(k->spaces, &pos, NULL, NULL, &space)) {
+        struct km_ns *ns = space;
+        size_t at = 0;
+        if (!km_space_permitted(ns, msg))
+            continue;
+        while (rc == 0 && hmap_next(ns->fences->by_name, &at, NULL, NULL, &val))
+            rc = json_array_append_new(out.fences, describe(val));
+    }
+    if (rc == 0)
+        flux_respond_struct(h, msg, &kvs_fence_list_schema, &out);
+    else
+        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory for a list", flux_rank(h));
+    json_decref(out.fences);
+}
+
+void km_fence_shut(struct km_ns *ns, int errnum, const char *why)
+{
+    struct km_fence_table *fs = ns->fences;
+    errmsg_t stopped;
+    size_t pos = 0;
+    void *val;
+    /* The next instance could not go on: it does not know what was sent on and what was not. */
+    errmsg_set(&stopped, "the fence was aborted: kvs was stopped at rank %u", flux_rank(ns->h));
+    while (hmap_next(fs->by_name, &pos, NULL, NULL, &val)) {
+        struct km_fence *f = val;
+        if (f->first && !errnum)
+            send_abort(ns, f->name, f->nprocs, f->number, stopped.text);
+        km_fence_done(ns, f, errnum ? errnum : ECONNABORTED, errnum ? why : stopped.text);
+    }
+}
+
+void km_fence_table_destroy(struct km_fence_table *fs)
+{
+    if (!fs)
+        return;
+    hmap_destroy(fs->by_name);
+    hmap_destroy(fs->parts);
+    free(fs);
+}

@@ -1,0 +1,139 @@
+/* km_follow.c - roots of namespaces other than the primary: from instance to instance, to those
+ * that have interest.
+ *
+ *    kvs.follow  {"namespace"} -> roots (kvs_wire.h), a stream: the root of now, and newer ones
+ *
+ * The roots of the primary namespace are events, which all instances hear.  Those of others would
+ * be a burden to all for the good of few: here an instance that has use for a namespace asks the
+ * next instance towards its master (km_route.c), which follows in turn.  So a change of a job's
+ * namespace is heard of on the way between its master and its users, and nowhere else.
+ *
+ * Invariants:
+ *  1. An instance follows a namespace at most once, however many ask there.
+ *  2. Followers are told the newest root when all that came in was looked at, so changes that come
+ *     close together are told as one.  Versions rise along each stream.
+ *  3. Interest ends with the stream: a follower that forgets the namespace, or is lost, is dropped.
+ *
+ * Failure: a stream that ends with an error (the namespace was removed; a rank on the way is lost)
+ * ends the namespace here: who waits gets that error, the next request begins anew.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#include "km_private.h"
+
+struct follower {
+    struct list_node node; /* in km_ns.followers */
+    struct km_claim claim;
+    struct km_ns *ns;
+    flux_msg_t *req;
+};
+
+static void follower_free(struct follower *w)
+{
+    list_remove(&w->node);
+    km_claim_drop(w->ns->k->senders, &w->claim);
+    flux_msg_destroy(w->req);
+    free(w);
+}
+
+static void follower_gone(struct km_claim *c, bool cancelled)
+{
+    struct follower *w = list_entry(c, struct follower, claim);
+
+    flux_respond_error(w->ns->h, w->req, ENODATA, "the following of a namespace %s",
+                       km_gone_why(cancelled));
+    follower_free(w);
+}
+
+static void tell(struct km_ns *ns, struct follower *w, const uint8_t *buf, size_t len)
+{
+    flux_respond_more_raw(ns->h, w->req, buf, len);
+}
+
+void km_follow_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_ns *ns = km_space_request_plain(arg, msg, km_follow_cb);
+    uint8_t buf[KVS_ROOT_WIRE_MAX];
+    struct kvs_root root;
+    struct follower *w;
+
+    if (!ns)
+        return;
+    if (!flux_msg_has_flag(msg, FLUX_MSGF_STREAMING)) {
+        flux_respond_error(h, msg, EPROTO, "kvs.follow must be a streaming request");
+        return;
+    }
+    if (!(w = calloc(1, sizeof(*w))) ||
+        km_claim(ns->k->senders, &w->claim, msg, follower_gone) < 0) {
+        free(w);
+        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory", flux_rank(h));
+        return;
+    }
+    w->ns = ns;
+    w->req = flux_msg_incref(msg);
+    list_init(&w->node);
+    list_append(&ns->followers, &w->node);
+    km_ns_root_fill(ns, &root);
+    tell(ns, w, buf, kvs_root_encode(&root, buf));
+}
+
+void km_follow_work(struct km_ns *ns)
+{
+    uint8_t buf[KVS_ROOT_WIRE_MAX];
+    struct kvs_root root;
+    size_t len;
+
+    if (!ns->ready || ns->told >= ns->version)
+        return;
+    ns->told = ns->version;
+    if (list_empty(&ns->followers))
+        return;
+    km_ns_root_fill(ns, &root);
+    len = kvs_root_encode(&root, buf);
+    LIST_FOREACH(n, &ns->followers)
+    tell(ns, list_entry(n, struct follower, node), buf, len);
+}
+
+static void followed_cb(flux_future_t *f, void *arg)
+{
+    struct km_ns *ns = arg;
+    struct kvs_root root;
+    const void *data;
+    size_t len;
+    errmsg_t err = {""};
+
+    if (flux_rpc_get_raw(f, &data, &len, &err) < 0 || kvs_root_decode(data, len, &root, &err) < 0 ||
+        km_ns_root_heard(ns, &root, &err) < 0) {
+        km_space_end(ns, errno ? errno : EPROTO, "%s", err.text); /* destroys the future */
+        return;
+    }
+    if (ns->follow == f)
+        flux_future_next(f);
+}
+
+void km_follow(struct km_ns *ns)
+{
+    struct kvs_ns_only out = {ns->name};
+
+    if (ns->follow)
+        return;
+    ns->follow = km_ns_upstream_struct(ns, "kvs.follow", &kvs_ns_only_schema, &out, false,
+                                       FLUX_MSGF_STREAMING);
+    if (!ns->follow || flux_future_then(ns->follow, -1., followed_cb, ns) < 0)
+        km_space_end(ns, ENOMEM, "rank %u is out of memory", flux_rank(ns->h));
+}
+
+void km_follow_shut(struct km_ns *ns, int errnum, const char *why)
+{
+    flux_future_destroy(ns->follow); /* tells the one above */
+    ns->follow = NULL;
+    LIST_FOREACH_SAFE(n, tmp, &ns->followers)
+    {
+        struct follower *w = list_entry(n, struct follower, node);
+        if (errnum)
+            flux_respond_error(ns->h, w->req, errnum, "%s", why);
+        follower_free(w);
+    }
+}

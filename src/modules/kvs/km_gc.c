@@ -1,0 +1,169 @@
+/* km_gc.c - have all that no root needs given back now.
+ *
+ *    kvs.gc  {"namespace"} -> {"collected","dropped","objects","bytes"}
+ *
+ * The master collects garbage by itself, bit by bit (km_commit.c); who asks for all of it waits
+ * until there is none, while the service goes on.  Then what is cached only is dropped, roots of the
+ * past with it, unless a snapshot holds them.  Numbers: objects given back since the request came,
+ * objects dropped from the cache, and what is left.  Other instances ask the master.
+ *
+ * Invariants:
+ *  1. While somebody waits, slices of time are spent on it.
+ *
+ * Failure: none of its own.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#include "km_private.h"
+#include "libflux/slice.h"
+
+#define PIECE 64 /* objects between two looks at the clock */
+#define THINGS (FLUX_SLICE_THINGS / 4)
+
+struct gc {
+    struct list_node node; /* in km_ns.gcs */
+    struct km_claim claim;
+    struct km_ns *ns;
+    flux_msg_t *req;
+    flux_future_t *f; /* not the master */
+    uint64_t before;  /* objects given back when it came */
+};
+
+struct answer {
+    uint64_t collected, dropped, objects, bytes;
+};
+static const struct flux_field answer_fields[] = {
+    FLUX_FIELD_U64(struct answer, collected, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct answer, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct answer, objects, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct answer, bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema answer_schema = FLUX_SCHEMA(struct answer, answer_fields);
+
+static void gc_free(struct gc *g)
+{
+    list_remove(&g->node);
+    km_claim_drop(g->ns->k->senders, &g->claim);
+    flux_future_destroy(g->f);
+    flux_msg_destroy(g->req);
+    free(g);
+}
+
+static void gc_gone(struct km_claim *c, bool cancelled)
+{
+    struct gc *g = list_entry(c, struct gc, claim);
+
+    flux_respond_error(g->ns->h, g->req, ENODATA, "the request %s", km_gone_why(cancelled));
+    gc_free(g);
+}
+
+static uint64_t collected(const struct km_ns *ns)
+{
+    struct kvsstore_stats st;
+
+    kvsstore_get_stats(ns->store, &st);
+    return st.collected;
+}
+
+void km_gc_work(struct km_ns *ns, bool *more)
+{
+    struct list_node *n;
+    struct flux_slice s;
+    struct answer a = {0};
+    struct content_stats cs;
+    size_t n_dropped;
+
+    if (list_empty(&ns->gcs)) {
+        ns->gc_dropped = 0;
+        return;
+    }
+    flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, THINGS);
+    while (*more && flux_slice_more(&s))
+        *more = kvsstore_collect(ns->store, PIECE);
+    if (*more)
+        return;
+    while ((n_dropped = content_drop(ns->content, PIECE)) == PIECE && flux_slice_more(&s))
+        ns->gc_dropped += n_dropped;
+    ns->gc_dropped += n_dropped;
+    if (n_dropped == PIECE) {
+        km_ns_poke(ns);
+        return;
+    }
+    a.dropped = ns->gc_dropped;
+    ns->gc_dropped = 0;
+    content_get_stats(ns->content, &cs);
+    a.objects = cs.objects;
+    a.bytes = cs.bytes;
+    while ((n = list_first(&ns->gcs))) {
+        struct gc *g = list_entry(n, struct gc, node);
+        a.collected = collected(ns) - g->before;
+        flux_respond_struct(ns->h, g->req, &answer_schema, &a);
+        gc_free(g);
+    }
+}
+
+static void answered_cb(flux_future_t *f, void *arg)
+{
+    struct gc *g = arg;
+    const char *json;
+    errmsg_t err;
+
+    if (flux_rpc_get_json(f, &json, &err) < 0)
+        flux_respond_error(g->ns->h, g->req, errno, "%s", err.text);
+    else
+        flux_respond(g->ns->h, g->req, json);
+    gc_free(g);
+}
+
+static int ask_master(struct gc *g)
+{
+    struct kvs_ns_only out = {g->ns->name};
+
+    g->f = km_ns_upstream_struct(g->ns, "kvs.gc", &kvs_ns_only_schema, &out, true, 0);
+    return g->f ? flux_future_then(g->f, -1., answered_cb, g) : -1;
+}
+
+void km_gc_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_ns *ns = km_stats_request(arg, msg, km_gc_cb);
+    struct gc *g;
+
+    if (!ns)
+        return;
+    if (!(g = calloc(1, sizeof(*g))) || km_claim(ns->k->senders, &g->claim, msg, gc_gone) < 0) {
+        free(g);
+        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory", flux_rank(h));
+        return;
+    }
+    g->ns = ns;
+    g->req = flux_msg_incref(msg);
+    list_init(&g->node);
+    list_append(ns->master ? &ns->gcs : &ns->gcs_sent, &g->node);
+    if (ns->master) {
+        g->before = collected(ns);
+        km_ns_poke(ns);
+    } else if (ask_master(g) < 0) {
+        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory", flux_rank(h));
+        gc_free(g);
+    }
+}
+
+static void shut_list(struct km_ns *ns, struct list_node *gcs, int errnum, const char *why)
+{
+    LIST_FOREACH_SAFE(n, tmp, gcs)
+    {
+        struct gc *g = list_entry(n, struct gc, node);
+        if (errnum)
+            flux_respond_error(ns->h, g->req, errnum, "%s", why);
+        gc_free(g);
+    }
+}
+
+void km_gc_shut(struct km_ns *ns, int errnum, const char *why)
+{
+    shut_list(ns, &ns->gcs, errnum, why);
+    shut_list(ns, &ns->gcs_sent, errnum, why);
+}

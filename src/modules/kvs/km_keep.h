@@ -1,0 +1,69 @@
+/* What km_keep.c (journal, reading, life) and km_checkpoint.c (objects: checkpoints, deletion,
+ * chunks) share: one namespace that is kept on disk.  See km_disk.h for what others may call.
+ *
+ * Thread rules: those of the handle.
+ */
+#ifndef KM_KEEP_H
+#define KM_KEEP_H
+
+#include "km_disk.h"
+
+#define KM_KEEP_RETRY 2. /* seconds after a checkpoint failed */
+
+enum km_checkpoint_state {
+    KM_CHECKPOINT_IDLE,
+    KM_CHECKPOINT_WRITING,
+    KM_CHECKPOINT_RECORDING,
+    KM_CHECKPOINT_DELETING
+};
+
+struct km_keep {
+    struct list_node node; /* in km_disk.keeps */
+    struct km_disk *d;
+    struct km_ns *ns;
+    uint32_t id;
+    size_t dsize;
+    bool ended; /* the namespace is no more; what is out still points into it */
+    size_t out; /* requests that the driver has */
+    /* journal */
+    struct list_node rows;  /* oldest first */
+    struct list_node again; /* kvs.sync=interval: pieces that failed; rows may need them */
+    unsigned nsent;
+    size_t unsent_bytes;
+    uint64_t bytes;                      /* since the last checkpoint */
+    uint8_t durable[BLOBREF_DIGEST_MAX]; /* kvs.sync=commit: held */
+    flux_watcher_t *flush;
+    int stuck; /* kvs.sync=interval: errno of the rows that cannot be written */
+    errmsg_t stuck_err;
+    /* checkpoint */
+    enum km_checkpoint_state state;
+    uint8_t recorded[BLOBREF_DIGEST_MAX]; /* held */
+    uint8_t snapshot[BLOBREF_DIGEST_MAX]; /* held while one is under way */
+    uint64_t snapshot_version;
+    uint64_t snapshot_bytes;
+    struct km_disk_req record;
+    flux_watcher_t *timer;
+    /* What died since the last checkpoint began, and before that. */
+    hmap_t *dead, *dead_before;
+    size_t deleted; /* since memory was given back for that */
+};
+
+/* --- km_keep.c --- */
+
+/* Hand a request to the disk. */
+void km_keep_submit(struct km_keep *kp, struct km_disk_req *r, enum kvs_storage_op op,
+                    void (*done)(struct km_disk_req *r));
+/* One came back.  false: nobody wants to know. */
+bool km_keep_back(struct km_keep *kp);
+/* Have a checkpoint begin then, unless one is to begin anyway. */
+void km_keep_later(struct km_keep *kp, double seconds);
+
+/* --- km_checkpoint.c --- */
+
+/* For kvsstore_on_dead(). */
+void km_checkpoint_dead(void *kp, const uint8_t *digest);
+/* kvs.sync=interval: submit pieces that failed; forget them. */
+void km_checkpoint_send_retries(struct km_keep *kp);
+void km_checkpoint_drop_retries(struct km_keep *kp);
+
+#endif

@@ -1,0 +1,406 @@
+/* km_load.c - objects from upstream, and for downstream.
+ *
+ *    kvs.load request: namespace (kvs_wire.h), digests, one after the other (at most 256)
+ *    response: per digest  u32 length, bytes;   length 0xffffffff: there is no such object,
+ *              0xfffffffe: it did not fit in this answer, ask again
+ *
+ * Objects that are missing are put on a list, which goes upstream as one request when all that came
+ * in was looked at.  Two readers of one object wait for one request (content.c); so do instances
+ * below that ask here.  Thus a thousand ranks that read one value cost one transfer per edge of the
+ * tree.
+ *
+ * Invariants:
+ *  1. A digest that content_wait() told us to fetch is in `wanted` or in exactly one load, until it
+ * was supplied or denied.
+ *  2. What arrives is checked as a tree object and against its digest before anybody sees it.
+ *  3. Objects that somebody waited for are held until the waiter has done its work: a cache smaller
+ * than what one read needs makes it slow, not endless.
+ *
+ * Failure: no way upstream, or no such object: who waits gets that error.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "km_disk.h"
+#include "libutil/le.h"
+
+#define ABSENT 0xffffffffu
+#define LATER 0xfffffffeu
+#define SERVES_MAX 65536 /* kvs.load that wait for objects */
+#define ANSWER_MAX (32u * 1024 * 1024)
+
+/* --- waiting --- */
+
+struct km_load_wait_item {
+    struct content_waiter waiter;
+    struct list_node node;      /* in km_load_wait.items */
+    struct km_load_wait *owner; /* NULL once it came */
+    struct content_obj *held;
+    uint8_t digest[BLOBREF_DIGEST_MAX];
+};
+
+void km_load_wait_init(struct km_load_wait *w, struct km_ns *ns, km_load_wait_f done)
+{
+    memset(w, 0, sizeof(*w));
+    w->ns = ns;
+    w->done = done;
+    list_init(&w->items);
+}
+
+static void item_came(struct content_waiter *cw, int errnum, const char *error)
+{
+    struct km_load_wait_item *it = list_entry(cw, struct km_load_wait_item, waiter);
+    struct km_load_wait *w = it->owner;
+    it->owner = NULL;
+    if (errnum == 0) {
+        it->held = content_get(w->ns->content, it->digest);
+        if (it->held)
+            content_hold(w->ns->content, it->held);
+    } else if (w->errnum == 0) {
+        w->errnum = errnum;
+        snprintf(w->error, sizeof(w->error), "%s", error);
+    }
+    if (--w->waiting == 0)
+        w->done(w);
+}
+
+static int want(struct km_ns *ns, const uint8_t *digest)
+{
+    if (ns->nwanted == ns->wanted_cap) {
+        size_t cap = ns->wanted_cap ? ns->wanted_cap * 2 : 64;
+        void *p = realloc(ns->wanted, cap * sizeof(*ns->wanted));
+        if (!p)
+            return -1;
+        ns->wanted = p;
+        ns->wanted_cap = cap;
+    }
+    memcpy(ns->wanted[ns->nwanted++], digest, BLOBREF_DIGEST_MAX);
+    km_ns_poke(ns);
+    return 0;
+}
+
+/* The master has all there is, but for bytes that it can read again. */
+static bool on_disk(const struct km_ns *ns, const struct kvsmiss *miss)
+{
+    for (unsigned i = 0; i < miss->n; i++) {
+        const struct content_obj *o = content_find(ns->content, miss->digest[i]);
+        if (!o || !o->kept || !ns->keep)
+            return false;
+    }
+    return true;
+}
+
+int km_load_wait_for(struct km_load_wait *w, const struct kvsmiss *miss)
+{
+    struct km_ns *ns = w->ns;
+    if (ns->master && !on_disk(ns, miss)) {
+        errno = ENOENT;
+        return -1;
+    }
+    w->errnum = 0;
+    for (unsigned i = 0; i < miss->n; i++) {
+        struct km_load_wait_item *it = calloc(1, sizeof(*it));
+        if (!it)
+            return -1;
+        it->owner = w;
+        memcpy(it->digest, miss->digest[i], BLOBREF_DIGEST_MAX);
+        int rc = content_wait(ns->content, it->digest, &it->waiter, item_came);
+        if (rc < 0) {
+            free(it);
+            return -1;
+        }
+        list_init(&it->node);
+        list_append(&w->items, &it->node);
+        w->waiting++;
+        if (rc == 1 && want(ns, it->digest) < 0) {
+            content_waiter_cancel(&it->waiter);
+            it->owner = NULL;
+            w->waiting--;
+            content_deny(ns->content, it->digest, ENOMEM, "out of memory");
+            errno = ENOMEM;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int km_load_wait_hold(struct km_load_wait *w, struct content_obj *o)
+{
+    struct km_load_wait_item *it = calloc(1, sizeof(*it));
+    if (!it)
+        return -1;
+    content_hold(w->ns->content, o);
+    it->held = o;
+    list_init(&it->node);
+    list_append(&w->items, &it->node);
+    return 0;
+}
+
+void km_load_wait_clear(struct km_load_wait *w)
+{
+    LIST_FOREACH_SAFE(n, tmp, &w->items)
+    {
+        struct km_load_wait_item *it = list_entry(n, struct km_load_wait_item, node);
+        if (it->owner)
+            content_waiter_cancel(&it->waiter);
+        if (it->held)
+            content_release(w->ns->content, it->held);
+        list_remove(n);
+        free(it);
+    }
+    w->waiting = 0;
+}
+
+/* --- asking upstream --- */
+
+struct load {
+    struct list_node node;
+    struct km_ns *ns;
+    flux_future_t *f;
+    size_t n;
+    uint8_t digest[KVS_LOAD_MAX][BLOBREF_DIGEST_MAX];
+};
+
+static void load_free(struct load *l)
+{
+    list_remove(&l->node);
+    flux_future_destroy(l->f);
+    free(l);
+}
+
+static void deny(struct load *l, size_t from, int errnum, const char *error)
+{
+    for (size_t i = from; i < l->n; i++)
+        content_deny(l->ns->content, l->digest[i], errnum, error);
+}
+
+/* One object of an answer; how many bytes it took, or -1 when the answer ends here. */
+static ssize_t take(struct load *l, size_t i, const uint8_t *p, size_t left)
+{
+    struct km_ns *ns = l->ns;
+    if (left < 4)
+        return -1;
+    uint32_t len = le_get32(p);
+    if (len == ABSENT) {
+        content_deny(ns->content, l->digest[i], ENOENT, "the store has no such object any more");
+        return 4;
+    }
+    if (len == LATER) {
+        if (want(ns, l->digest[i]) < 0)
+            content_deny(ns->content, l->digest[i], ENOMEM, "out of memory");
+        return 4;
+    }
+    if (len > left - 4)
+        return -1;
+    errmsg_t err;
+    if (treeobj_check(p + 4, len, blobref_size(ns->k->blobref), &err) < 0)
+        content_deny(ns->content, l->digest[i], EPROTO, err.text);
+    else
+        (void)content_supply(ns->content, l->digest[i], p + 4, len); /* waiters are told */
+    return 4 + (ssize_t)len;
+}
+
+static void loaded_cb(flux_future_t *f, void *arg)
+{
+    struct load *l = arg;
+    struct km_ns *ns = l->ns;
+    const void *data;
+    size_t len, pos = 0, i = 0;
+    errmsg_t err;
+    if (flux_rpc_get_raw(f, &data, &len, &err) < 0) {
+        deny(l, 0, errno, err.text);
+    } else {
+        for (; i < l->n; i++) {
+            ssize_t size = take(l, i, (const uint8_t *)data + pos, len - pos);
+            if (size < 0)
+                break;
+            pos += (size_t)size;
+        }
+        deny(l, i, EPROTO, "an answer with objects was cut off");
+    }
+    load_free(l);
+    km_ns_poke(ns); /* the cache may have grown beyond its bound */
+}
+
+void km_load_work(struct km_ns *ns)
+{
+    size_t dsize = ns->k->blobref ? blobref_size(ns->k->blobref) : 0;
+    while (ns->master && ns->nwanted > 0) {
+        uint8_t digest[BLOBREF_DIGEST_MAX];
+        memcpy(digest, ns->wanted[--ns->nwanted], sizeof(digest));
+        km_keep_load(ns->keep, digest);
+    }
+    while (ns->nwanted > 0) {
+        struct load *l = calloc(1, sizeof(*l));
+        if (!l) {
+            content_deny_all(ns->content, ENOMEM, "out of memory");
+            ns->nwanted = 0;
+            return;
+        }
+        size_t nslen = strlen(ns->name);
+        struct kvs_ns_req q = {.ns = ns->name, .nslen = nslen};
+        uint8_t *buf = malloc(KVS_NS_HEADER + nslen + KVS_LOAD_MAX * dsize);
+        l->ns = ns;
+        l->n = ns->nwanted < KVS_LOAD_MAX ? ns->nwanted : KVS_LOAD_MAX;
+        list_init(&l->node);
+        list_append(&ns->loads, &l->node);
+        ns->nwanted -= l->n; /* from the end: nothing has to move up, and their order is nobody's */
+        memcpy(l->digest, ns->wanted + ns->nwanted, l->n * sizeof(l->digest[0]));
+        if (buf)
+            kvs_ns_req_encode(&q, buf);
+        size_t head = kvs_ns_req_size(&q);
+        for (size_t i = 0; buf && i < l->n; i++)
+            memcpy(buf + head + i * dsize, l->digest[i], dsize);
+        ns->st.loads += l->n;
+        if (!buf || !(l->f = km_ns_upstream(ns, "kvs.load", buf, head + l->n * dsize, false)) ||
+            flux_future_then(l->f, -1., loaded_cb, l) < 0) {
+            deny(l, 0, ENOMEM, "out of memory");
+            load_free(l);
+        }
+        free(buf);
+    }
+}
+
+/* --- answering downstream --- */
+
+struct serve {
+    struct list_node node;
+    struct km_ns *ns;
+    struct km_load_wait wait;
+    flux_msg_t *req;
+    const uint8_t *digests; /* in the request */
+    size_t n;
+};
+
+static void serve_free(struct serve *s)
+{
+    s->ns->nserves--;
+    list_remove(&s->node);
+    km_load_wait_clear(&s->wait);
+    flux_msg_destroy(s->req);
+    free(s);
+}
+
+static void serve_answer(struct serve *s)
+{
+    struct km_ns *ns = s->ns;
+    size_t dsize = blobref_size(ns->k->blobref);
+    const uint8_t *d = s->digests;
+    size_t size = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        struct content_obj *o = content_get(ns->content, d + i * dsize);
+        size += 4 + (o ? o->len : 0);
+    }
+    size_t room = size < ANSWER_MAX ? size : ANSWER_MAX + CONTENT_OBJECT_MAX;
+    uint8_t *buf = malloc((room < size ? room : size) + 1), *p = buf;
+    if (!buf) {
+        flux_respond_error(ns->h, s->req, ENOMEM, "rank %u is out of memory for objects",
+                           flux_rank(ns->h));
+        return;
+    }
+    size_t left = s->n * 4; /* for the lengths still to come */
+    for (size_t i = 0; i < s->n; i++, left -= 4) {
+        struct content_obj *o = content_get(ns->content, d + i * dsize);
+        bool fits = !o || p == buf || (size_t)(p - buf) + o->len + left <= ANSWER_MAX;
+        le_put32(p, !o ? ABSENT : fits ? o->len : LATER);
+        p += 4;
+        if (o && fits) {
+            memcpy(p, o->data, o->len);
+            p += o->len;
+            ns->st.served++;
+        }
+    }
+    flux_msg_t *resp = flux_msg_response_create(s->req, 0);
+    if (!resp) {
+        free(buf);
+        flux_respond_error(ns->h, s->req, ENOMEM, "rank %u is out of memory for objects",
+                           flux_rank(ns->h));
+        return;
+    }
+    if (flux_msg_take_raw(resp, buf, (size_t)(p - buf)) < 0)
+        flux_msg_destroy(resp);
+    else
+        (void)flux_send(ns->h, resp); /* the broker ends the request when it cannot */
+}
+
+static void serve_done(struct km_load_wait *w)
+{
+    struct serve *s = list_entry(w, struct serve, wait);
+    if (w->errnum && w->errnum != ENOENT)
+        flux_respond_error(s->ns->h, s->req, w->errnum, "%s", w->error);
+    else
+        serve_answer(s);
+    serve_free(s);
+}
+
+void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_ns *ns;
+    struct kvs_ns_req q;
+    if (km_space_decode(h, msg, &q) < 0 ||
+        !(ns = km_space_request_ready(arg, msg, q.ns, q.nslen, km_load_cb)))
+        return;
+    const uint8_t *d = q.body;
+    size_t dsize = blobref_size(ns->k->blobref);
+    if (q.len == 0 || q.len % dsize || q.len / dsize > KVS_LOAD_MAX) {
+        flux_respond_error(h, msg, EPROTO, "request of %zu bytes is no list of objects", q.len);
+        return;
+    }
+    if (ns->nserves >= SERVES_MAX) {
+        flux_respond_error(h, msg, EAGAIN, "%d requests wait for objects at rank %u: try again",
+                           SERVES_MAX, flux_rank(h));
+        return;
+    }
+    struct serve *s = calloc(1, sizeof(*s));
+    if (!s) {
+        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory for objects", flux_rank(h));
+        return;
+    }
+    s->ns = ns;
+    s->req = flux_msg_incref(msg);
+    ns->nserves++;
+    s->digests = d;
+    s->n = q.len / dsize;
+    list_init(&s->node);
+    list_append(&ns->serves, &s->node);
+    km_load_wait_init(&s->wait, ns, serve_done);
+    ns->k->miss.n = 0;
+    int rc = 0;
+    for (size_t i = 0; i < s->n && (!ns->master || ns->keep) && rc == 0; i++) {
+        /* What is here must not be dropped while the rest is on its way. */
+        struct content_obj *o = content_get(ns->content, d + i * dsize);
+        if (o)
+            rc = km_load_wait_hold(&s->wait, o);
+        else if (!ns->master || content_find(ns->content, d + i * dsize))
+            memcpy(ns->k->miss.digest[ns->k->miss.n++], d + i * dsize, dsize);
+    }
+    if (rc < 0) {
+        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory for objects", flux_rank(h));
+    } else if (ns->k->miss.n > 0) {
+        if (km_load_wait_for(&s->wait, &ns->k->miss) == 0)
+            return;
+        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory for objects", flux_rank(h));
+    } else {
+        serve_answer(s);
+    }
+    serve_free(s);
+}
+
+void km_load_shut(struct km_ns *ns, int errnum, const char *why)
+{
+    LIST_FOREACH_SAFE(n, tmp, &ns->serves)
+    {
+        struct serve *s = list_entry(n, struct serve, node);
+        if (errnum)
+            flux_respond_error(ns->h, s->req, errnum, "%s", why);
+        serve_free(s);
+    }
+    LIST_FOREACH_SAFE(n, tmp, &ns->loads)
+    load_free(list_entry(n, struct load, node));
+    free(ns->wanted);
+    ns->wanted = NULL;
+    ns->nwanted = ns->wanted_cap = 0;
+}

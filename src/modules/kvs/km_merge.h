@@ -1,0 +1,37 @@
+/* What came in for a fence at one instance, merged: a set (libkvs/kvs_set.h), and what is remembered
+ * of the streams of packs from the instances below and to the one above.
+ *
+ * Thread rules: those of the handle.
+ */
+#ifndef KM_MERGE_H
+#define KM_MERGE_H
+
+#include <stdbool.h>
+
+#include "libkvs/kvs_set.h"
+#include "libkvs/kvs_wire.h"
+#include "libutil/hmap.h"
+
+/* All zeros is one that is empty. */
+struct km_merge {
+    kvs_set_t *set;
+    kvs_dict_t *up;  /* of the stream upstream */
+    hmap_t *streams; /* rank and number of an instance below -> its dictionary */
+    uint8_t *pack;   /* km_merge_finish() */
+    size_t packlen;
+    bool mixed; /* there is more in it than puts */
+};
+
+void km_merge_clear(struct km_merge *m);
+
+/* Is a client's transaction one?  -1 with its error and a sentence. */
+int km_merge_check(const struct kvs_fence_req *q, errmsg_t *err);
+/* Merge what a call carries.  -1 with a sentence; a part may have been merged. */
+int km_merge_add(struct km_merge *m, const struct kvs_fence_req *q, errmsg_t *err);
+/* The message upstream with all that was merged since the last one, malloc'd; flags and transaction
+ * of *q are set here.  NULL with ENOMEM: the stream cannot go on. */
+uint8_t *km_merge_message(struct km_merge *m, struct kvs_fence_req *q, size_t *len);
+/* Nothing more will come: all of it as one pack, in m->pack.  -1 with ENOMEM. */
+int km_merge_finish(struct km_merge *m);
+
+#endif

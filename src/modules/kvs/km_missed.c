@@ -1,0 +1,193 @@
+/* km_missed.c - which namespaces were removed while an instance did not hear it.
+ *
+ *    kvs.namespace-check  {"namespaces":[{"namespace","serial"},...]} -> {"gone":[index,...]}; to
+ *                         rank 0: which of these were removed
+ *
+ * The event kvs.namespace-removed ends a namespace at all instances.  An instance that is told that
+ * events were lost ("event.lost") doubts every namespace that it knows, and asks rank 0 about them.
+ *
+ * state of a namespace    meaning                                 left when
+ * trusted                 no event was lost since it was found    event.lost
+ * doubted                 to be asked about, or asked about       rank 0 has answered
+ *
+ * Invariants:
+ *  1. One request is under way at a time, with at most BATCH namespaces.
+ *  2. Rank 0 calls a namespace gone only if it gave the serial itself since it began: a directory
+ *     that was lost, and to which masters have not registered yet, ends nothing.
+ *  3. An answer is for a name and a serial, so it never ends a namespace made later.
+ *
+ * Failure: what could not be asked is still doubted, and asked again by the next tick.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#include "km_private.h"
+
+#define BATCH 1024 /* of one request; each is a name and a number */
+
+struct check {
+    json_t *namespaces;
+};
+static const struct flux_field check_fields[] = {
+    FLUX_FIELD_ARRAY(struct check, namespaces, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema check_schema = FLUX_SCHEMA(struct check, check_fields);
+
+struct checked {
+    json_t *gone;
+};
+static const struct flux_field checked_fields[] = {
+    FLUX_FIELD_ARRAY(struct checked, gone, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema checked_schema = FLUX_SCHEMA(struct checked, checked_fields);
+
+/* --- at rank 0 --- */
+
+/* The indices of those that are gone; NULL when it was answered with an error. */
+static json_t *gone_of(struct km *k, const flux_msg_t *msg, const json_t *namespaces)
+{
+    json_t *gone = json_array();
+    size_t i;
+    json_t *o;
+
+    json_array_foreach((json_t *)namespaces, i, o)
+    {
+        struct km_space_serial s;
+        errmsg_t err;
+
+        if (flux_schema_decode_json(&km_space_serial_schema, o, &s, &err) < 0) {
+            flux_respond_error(k->h, msg, EPROTO, "%s", err.text);
+            json_decref(gone);
+            return NULL;
+        }
+        if (km_directory_gone(k, s.namespace, s.serial) &&
+            json_array_append_new(gone, json_integer((json_int_t)i)) < 0)
+            break;
+    }
+    if (!gone || i < json_array_size(namespaces)) {
+        flux_respond_error(k->h, msg, ENOMEM, "rank 0 is out of memory");
+        json_decref(gone);
+        return NULL;
+    }
+    return gone;
+}
+
+void km_missed_check_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    struct check in;
+    struct checked out;
+    json_t *owner;
+
+    if (flux_request_decode(h, msg, &check_schema, &in, &owner) < 0)
+        return;
+    if (!k->first)
+        flux_respond_error(h, msg, EPROTO, "rank %u does not keep the namespaces", flux_rank(h));
+    else if (json_array_size(in.namespaces) > BATCH)
+        flux_respond_error(h, msg, EINVAL, "at most %d namespaces are checked at once", BATCH);
+    else if ((out.gone = gone_of(k, msg, in.namespaces))) {
+        flux_respond_struct(h, msg, &checked_schema, &out);
+        json_decref(out.gone);
+    }
+    json_decref(owner);
+}
+
+/* --- elsewhere --- */
+
+static void forget(struct km *k)
+{
+    flux_future_destroy(k->checking);
+    k->checking = NULL;
+    json_decref(k->checked);
+    k->checked = NULL;
+}
+
+/* All that were asked about are trusted again, but for those that ended. */
+static void answered(struct km *k, const json_t *gone)
+{
+    struct km_space_serial s;
+    size_t i;
+    json_t *o;
+
+    json_array_foreach((json_t *)gone, i, o)
+    {
+        const json_t *asked =
+            json_is_integer(o) ? json_array_get(k->checked, (size_t)json_integer_value(o)) : NULL;
+        if (asked && flux_schema_decode_json(&km_space_serial_schema, asked, &s, NULL) == 0)
+            (void)km_space_removed(k, s.namespace, s.serial, NULL, NULL);
+    }
+    json_array_foreach(k->checked, i, o)
+    {
+        struct km_ns *ns;
+
+        if (flux_schema_decode_json(&km_space_serial_schema, o, &s, NULL) == 0 &&
+            (ns = hmap_get(k->spaces, s.namespace)) && ns->serial == s.serial &&
+            ns->doubt <= k->asked_doubt)
+            ns->doubt = 0;
+    }
+}
+
+static void checked_cb(flux_future_t *f, void *arg)
+{
+    struct km *k = arg;
+    struct checked out;
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &checked_schema, &out, &err) < 0) {
+        flux_log(k->h, LOG_ERR, "cannot see which namespaces were removed: %s", err.text);
+        forget(k);
+        return;
+    }
+    answered(k, out.gone);
+    forget(k);
+    km_missed_work(k);
+}
+
+void km_missed_work(struct km *k)
+{
+    struct check out = {NULL};
+    size_t pos = 0;
+    void *val;
+
+    if (k->first || k->checking)
+        return;
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
+        struct km_ns *ns = val;
+        struct km_space_serial s = {ns->name, ns->serial};
+
+        if (!ns->doubt || ns->state != KM_NS_KNOWN || ns == k->primary)
+            continue;
+        if (!out.namespaces && !(out.namespaces = json_array()))
+            return;
+        if (json_array_append_new(out.namespaces,
+                                  flux_schema_encode_json(&km_space_serial_schema, &s)) < 0 ||
+            json_array_size(out.namespaces) == BATCH)
+            break;
+    }
+    if (!out.namespaces)
+        return;
+    k->checked = out.namespaces;
+    k->asked_doubt = k->doubts;
+    k->checking = flux_rpc_struct(k->h, "kvs.namespace-check", &check_schema, &out, 0, 0);
+    if (!k->checking || flux_future_then(k->checking, -1., checked_cb, k) < 0)
+        forget(k);
+}
+
+void km_missed_doubt(struct km *k)
+{
+    size_t pos = 0;
+    void *val;
+
+    k->doubts++;
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val))
+        ((struct km_ns *)val)->doubt = k->doubts;
+    km_missed_work(k);
+}
+
+void km_missed_fini(struct km *k)
+{
+    forget(k);
+}

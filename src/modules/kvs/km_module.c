@@ -1,0 +1,469 @@
+/* km_module.c - the key-value store as a service: the life of an instance, its namespaces, and the
+ * table of requests.
+ *
+ * One instance runs at each rank.  A namespace has its master at one of them, the primary at rank
+ * 0: it has the store (libkvs/kvsstore.h) and makes its roots.  The others have a cache of objects
+ * and the newest root that they have heard of.
+ *
+ *    file            what
+ *    km_ns.c        one namespace: its life and its root
+ *    km_space.c     namespaces as this instance knows them
+ *    km_directory.c which there are (rank 0): made, removed, listed
+ *    km_relay.c     what is asked elsewhere about that
+ *    km_route.c     the way to a master
+ *    km_follow.c    roots of namespaces other than the primary
+ *    km_version.c   kvs.version, kvs.wait-version, the event kvs.setroot
+ *    km_commit.c    commits up to the master, root changes
+ *    km_fence.c     fences, merged on the way up
+ *    km_tombstone.c      what is remembered of those that were aborted
+ *    km_load.c      objects from upstream, for readers here and instances below
+ *    km_read.c      kvs.lookup, kvs.readdir
+ *    km_answer.c    what they answer
+ *    km_watch.c     kvs.watch
+ *    km_watchkey.c      watched keys as a tree of names
+ *    km_delta.c     answers that say what is new
+ *    km_snapshot.c  kvs.snapshot: roots of the past
+ *    km_upload.c    kvs.store: pieces of large values
+ *    km_disk.c      the file that things are kept in, when there is one
+ *    km_restore.c   bringing back what is in it
+ *    km_keep.c      journal of a namespace
+ *    km_checkpoint.c   its checkpoints, and what is deleted after them
+ *    km_stats.c     kvs.stats
+ *    km_cache.c     how much is cached, and for how long; kvs.dropcache
+ *    km_gc.c        kvs.gc
+ *
+ *    kvs.disconnect, kvs.cancel       see libflux/dispatch.h
+ *
+ * Invariants:
+ *  1. The primary namespace is always in the table.
+ *  2. Whatever waits here for a client or an instance below has a claim (libclaim/claim.h), so the end
+ *     of one touches nobody else's things.
+ *  3. A store that is not kept on disk (km_disk.c) is in memory.  Its master refuses to be unloaded
+ *     or reloaded once there is something in it, and any instance does while a fence is open, unless
+ *     it is forced.  A master that begins announces its first root.  Who knows a later one asks it,
+ *     and when the answer is older than what was known before the question, the store began anew and
+ *     its root is taken.
+ *
+ * Failure: an instance that cannot start says why and ends.  One that is stopped ends the fences
+ * and commits it had passed on with an error: handed to its successor they would count twice.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "km_private.h"
+#include "libflux/proto_cancel.h"
+#include "libflux/attr.h"
+#include "libutil/duration.h"
+#include "libutil/size.h"
+
+#define CACHE_LIMIT (16u * 1024 * 1024)
+#define EXPIRE 300.
+
+/* --- work --- */
+
+static void work_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct km *k = arg;
+    struct list_node now;
+    struct list_node *n;
+
+    km_space_free_ended(k);
+    list_init(&now);
+    while ((n = list_first(&k->busy))) {
+        list_remove(n);
+        list_append(&now, n);
+    }
+    while ((n = list_first(&now))) {
+        list_remove(n);
+        km_ns_work(list_entry(n, struct km_ns, work_node));
+    }
+}
+
+/* --- the hash --- */
+
+int km_module_learn_algorithm(struct km *k, const char *name, errmsg_t *err)
+{
+    if (k->blobref)
+        return 0;
+    snprintf(k->hash, sizeof(k->hash), "%s", name);
+    return (k->blobref = blobref_create(k->hash, err)) ? 0 : -1;
+}
+
+/* The hash is the choice of rank 0: others learn it from the first root, or namespace. */
+int km_module_learn_hash(struct km *k, const char *ref, errmsg_t *err)
+{
+    char name[sizeof(k->hash)];
+    size_t len = strcspn(ref, "-");
+
+    if (len >= sizeof(name))
+        return errmsg_fail(err, EPROTO, "'%.40s' is no reference of a root", ref);
+    memcpy(name, ref, len);
+    name[len] = '\0';
+    return km_module_learn_algorithm(k, name, err);
+}
+
+uint32_t km_module_clock(const struct km *k)
+{
+    return (uint32_t)(flux_now(k->h) - k->born);
+}
+
+static void share_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    km_cache_share(arg);
+}
+
+static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct km *k = arg;
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val))
+        km_upload_expire(val);
+    km_cache_expire(k);
+    km_disk_tick(k);
+    km_space_expire(k);
+    km_missed_work(k);
+    if (k->primary->ready && k->primary->store)
+        km_commit_publish(k->primary); /* should the last one have failed */
+}
+
+/* --- who is gone --- */
+
+static void disconnect_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+
+    km_senders_disconnect(k->senders, msg);
+}
+
+static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    struct cancel in;
+    json_t *owner;
+
+    if (flux_request_decode(h, msg, &cancel_schema, &in, &owner) < 0)
+        return;
+    json_decref(owner);
+    km_senders_cancel(k->senders, msg, in.matchtag);
+    flux_respond(h, msg, NULL); /* libflux wants none; who does must not wait for ever */
+}
+
+#define OWNER (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER)
+/* Whether somebody may is the namespace's to say. */
+#define ANYBODY (OWNER | FLUX_ROLE_USER)
+
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_REQUEST, "kvs.lookup", km_read_lookup_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.readdir", km_read_readdir_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.commit", km_commit_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.fence", km_fence_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.fences", km_fence_list_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.fence-abort", km_fence_abort_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.fence-told", km_fence_told_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.watch", km_watch_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.snapshot", km_snapshot_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.store", km_upload_store_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.store-gone", km_upload_gone_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.load", km_load_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.follow", km_follow_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.getroot", km_version_getroot_cb, OWNER},
+    {FLUX_MSG_REQUEST, "kvs.version", km_version_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.wait-version", km_version_wait_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.namespace-create", km_directory_create_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.namespace-remove", km_directory_remove_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.namespace-list", km_directory_list_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "kvs.namespace-drop", km_directory_drop_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.namespace-find", km_space_find_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.namespace-open", km_space_open_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.namespace-close", km_space_close_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.namespace-lost", km_directory_lost_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.namespace-register", km_directory_register_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.namespace-check", km_missed_check_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.stats", km_stats_cb, OWNER},
+    {FLUX_MSG_REQUEST, "kvs.dropcache", km_cache_drop_cb, OWNER},
+    {FLUX_MSG_REQUEST, "kvs.gc", km_gc_cb, OWNER},
+    {FLUX_MSG_REQUEST, "kvs.disconnect", disconnect_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.cancel", cancel_cb, ANYBODY},
+    {FLUX_MSG_EVENT, "kvs.setroot", km_version_setroot_cb, 0},
+    {FLUX_MSG_EVENT, "kvs.began", km_version_began_cb, 0},
+    {FLUX_MSG_EVENT, "kvs.namespace-removed", km_space_removed_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.down", km_route_down_cb, 0},
+    {FLUX_MSG_EVENT, "event.lost", km_route_missed_cb, 0},
+    FLUX_HANDLER_END,
+};
+
+/* --- life --- */
+
+static void fail_start(struct km *k, int errnum, const char *what, const char *why)
+{
+    flux_module_fail(k->h, errnum, "%s: %s", what, why);
+    errno = errnum;
+    flux_reactor_stop(flux_get_reactor(k->h), -1);
+}
+
+static void said_cb(flux_future_t *f, void *arg)
+{
+    struct km *k = arg;
+
+    if (flux_future_errnum(f) != 0)
+        flux_log(k->h, LOG_ERR, "that the store is back could not be announced: %s",
+                 flux_future_error(f));
+    k->starting = NULL;
+    flux_future_destroy(f);
+}
+
+/* Others tell the directory what they have, and look whether what they know is still so. */
+static void say_began(struct km *k)
+{
+    k->starting = flux_event_publish(k->h, "kvs.began", NULL);
+    if (!k->starting || flux_future_then(k->starting, -1., said_cb, k) < 0)
+        flux_log(k->h, LOG_ERR, "out of memory: it is not announced that the store is back");
+}
+
+/* What is on disk is back, if anything is kept there. */
+static void kept_cb(struct km *k, int errnum, const char *error)
+{
+    k->started = errnum == 0;
+    if (errnum)
+        fail_start(k, errnum, "no store", error);
+    else if (k->disk)
+        km_ns_serve(k->primary);
+    else if (km_ns_open(k->primary) < 0)
+        fail_start(k, ENOMEM, "the store", "out of memory");
+    if (k->started && k->primary->version > 0)
+        say_began(k);
+    if (k->started)
+        flux_module_started(k->h);
+}
+
+/* The attributes are here. */
+static void begin(struct km *k)
+{
+    errmsg_t err;
+
+    if (!k->first) {
+        k->started = true;
+        km_ns_begin(k->primary);
+    } else if (!(k->blobref = blobref_create(k->hash, &err))) {
+        fail_start(k, errno, "attribute content.hash", err.text);
+    } else if (km_disk_start(k, kept_cb) < 0) {
+        fail_start(k, ENOMEM, "the store", "out of memory");
+    }
+}
+
+static void expire_cb(flux_future_t *f, void *arg)
+{
+    struct km *k = arg;
+    const char *value;
+    errmsg_t err;
+
+    k->starting = NULL;
+    if (flux_attr_future_get(f, &value, &err) == 0 && duration_parse(value, &k->expire, &err) < 0) {
+        fail_start(k, EINVAL, "attribute content.expire", err.text);
+    } else {
+        flux_timer_start(k->tick, km_cache_period(k), km_cache_period(k));
+        begin(k);
+    }
+    flux_future_destroy(f);
+}
+
+static void ask(struct km *k, const char *attr, flux_future_f cb)
+{
+    k->starting = flux_attr_get_async(k->h, attr);
+    if (!k->starting || flux_future_then(k->starting, -1., cb, k) < 0)
+        fail_start(k, ENOMEM, "the store", "out of memory");
+}
+
+static void limit_cb(flux_future_t *f, void *arg)
+{
+    struct km *k = arg;
+    const char *value;
+    errmsg_t err;
+
+    k->starting = NULL;
+    if (flux_attr_future_get(f, &value, &err) == 0 && size_parse(value, &k->cache_limit, &err) < 0)
+        fail_start(k, EINVAL, "attribute content.cache-limit", err.text);
+    else
+        ask(k, "content.expire", expire_cb);
+    flux_future_destroy(f);
+}
+
+static void hash_cb(flux_future_t *f, void *arg)
+{
+    struct km *k = arg;
+    const char *value;
+    errmsg_t err;
+
+    k->starting = NULL;
+    if (flux_attr_future_get(f, &value, &err) < 0)
+        value = "sha256";
+    if (!k->blobref) /* else it was learned from rank 0 */
+        snprintf(k->hash, sizeof(k->hash), "%s", value);
+    ask(k, "content.cache-limit", limit_cb);
+    flux_future_destroy(f);
+}
+
+/* --- events --- */
+
+struct subscription {
+    struct list_node node;
+    struct km *k;
+    flux_future_t *f;
+};
+
+static void subscription_free(struct subscription *s)
+{
+    list_remove(&s->node);
+    flux_future_destroy(s->f);
+    free(s);
+}
+
+static void subscribed_cb(flux_future_t *f, void *arg)
+{
+    struct subscription *s = arg;
+
+    if (flux_future_errnum(f) != 0)
+        fail_start(s->k, flux_future_errnum(f), "events are not heard here", flux_future_error(f));
+    subscription_free(s);
+}
+
+static int subscribe(struct km *k, const char *topic)
+{
+    struct subscription *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return -1;
+    s->k = k;
+    list_init(&s->node);
+    list_append(&k->subscribing, &s->node);
+    s->f = flux_event_subscribe(k->h, topic);
+    return s->f ? flux_future_then(s->f, -1., subscribed_cb, s) : -1;
+}
+
+static int subscribe_all(struct km *k)
+{
+    /* Rank 0 makes the others itself. */
+    if (!k->first && (subscribe(k, "kvs.setroot") < 0 || subscribe(k, "kvs.began") < 0 ||
+                      subscribe(k, "kvs.namespace-removed") < 0))
+        return -1;
+    return subscribe(k, "overlay.down");
+}
+
+/* --- the end and the beginning --- */
+
+static void spaces_fini(struct km *k)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (k->spaces && hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
+        struct km_ns *ns = val;
+        if (ns->master && ns != k->primary && !k->first)
+            km_directory_tell_lost(k, ns->name, ns->serial);
+        km_ns_destroy(ns);
+    }
+    km_space_free_ended(k);
+    hmap_destroy(k->spaces);
+}
+
+static void kvs_fini(flux_t *h, void *arg)
+{
+    struct km *k = arg;
+
+    /* Who waits is not answered: the host does that, or hands the requests to the next instance. */
+    k->ending = true;
+    flux_handlers_remove(k->handlers);
+    flux_future_destroy(k->starting);
+    flux_future_destroy(k->asking_shape);
+    flux_future_destroy(k->asking_lost);
+    LIST_FOREACH_SAFE(n, tmp, &k->subscribing)
+    subscription_free(list_entry(n, struct subscription, node));
+    km_relay_fini(k);
+    km_missed_fini(k);
+    km_disk_stop(k);
+    spaces_fini(k);
+    km_directory_destroy(k);
+    courier_destroy(k->courier);
+    km_senders_destroy(k->senders);
+    blobref_destroy(k->blobref);
+    topology_destroy(k->topo);
+    idset_destroy(k->lost);
+    flux_watcher_destroy(k->tick);
+    flux_watcher_destroy(k->share);
+    flux_watcher_destroy(k->defer);
+    free(k);
+}
+
+static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
+{
+    struct km *k;
+
+    if (argc > 0)
+        return errmsg_fail(
+            err, EINVAL,
+            "the kvs module takes no argument, not '%s': it reads the attributes kvs.* "
+            "and content.* (flux setattr)",
+            argv[0]);
+    if (!(k = calloc(1, sizeof(*k))))
+        return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
+    k->h = h;
+    /* Not those of an earlier instance here: the master may still know them. */
+    k->last_uploader = (uint32_t)flux_random(h);
+    k->first = flux_rank(h) == 0;
+    k->cache_limit = CACHE_LIMIT;
+    k->expire = EXPIRE;
+    list_init(&k->busy);
+    list_init(&k->dead);
+    list_init(&k->relays);
+    list_init(&k->unrouted);
+    list_init(&k->subscribing);
+    if (!(k->lost = idset_create()) || (k->first && !(k->dir = km_directory_create(k))) ||
+        !(k->courier = courier_create(h, 0, NULL, NULL)) || !(k->spaces = hmap_create_str(NULL)) ||
+        !(k->senders = km_senders_create()) || !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, 0)) ||
+        !(k->defer = flux_defer_create(flux_get_reactor(h), work_cb, k)) ||
+        !(k->tick = flux_timer_create(flux_get_reactor(h), tick_cb, k)) ||
+        !(k->share = flux_timer_create(flux_get_reactor(h), share_cb, k)) ||
+        !(k->handlers = flux_handlers_add(h, handlers, k)) || subscribe_all(k) < 0 ||
+        !(k->starting = flux_attr_get_async(h, "content.hash")) ||
+        flux_future_then(k->starting, -1., hash_cb, k) < 0) {
+        kvs_fini(h, k);
+        return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
+    }
+    k->born = flux_now(h);
+    if (flux_module_reloaded(h)) /* its predecessor knew which ranks are lost */
+        km_route_ask_lost(k);
+    if (k->first)
+        flux_module_starting(h);
+    k->primary->state = KM_NS_KNOWN;
+    *arg = k;
+    return 0;
+}
+
+static int kvs_may_stop(flux_t *h, void *arg, errmsg_t *err)
+{
+    struct km *k = arg;
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
+        struct km_ns *ns = val;
+        size_t open = km_fence_count(ns);
+        if (ns->master && !ns->keep && (ns->version > 0 || !list_empty(&ns->commits)))
+            return errmsg_fail(err, EBUSY,
+                               "the store is in its memory and would be lost, all %llu versions of "
+                               "it: force it if that is meant",
+                               (unsigned long long)ns->version);
+        if (open > 0)
+            return errmsg_fail(err, EBUSY,
+                               "%zu open fence%s would be aborted: try again later, or force it",
+                               open, open > 1 ? "s" : "");
+    }
+    return 0;
+}
+
+FLUX_MODULE_THAT_MAY_REFUSE(kvs, kvs_init, kvs_fini, kvs_may_stop);

@@ -1,0 +1,479 @@
+/* km_ns.c - a namespace at an instance: its life, and its root.
+ *
+ * state     what happens                                         left when
+ * starting  the instance asks for attributes; requests wait      they are here
+ *           in `early`
+ * asking    not the master: kvs.getroot is on its way            a root is heard of
+ * ready     serving                                              the end
+ *
+ * A root is heard of by the event, and by every answer that passes on the way down; a newer one
+ * replaces the older, never the other way round.  That gives monotonic reads and read-your-writes;
+ * versions and fences carry causality from one broker to another.
+ *
+ * Invariants:
+ *  1. version never falls; root and rootref always belong to it.
+ *  2. Work that may be put together is done in km_ns_work(), from the instance's deferral: after all
+ *     that came in was looked at, never after a wait.
+ *  3. What waits (early, refreshers) is answered once, or its sender is gone.
+ *
+ * Failure: no way to the master: who waits for a root gets the error, and the next request asks
+ * again.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "km_disk.h"
+#include "km_tombstone.h"
+
+#define EARLY_MAX 65536
+
+struct early {
+    struct list_node node;
+    struct km_claim claim;
+    struct km_ns *ns;
+    flux_msg_t *msg;
+    flux_handler_f cb;
+};
+
+/* --- work --- */
+
+void km_ns_poke(struct km_ns *ns)
+{
+    if (list_empty(&ns->work_node))
+        list_append(&ns->k->busy, &ns->work_node);
+    flux_watcher_start(ns->k->defer);
+}
+
+void km_ns_work(struct km_ns *ns)
+{
+    if (!ns->content)
+        return;
+    km_fence_work(ns);
+    km_commit_work(ns);
+    km_follow_work(ns);
+    km_version_serve(ns);
+    km_watch_work(ns);
+    km_load_work(ns);
+    km_upload_work(ns);
+    km_cache_work(ns);
+    /* Last: who waits here hears before the broker is given an event to pass on. */
+    if (ns->ready && ns->store && ns == ns->k->primary)
+        km_commit_publish(ns);
+}
+
+/* Rank 0 is the root of the tree: the broker knows the way, past instances that are not loaded. */
+static uint32_t towards(const struct km_ns *ns, bool master, unsigned *flags)
+{
+    if (master)
+        return ns->rank;
+    if (ns->rank != 0)
+        return km_route_hop(ns->k, ns->rank);
+    *flags |= FLUX_MSGF_UPSTREAM;
+    return FLUX_NODEID_ANY;
+}
+
+flux_future_t *km_ns_upstream(struct km_ns *ns, const char *topic, const void *data, size_t len,
+                              bool master)
+{
+    unsigned flags = 0;
+    uint32_t rank = towards(ns, master, &flags);
+
+    return flux_rpc_raw(ns->h, topic, data, len, rank, flags);
+}
+
+flux_future_t *km_ns_upstream_struct(struct km_ns *ns, const char *topic,
+                                     const struct flux_schema *desc, const void *in, bool master,
+                                     unsigned flags)
+{
+    uint32_t rank = towards(ns, master, &flags);
+
+    return flux_rpc_struct(ns->h, topic, desc, in, rank, flags);
+}
+
+int km_ns_upstream_post(struct km_ns *ns, const char *topic, const struct flux_schema *desc,
+                        const void *in, bool master)
+{
+    unsigned flags = 0;
+    uint32_t rank = towards(ns, master, &flags);
+    courier_t **c = &ns->couriers[master];
+    char *json;
+
+    if (!*c && !(*c = courier_create(ns->h, flags, NULL, NULL)))
+        return -1;
+    json = flux_schema_encode(desc, in);
+    return json ? courier_post_json(*c, topic, rank, json) : -1;
+}
+
+/* --- requests before there is a root --- */
+
+static void early_free(struct early *e)
+{
+    list_remove(&e->node);
+    km_claim_drop(e->ns->k->senders, &e->claim);
+    e->ns->nearly--;
+    flux_msg_destroy(e->msg);
+    free(e);
+}
+
+static void early_gone(struct km_claim *c, bool cancelled)
+{
+    struct early *e = list_entry(c, struct early, claim);
+
+    flux_respond_error(e->ns->h, e->msg, ENODATA, "the request %s", km_gone_why(cancelled));
+    early_free(e);
+}
+
+bool km_ns_put_by(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb)
+{
+    struct early *e;
+
+    if (ns->nearly >= EARLY_MAX || !(e = calloc(1, sizeof(*e)))) {
+        flux_respond_error(ns->h, msg, EAGAIN, "the store at rank %u is not ready: try again later",
+                           flux_rank(ns->h));
+        return false;
+    }
+    if (km_claim(ns->k->senders, &e->claim, msg, early_gone) < 0) {
+        flux_respond_error(ns->h, msg, ENOMEM, "the store is out of memory");
+        free(e);
+        return false;
+    }
+    e->ns = ns;
+    e->msg = flux_msg_incref(msg);
+    e->cb = cb;
+    list_init(&e->node);
+    list_append(&ns->early, &e->node);
+    ns->nearly++;
+    return true;
+}
+
+bool km_ns_ready(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb)
+{
+    if (ns->ready)
+        return true;
+    if (!km_ns_put_by(ns, msg, cb) || ns->master)
+        return false;
+    if (ns != ns->k->primary)
+        km_follow(ns);
+    else if (ns->k->started && !ns->getroot)
+        km_ns_root_fetch(ns, false);
+    return false;
+}
+
+static flux_handler_f early_take(struct km_ns *ns, flux_msg_t **msg)
+{
+    struct list_node *n = list_first(&ns->early);
+    flux_handler_f cb;
+    struct early *e;
+
+    if (!n)
+        return NULL;
+    e = list_entry(n, struct early, node);
+    *msg = flux_msg_incref(e->msg);
+    cb = e->cb;
+    early_free(e);
+    return cb;
+}
+
+static void early_serve(struct km_ns *ns)
+{
+    flux_msg_t *msg;
+    flux_handler_f cb;
+
+    while (ns->ready && (cb = early_take(ns, &msg))) {
+        cb(ns->h, msg, ns->k);
+        flux_msg_destroy(msg);
+    }
+}
+
+void km_ns_serve_early(struct km_ns *ns)
+{
+    struct list_node now;
+    struct list_node *n;
+
+    list_init(&now);
+    while ((n = list_first(&ns->early))) {
+        list_remove(n);
+        list_append(&now, n);
+    }
+    while ((n = list_first(&now))) {
+        struct early *e = list_entry(n, struct early, node);
+        flux_msg_t *msg = flux_msg_incref(e->msg);
+        flux_handler_f cb = e->cb;
+        early_free(e);
+        cb(ns->h, msg, ns->k);
+        flux_msg_destroy(msg);
+    }
+}
+
+static void early_fail(struct km_ns *ns, int errnum, const char *error)
+{
+    flux_msg_t *msg;
+
+    while (early_take(ns, &msg)) {
+        flux_respond_error(ns->h, msg, errnum, "%s", error);
+        flux_msg_destroy(msg);
+    }
+}
+
+/* --- the root --- */
+
+void km_ns_root_fill(const struct km_ns *ns, struct kvs_root *r)
+{
+    r->version = ns->version;
+    snprintf(r->ns, sizeof(r->ns), "%s", ns->name);
+    snprintf(r->ref, sizeof(r->ref), "%s", ns->rootref);
+}
+
+void km_ns_respond_root(struct km_ns *ns, const flux_msg_t *req)
+{
+    struct kvs_root root;
+    uint8_t buf[KVS_ROOT_WIRE_MAX];
+
+    km_ns_root_fill(ns, &root);
+    flux_respond_raw(ns->h, req, buf, kvs_root_encode(&root, buf));
+}
+
+void km_ns_root_set(struct km_ns *ns, uint64_t version, const uint8_t *digest)
+{
+    ns->version = version;
+    memcpy(ns->root, digest, blobref_size(ns->k->blobref));
+    blobref_format(ns->k->blobref, digest, ns->rootref);
+    ns->ready = true;
+    km_ns_poke(ns); /* who waits for this version is answered then */
+}
+
+static int make_cache(struct km_ns *ns, errmsg_t *err)
+{
+    if (!ns->content && !(ns->content = content_create(ns->k->blobref, ns->k->cache_limit)))
+        return errmsg_fail(err, ENOMEM, "out of memory for a cache");
+    return 0;
+}
+
+int km_ns_root_heard(struct km_ns *ns, const struct kvs_root *r, errmsg_t *err)
+{
+    uint8_t digest[BLOBREF_DIGEST_MAX] = {0};
+
+    if (ns->ready && r->version <= ns->version)
+        return 0;
+    if (km_module_learn_hash(ns->k, r->ref, err) < 0 || make_cache(ns, err) < 0)
+        return -1;
+    if (blobref_parse(ns->k->blobref, r->ref, strlen(r->ref), digest, err) < 0) {
+        errno = EPROTO;
+        return -1;
+    }
+    km_ns_root_set(ns, r->version, digest);
+    early_serve(ns);
+    return 0;
+}
+
+static void refresh_all(struct km_ns *ns, int errnum, const char *error)
+{
+    struct list_node now;
+    struct list_node *n;
+
+    list_init(&now);
+    while ((n = list_first(&ns->refreshers))) {
+        list_remove(n);
+        list_append(&now, n);
+    }
+    while ((n = list_first(&now))) {
+        struct km_read *r = list_entry(n, struct km_read, refresh_node);
+        r->errnum = errnum;
+        if (errnum)
+            errmsg_set(&r->err, "%s", error);
+        km_read_again(r); /* takes itself out of the list */
+    }
+}
+
+/* What was asked of the master was asked after all that was known then had been heard of. */
+static int root_answered(struct km_ns *ns, const struct kvs_root *r, errmsg_t *err)
+{
+    bool anew = ns->asked_master && ns->ready &&
+                (r->version < ns->asked_at ||
+                 (r->version == ns->version && strcmp(r->ref, ns->rootref) != 0));
+    int rc;
+
+    if (anew) {
+        flux_log(ns->h, LOG_WARNING, "the store began anew: what it had up to version %llu is lost",
+                 (unsigned long long)ns->version);
+        ns->ready = false; /* any root is news */
+    }
+    rc = km_ns_root_heard(ns, r, err);
+    ns->ready = ns->ready || anew;
+    return rc;
+}
+
+static void getroot_cb(flux_future_t *f, void *arg)
+{
+    struct km_ns *ns = arg;
+    struct kvs_root root;
+    const void *data;
+    size_t len;
+    errmsg_t err = {""};
+    int errnum = 0;
+
+    if (flux_rpc_get_raw(f, &data, &len, &err) < 0 || kvs_root_decode(data, len, &root, &err) < 0 ||
+        root_answered(ns, &root, &err) < 0)
+        errnum = errno ? errno : EPROTO;
+    ns->getroot = NULL;
+    flux_future_destroy(f);
+    if (ns->suspicious)
+        km_ns_root_fetch(ns, true);
+    if (errnum && !ns->ready)
+        early_fail(ns, errnum, err.text);
+    refresh_all(ns, errnum, err.text);
+}
+
+void km_ns_root_fetch(struct km_ns *ns, bool newest)
+{
+    struct kvs_ns_only out = {ns->name};
+
+    if (ns->getroot)
+        return;
+    ns->asked_master = newest;
+    ns->asked_at = ns->version;
+    if (newest)
+        ns->suspicious = false;
+    ns->getroot = km_ns_upstream_struct(ns, "kvs.getroot", &kvs_ns_only_schema, &out, newest, 0);
+    if (!ns->getroot || flux_future_then(ns->getroot, -1., getroot_cb, ns) < 0) {
+        flux_future_destroy(ns->getroot);
+        ns->getroot = NULL;
+        early_fail(ns, ENOMEM, "the store is out of memory");
+        refresh_all(ns, ENOMEM, "the store is out of memory");
+    }
+}
+
+/* --- life --- */
+
+struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
+{
+    struct km_ns *ns = calloc(1, sizeof(*ns));
+
+    if (!ns)
+        return NULL;
+    ns->k = k;
+    ns->h = k->h;
+    ns->rank = rank;
+    ns->master = rank == flux_rank(k->h);
+    ns->state = KM_NS_ASKING;
+    ns->owner = FLUX_USERID_UNKNOWN;
+    list_init(&ns->work_node);
+    list_init(&ns->route_node);
+    list_init(&ns->followers);
+    list_init(&ns->early);
+    list_init(&ns->vwaits);
+    list_init(&ns->refreshers);
+    list_init(&ns->forwards);
+    list_init(&ns->commits);
+    list_init(&ns->loads);
+    list_init(&ns->serves);
+    list_init(&ns->reads);
+    list_init(&ns->snapshots);
+    list_init(&ns->uploads);
+    list_init(&ns->leaving);
+    list_init(&ns->gcs);
+    list_init(&ns->drops);
+    list_init(&ns->gcs_sent);
+    if (!(ns->name = strdup(name)) ||
+        !(ns->fences = km_fence_table_create((uint32_t)flux_random(k->h))) ||
+        !(ns->uploaders = hmap_create_str(NULL)) || !(ns->late = km_tombstone_create()) ||
+        !(ns->watches = km_watch_table_create()) || hmap_put(k->spaces, name, ns) < 0) {
+        km_ns_destroy(ns);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return ns;
+}
+
+int km_ns_make(struct km_ns *ns)
+{
+    if (make_cache(ns, NULL) < 0 || !(ns->store = kvsstore_create(ns->content)))
+        return -1;
+    return 0;
+}
+
+void km_ns_serve(struct km_ns *ns)
+{
+    km_ns_root_set(ns, kvsstore_version(ns->store), kvsstore_root(ns->store));
+    km_commit_publish(ns);
+    early_serve(ns);
+}
+
+int km_ns_open(struct km_ns *ns)
+{
+    if (km_ns_make(ns) < 0)
+        return -1;
+    km_ns_serve(ns);
+    return 0;
+}
+
+void km_ns_begin(struct km_ns *ns)
+{
+    if (!ns->master && !ns->ready)
+        km_ns_root_fetch(ns, false);
+}
+
+bool km_ns_busy(const struct km_ns *ns)
+{
+    return !list_empty(&ns->early) || !list_empty(&ns->vwaits) || !list_empty(&ns->forwards) ||
+           !list_empty(&ns->reads) || !list_empty(&ns->serves) || !list_empty(&ns->followers) ||
+           !list_empty(&ns->snapshots) || !list_empty(&ns->uploads) || !list_empty(&ns->gcs_sent) ||
+           !list_empty(&ns->drops) || hmap_count(ns->uploaders) > 0 || km_fence_count(ns) > 0 ||
+           km_watch_count(ns) > 0;
+}
+
+void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
+{
+    ns->ready = false;
+    flux_future_destroy(ns->finding);
+    flux_future_destroy(ns->getroot);
+    ns->finding = ns->getroot = NULL;
+    list_remove(&ns->route_node);
+    ns->unrouted = false;
+    km_watch_shut(ns, errnum, why);
+    km_read_shut(ns, errnum, why);
+    km_load_shut(ns, errnum, why);
+    if (ns->keep)
+        km_keep_end(ns->keep, errnum, why);
+    km_fence_shut(ns, errnum, why);
+    km_commit_shut(ns, errnum, why);
+    km_version_shut(ns, errnum, why);
+    km_snapshot_shut(ns, errnum, why);
+    km_upload_shut(ns, errnum, why);
+    km_gc_shut(ns, errnum, why);
+    km_cache_shut(ns, errnum, why);
+    km_follow_shut(ns, errnum, why);
+    if (errnum) {
+        early_fail(ns, errnum, why);
+        return;
+    }
+    LIST_FOREACH_SAFE(n, tmp, &ns->early)
+    early_free(list_entry(n, struct early, node));
+}
+
+void km_ns_destroy(struct km_ns *ns)
+{
+    if (!ns)
+        return;
+    if (ns->name && hmap_get(ns->k->spaces, ns->name) == ns)
+        (void)hmap_take(ns->k->spaces, ns->name);
+    if (ns->watches && ns->fences)
+        km_ns_shut(ns, 0, "");
+    hmap_destroy(ns->uploaders);
+    courier_destroy(ns->couriers[0]);
+    courier_destroy(ns->couriers[1]);
+    list_remove(&ns->work_node);
+    km_keep_destroy(ns->keep);
+    free(ns->stall);
+    km_watch_table_destroy(ns->watches);
+    km_fence_table_destroy(ns->fences);
+    km_tombstone_destroy(ns, ns->late);
+    km_cache_forget(ns);
+    kvsstore_destroy(ns->store);
+    content_destroy(ns->content);
+    free(ns->name);
+    free(ns);
+}

@@ -1,0 +1,222 @@
+/* What the files of the kvs module share: the instance, and what its files do for each other.  See
+ * km_module.c for how they work together, and km_ns.h for what belongs to one namespace. */
+#ifndef KM_PRIVATE_H
+#define KM_PRIVATE_H
+
+#include "km_ns.h"
+#include "libclaim/claim.h"
+#include "libflux/module.h"
+#include "libidset/idset.h"
+#include "libtopology/topology.h"
+
+struct km {
+    flux_t *h;
+    flux_handlers_t *handlers;
+    flux_watcher_t *defer; /* what is to be done when all that came in was looked at */
+    bool first;            /* rank 0: the master of the primary namespace */
+    bool started;          /* the attributes are here */
+    char hash[16];
+    blobref_t *blobref; /* NULL until the hash is known */
+    uint64_t cache_limit;
+    hmap_t *spaces;        /* name -> struct km_ns */
+    struct list_node busy; /* namespaces that have work for the deferral */
+    struct km_ns *primary; /* always there */
+    struct km_senders *senders;
+    uint32_t last_uploader;
+    flux_future_t *starting; /* attributes; then the event that says so */
+    struct list_node dead;   /* namespaces that ended */
+    struct kvsmiss miss;     /* scratch */
+    struct km_disk *disk;    /* rank 0, when there is a directory to keep things in */
+
+    bool ending;              /* nothing is answered any more */
+    courier_t *courier;       /* of what rank 0 has to know of namespaces */
+    flux_future_t *checking;  /* which namespaces were removed while events were lost? */
+    json_t *checked;          /* about these */
+    uint64_t doubts;          /* how often events were lost */
+    uint64_t asked_doubt;     /* how often when `checking` was sent */
+    struct km_directory *dir; /* rank 0 */
+    struct list_node relays;  /* requests that rank 0 answers */
+    unsigned nrelays;
+    topology_t *topo; /* NULL until it is needed */
+    flux_future_t *asking_shape;
+    flux_future_t *asking_lost; /* which ranks are lost, after events were missed */
+    struct list_node unrouted;  /* namespaces that wait for it */
+    idset_t *lost;              /* ranks */
+    double born;
+    double expire;         /* seconds after which what nobody uses is dropped */
+    size_t cached;         /* bytes that nobody needs, in all namespaces */
+    flux_watcher_t *share; /* until all are looked at for that */
+    flux_watcher_t *tick;  /* what is done now and then */
+    struct list_node subscribing;
+};
+
+/* --- km_space.c --- */
+
+struct km_space_place {
+    const char *namespace;
+    uint32_t owner;
+    uint32_t rank;
+    uint64_t serial;
+    bool lost;
+    const char *hash;
+};
+extern const struct flux_schema km_space_place_schema;
+struct km_space_serial {
+    const char *namespace;
+    uint64_t serial;
+};
+extern const struct flux_schema km_space_serial_schema;
+
+/* The namespace that a request is for, once it is ready; NULL when the request was answered with an
+ * error, or put by until then: `cb` gets it again. */
+struct km_ns *km_space_request_ready(struct km *k, const flux_msg_t *msg, const char *name,
+                                     size_t len, flux_handler_f cb);
+/* The same, of a request that says {"namespace"} and no more. */
+struct km_ns *km_space_request_plain(struct km *k, const flux_msg_t *msg, flux_handler_f cb);
+/* The same, but its root need not be known yet. */
+struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const char *name, size_t len,
+                               flux_handler_f cb);
+/* May who sent this use the namespace? */
+bool km_space_permitted(const struct km_ns *ns, const flux_msg_t *msg);
+/* The raw payload of a request that is something for a namespace.  -1 after answering. */
+int km_space_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q);
+/* Be the master of a namespace: put it in the table.  NULL with ENOMEM or EPROTO. */
+struct km_ns *km_space_master(struct km *k, const struct km_space_place *p, errmsg_t *err);
+/* And open it, empty.  `id`: its number on disk, or 0.  -1 with ENOMEM or EPROTO. */
+int km_space_open(struct km *k, const struct km_space_place *p, uint32_t id, errmsg_t *err);
+/* This one is no more.  true: it was kept on disk, and `done` (if not NULL) is called when it is
+ * not any longer, or (errnum != 0) still is for a while. */
+typedef void (*km_forgotten_f)(void *arg, int errnum, const char *error);
+bool km_space_removed(struct km *k, const char *name, uint64_t serial, km_forgotten_f done,
+                      void *arg);
+void km_space_lost(struct km *k, const idset_t *ranks);
+/* Forget those that nobody uses here; free those that ended. */
+void km_space_expire(struct km *k);
+void km_space_free_ended(struct km *k);
+
+void km_space_find_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_space_open_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_space_close_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_space_removed_cb(flux_t *h, const flux_msg_t *event, void *arg);
+
+/* --- km_module.c --- */
+
+/* Seconds since the instance began. */
+uint32_t km_module_clock(const struct km *k);
+/* Learn the hash of the session: by its name, or from the text of a reference.  -1 with EPROTO or
+ * ENOMEM. */
+int km_module_learn_algorithm(struct km *k, const char *name, errmsg_t *err);
+int km_module_learn_hash(struct km *k, const char *ref, errmsg_t *err);
+
+/* --- km_disk.c --- */
+
+/* Ask whether there is a directory, and if so bring back what is in it: `started` is called later,
+ * with all namespaces but the primary open, and the primary when there is a directory.  -1 with
+ * ENOMEM. */
+int km_disk_start(struct km *k, void (*started)(struct km *k, int errnum, const char *error));
+/* Now and then: try again what failed. */
+void km_disk_tick(struct km *k);
+/* Make durable what is not, and close the file.  Who waits for a commit is answered. */
+void km_disk_stop(struct km *k);
+
+/* --- km_directory.c --- */
+
+struct km_directory *km_directory_create(struct km *k); /* NULL with ENOMEM */
+void km_directory_destroy(struct km *k);
+/* A namespace that is live or lost: 0 with *p (which may be NULL), or -1 with ENOENT. */
+int km_directory_find(struct km *k, const char *name, struct km_space_place *p, errmsg_t *err);
+void km_directory_lost(struct km *k, const idset_t *ranks);
+/* From the master, or who finds none: what it had is lost. */
+void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial);
+/* A namespace whose master is this instance came back: in the directory, and in the table.  NULL
+ * with ENOMEM or EEXIST. */
+struct km_ns *km_directory_restore(struct km *k, const char *name, uint32_t owner, errmsg_t *err);
+/* The directory began anew: say what this instance is the master of. */
+void km_directory_register(struct km *k);
+
+void km_directory_create_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_directory_remove_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_directory_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_directory_list_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_directory_lost_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_directory_register_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+
+/* Was the namespace removed since this directory began? */
+bool km_directory_gone(const struct km *k, const char *name, uint64_t serial);
+
+/* --- km_missed.c --- */
+
+void km_missed_check_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+/* Events were lost: doubt all namespaces, and ask rank 0 about them. */
+void km_missed_doubt(struct km *k);
+/* Ask about those that are still doubted. */
+void km_missed_work(struct km *k);
+void km_missed_fini(struct km *k);
+
+/* --- km_relay.c --- */
+
+/* Not rank 0: have rank 0 answer; `in` (desc NULL: none) is what it is asked. */
+void km_relay_request(struct km *k, const flux_msg_t *msg, const char *topic,
+                      const struct flux_schema *desc, const void *in);
+void km_relay_fini(struct km *k);
+
+/* --- km_route.c --- */
+
+/* Is the topology known? */
+bool km_route_ready(const struct km *k);
+/* The rank to send to for something on its way to `rank`. */
+uint32_t km_route_hop(const struct km *k, uint32_t rank);
+void km_route_down_cb(flux_t *h, const flux_msg_t *event, void *arg);
+/* This instance may not have heard which ranks were lost: ask for them. */
+void km_route_ask_lost(struct km *k);
+/* Events were lost on their way to this broker ("event.lost"): ask for what they may have told. */
+void km_route_missed_cb(flux_t *h, const flux_msg_t *event, void *arg);
+
+/* --- km_follow.c --- */
+
+void km_follow_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+
+/* --- km_version.c --- */
+
+void km_version_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_version_wait_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_version_getroot_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_version_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg);
+void km_version_began_cb(flux_t *h, const flux_msg_t *event, void *arg);
+void km_version_missed(struct km *k);
+
+/* --- km_stats.c --- */
+
+void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+/* The namespace of a request that may name one, or has no payload: the primary.  As
+ * km_space_request_ready(). */
+struct km_ns *km_stats_request(struct km *k, const flux_msg_t *msg, flux_handler_f cb);
+void km_cache_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+
+/* --- km_gc.c, km_cache.c --- */
+
+void km_gc_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+/* Drop what nobody used for a while, in all namespaces; how often to do so, in seconds. */
+void km_cache_expire(struct km *k);
+double km_cache_period(const struct km *k);
+/* Bring all namespaces down to their fair share. */
+void km_cache_share(struct km *k);
+
+/* --- km_commit.c, km_fence.c, km_load.c, km_read.c, km_watch.c --- */
+
+void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_fence_told_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_fence_list_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+/* End the fences with participants at these ranks, of which this instance is the master. */
+void km_fence_lost(struct km *k, const idset_t *ranks);
+void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_read_lookup_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_read_readdir_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_snapshot_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_upload_store_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_upload_gone_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+
+#endif

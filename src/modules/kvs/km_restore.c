@@ -1,0 +1,443 @@
+/* km_restore.c - bringing back what is on disk, when the instance at rank 0 starts.
+ *
+ * For one namespace after the other:
+ *
+ *    state     what comes from the driver          what is done with it
+ *    NODES     directories, indexes, page by page  into the store, each checked against its hash
+ *    BLOBS     names of large values, small ones   the same; bytes of large ones stay on disk
+ *    ROWS      the journal since the checkpoint    the root of the checkpoint is taken; each row is
+ *                                                  applied and has to come to its root
+ *    LOADING   bytes that a row needs (append)     supplied and held until the row is applied
+ *
+ * When all are there they are opened, the primary last: requests wait until then.
+ *
+ * Invariants:
+ *  1. One request is with the driver at a time.
+ *  2. Nothing is collected before the journal was replayed: its rows may need what no root does.
+ *  3. A file without namespaces is a fresh one: the primary is made.
+ *
+ * Failure: the start fails with a sentence, and the file is left as it was.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "km_disk.h"
+#include "libkvs/kvsdisk.h"
+
+struct space {
+    struct list_node node;
+    struct km_ns *ns;
+    uint32_t id, owner;
+    bool has_root;
+    uint64_t version;
+    uint8_t root[BLOBREF_DIGEST_MAX]; /* of the checkpoint; held once it is taken */
+    uint64_t bytes;                   /* of its journal */
+    char name[KVS_NS_MAX + 1];
+};
+
+struct km_restore {
+    struct km_disk *d;
+    struct list_node todo, done; /* struct space */
+    struct km_disk_req r;
+    bool out; /* r is with the driver */
+    bool primary;
+    /* a page of rows */
+    struct kvs_storage_req page;
+    size_t pos;
+    struct kvs_storage_rec rec;
+    struct kvsdisk_replay replay;
+    /* what a row needs */
+    struct kvsmiss miss;
+    unsigned nloaded;
+    struct kvs_storage_obj obj;
+};
+
+static void next_space(struct km_restore *x);
+
+static struct space *current(struct km_restore *x)
+{
+    return list_entry(list_first(&x->todo), struct space, node);
+}
+
+static void fail(struct km_restore *x, const errmsg_t *why)
+{
+    struct km_disk *d = x->d;
+    errmsg_t err;
+    int errnum = errno ? errno : EIO;
+
+    if (list_empty(&x->todo))
+        errmsg_set(&err, "the store in '%.80s' cannot be brought back: %.150s", d->dir, why->text);
+    else
+        errmsg_set(&err, "namespace '%s' cannot be brought back from '%.60s': %.140s",
+                   current(x)->name, d->dir, why->text);
+    d->started(d->k, errnum, err.text);
+}
+
+static void fail_memory(struct km_restore *x)
+{
+    errmsg_t err;
+
+    errmsg_fail(&err, ENOMEM, "out of memory");
+    fail(x, &err);
+}
+
+static void ask(struct km_restore *x, enum kvs_storage_op op, void (*done)(struct km_disk_req *r),
+                bool more)
+{
+    if (!more) {
+        memset(&x->r, 0, sizeof(x->r));
+        x->r.req.apart = CONTENT_APART;
+    }
+    x->r.req.op = op;
+    x->r.req.ns = list_empty(&x->todo) ? 0 : current(x)->id;
+    x->r.done = done;
+    x->out = true;
+    km_disk_submit(x->d, &x->r);
+}
+
+/* The answer is here.  -1 when there is nothing to go on with. */
+static int answered(struct km_restore *x)
+{
+    x->out = false;
+    if (x->d->stopping)
+        return -1;
+    if (x->r.req.errnum == 0)
+        return 0;
+    errno = x->r.req.errnum;
+    fail(x, &x->r.req.err);
+    return -1;
+}
+
+/* --- the end --- */
+
+static void finish(struct km_restore *x)
+{
+    struct km_disk *d = x->d;
+    struct list_node *n;
+
+    while ((n = list_first(&x->done))) {
+        struct space *sp = list_entry(n, struct space, node);
+        sp->ns->keep = km_keep_create(d, sp->ns, sp->id, sp->root, sp->bytes);
+        if (!sp->ns->keep) {
+            fail_memory(x);
+            return;
+        }
+        if (sp->ns != d->k->primary)
+            km_ns_serve(sp->ns);
+        list_remove(n);
+        free(sp);
+    }
+    d->started(d->k, 0, NULL);
+}
+
+static void space_done(struct km_restore *x)
+{
+    struct space *sp = current(x);
+
+    list_remove(&sp->node);
+    list_append(&x->done, &sp->node);
+    next_space(x);
+}
+
+/* --- the journal --- */
+
+static void rows_cb(struct km_disk_req *r);
+static void load_cb(struct km_disk_req *r);
+
+static void release_loaded(struct km_restore *x)
+{
+    content_t *c = current(x)->ns->content;
+
+    for (unsigned i = 0; i < x->nloaded; i++)
+        content_release(c, content_find(c, x->miss.digest[i]));
+    x->nloaded = 0;
+}
+
+static void load_next(struct km_restore *x)
+{
+    memset(&x->r, 0, sizeof(x->r));
+    x->obj = (struct kvs_storage_obj){.digest = x->miss.digest[x->nloaded], .blob = true};
+    x->r.req.objs = &x->obj;
+    x->r.req.nobjs = 1;
+    ask(x, KVS_STORAGE_LOAD, load_cb, true);
+}
+
+/* Go on with the rows of the page; the one at hand was begun. */
+static void replay(struct km_restore *x, bool begun)
+{
+    struct space *sp = current(x);
+    const struct kvs_storage_driver *drv = x->d->drv;
+    size_t dsize = blobref_size(x->d->k->blobref);
+    errmsg_t err;
+
+    for (;;) {
+        int rc = 0;
+        if (!begun) {
+            if (!drv->next(&x->page, &x->pos, &x->rec))
+                break;
+            rc = kvsdisk_replay_begin(&x->replay, sp->ns->store, x->rec.version, x->rec.root, dsize,
+                                      x->rec.data, x->rec.len, &err);
+        }
+        if (rc == 0)
+            rc = kvsdisk_replay_step(&x->replay, &err);
+        if (rc < 0 && errno == ENODATA) {
+            release_loaded(x);
+            x->miss = *kvsstore_missing(sp->ns->store);
+            load_next(x);
+            return;
+        }
+        release_loaded(x);
+        if (rc < 0) {
+            fail(x, &err);
+            return;
+        }
+        sp->bytes += x->rec.len;
+        begun = false;
+    }
+    free(x->page.data);
+    x->page.data = NULL;
+    x->r.req = x->page;
+    if (x->page.more)
+        ask(x, KVS_STORAGE_ROWS, rows_cb, true);
+    else
+        space_done(x);
+}
+
+static void load_cb(struct km_disk_req *r)
+{
+    struct km_restore *x = list_entry(r, struct km_restore, r);
+    content_t *c;
+    errmsg_t err;
+
+    if (answered(x) < 0) {
+        free(r->req.data);
+        return;
+    }
+    c = current(x)->ns->content;
+    if (content_supply(c, x->obj.digest, r->req.data, r->req.len) < 0) {
+        errmsg_set(&err, "an object on disk is damaged");
+        free(r->req.data);
+        fail(x, &err);
+        return;
+    }
+    free(r->req.data);
+    content_hold(c, content_find(c, x->obj.digest));
+    if (++x->nloaded < x->miss.n)
+        load_next(x);
+    else
+        replay(x, true);
+}
+
+static void rows_cb(struct km_disk_req *r)
+{
+    struct km_restore *x = list_entry(r, struct km_restore, r);
+
+    if (answered(x) < 0) {
+        free(r->req.data);
+        return;
+    }
+    x->page = r->req;
+    x->pos = 0;
+    replay(x, false);
+}
+
+/* --- objects --- */
+
+static int load_page(struct km_restore *x, bool blobs)
+{
+    kvsstore_t *store = current(x)->ns->store;
+    struct kvs_storage_rec rec;
+    size_t pos = 0;
+    errmsg_t err;
+    int rc = 0;
+
+    while (rc == 0 && x->d->drv->next(&x->r.req, &pos, &rec))
+        rc = kvsstore_load(store, rec.root, rec.len ? rec.data : NULL,
+                           blobs && !rec.len ? rec.version : rec.len, &err);
+    free(x->r.req.data);
+    x->r.req.data = NULL;
+    if (rc < 0)
+        fail(x, &err);
+    return rc;
+}
+
+/* All objects are there: take the root. */
+static void take_root(struct km_restore *x)
+{
+    struct space *sp = current(x);
+    kvsstore_t *store = sp->ns->store;
+    errmsg_t err;
+
+    if (!sp->has_root)
+        memcpy(sp->root, kvsstore_root(store), blobref_size(x->d->k->blobref));
+    if (kvsstore_load_root(store, sp->root, sp->version, &err) < 0 ||
+        kvsstore_hold_root(store, sp->root, &err) < 0)
+        fail(x, &err);
+    else
+        ask(x, KVS_STORAGE_ROWS, rows_cb, false);
+}
+
+static void blobs_cb(struct km_disk_req *r)
+{
+    struct km_restore *x = list_entry(r, struct km_restore, r);
+    bool more = r->req.more;
+
+    if (answered(x) < 0)
+        free(r->req.data);
+    else if (load_page(x, true) < 0)
+        return;
+    else if (more)
+        ask(x, KVS_STORAGE_BLOBS, blobs_cb, true);
+    else
+        take_root(x);
+}
+
+static void nodes_cb(struct km_disk_req *r)
+{
+    struct km_restore *x = list_entry(r, struct km_restore, r);
+    bool more = r->req.more;
+
+    if (answered(x) < 0)
+        free(r->req.data);
+    else if (load_page(x, false) < 0)
+        return;
+    else if (more)
+        ask(x, KVS_STORAGE_NODES, nodes_cb, true);
+    else
+        ask(x, KVS_STORAGE_BLOBS, blobs_cb, false);
+}
+
+/* --- namespaces --- */
+
+static void next_space(struct km_restore *x)
+{
+    struct km *k = x->d->k;
+    struct space *sp;
+    errmsg_t err;
+
+    if (list_empty(&x->todo)) {
+        finish(x);
+        return;
+    }
+    sp = current(x);
+    if (strcmp(sp->name, KVS_NS_PRIMARY) == 0)
+        sp->ns = k->primary;
+    else
+        sp->ns = km_directory_restore(k, sp->name, sp->owner, &err);
+    if (!sp->ns)
+        fail(x, &err);
+    else if (km_ns_make(sp->ns) < 0)
+        fail_memory(x);
+    else
+        ask(x, KVS_STORAGE_NODES, nodes_cb, false);
+}
+
+static int add_space(struct km_restore *x, const struct kvs_storage_rec *rec, errmsg_t *err)
+{
+    struct space *sp;
+
+    if (kvs_ns_check((const char *)rec->data, rec->len, err) < 0)
+        return -1;
+    if (!(sp = calloc(1, sizeof(*sp))))
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    sp->id = rec->ns;
+    sp->owner = rec->owner;
+    sp->version = rec->version;
+    sp->has_root = rec->root != NULL;
+    if (rec->root)
+        memcpy(sp->root, rec->root, blobref_size(x->d->k->blobref));
+    memcpy(sp->name, rec->data, rec->len);
+    x->primary = x->primary || strcmp(sp->name, KVS_NS_PRIMARY) == 0;
+    list_init(&sp->node);
+    list_append(&x->todo, &sp->node);
+    return 0;
+}
+
+static void primary_made(void *arg, uint32_t id, int errnum, const char *error)
+{
+    struct km_restore *x = arg;
+    struct kvs_storage_rec rec = {
+        .ns = id, .data = (const uint8_t *)KVS_NS_PRIMARY, .len = strlen(KVS_NS_PRIMARY)};
+    errmsg_t err;
+
+    x->out = false;
+    if (x->d->stopping)
+        return;
+    errmsg_set(&err, "%s", error);
+    errno = errnum;
+    if (errnum || add_space(x, &rec, &err) < 0)
+        fail(x, &err);
+    else
+        next_space(x);
+}
+
+static void spaces_cb(struct km_disk_req *r)
+{
+    struct km_restore *x = list_entry(r, struct km_restore, r);
+    struct kvs_storage_rec rec;
+    size_t pos = 0;
+    errmsg_t err;
+    int rc = 0;
+
+    if (answered(x) < 0) {
+        free(r->req.data);
+        return;
+    }
+    while (rc == 0 && x->d->drv->next(&r->req, &pos, &rec))
+        rc = add_space(x, &rec, &err);
+    free(r->req.data);
+    r->req.data = NULL;
+    if (rc == 0 && x->primary) {
+        next_space(x);
+        return;
+    }
+    if (rc == 0) {
+        if (km_disk_create(x->d->k, KVS_NS_PRIMARY, 0, primary_made, x) > 0)
+            return;
+        errmsg_set(&err, "out of memory");
+    }
+    fail(x, &err);
+}
+
+/* --- life --- */
+
+void km_restore_start(struct km_disk *d)
+{
+    struct km_restore *x = calloc(1, sizeof(*x));
+
+    if (!x) {
+        d->started(d->k, ENOMEM, "the store is out of memory");
+        return;
+    }
+    x->d = d;
+    list_init(&x->todo);
+    list_init(&x->done);
+    d->restore = x;
+    ask(x, KVS_STORAGE_NAMESPACES, spaces_cb, false);
+}
+
+static void free_spaces(struct list_node *spaces)
+{
+    struct list_node *n;
+
+    while ((n = list_first(spaces))) {
+        list_remove(n);
+        free(list_entry(n, struct space, node));
+    }
+}
+
+void km_restore_stop(struct km_disk *d)
+{
+    struct km_restore *x = d->restore;
+
+    if (!x)
+        return;
+    free_spaces(&x->todo);
+    free_spaces(&x->done);
+    free(x->page.data);
+    free(x);
+    d->restore = NULL;
+}

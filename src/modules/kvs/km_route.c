@@ -1,0 +1,146 @@
+/* km_route.c - the way to the master of a namespace: hop by hop along the tree, from instance to
+ * instance, so that fences merge and objects are cached on the way wherever the master is.
+ *
+ *    overlay.topology {} -> {"topology","size","file"}, from the own broker, when it is needed for
+ *    the first time
+ *    event overlay.down {"ranks"}
+ *
+ * Invariants:
+ *  1. The next hop towards rank R is the neighbour on the way to R in the tree; when that one is
+ *     lost it is R itself, which the broker may reach along the ring.
+ *  2. A namespace waits for the topology in `unrouted`, or is told that it cannot be had.
+ *
+ *  3. What senders at lost ranks had here has ended.
+ *
+ * Failure: no topology, no way: who waits gets the error.
+ */
+#include "config.h"
+#include <errno.h>
+#include <string.h>
+
+#include "km_private.h"
+#include "libflux/proto_overlay.h"
+
+bool km_route_ready(const struct km *k)
+{
+    return k->topo != NULL;
+}
+
+static void routed(struct km *k, int errnum, const char *error)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&k->unrouted))) {
+        struct km_ns *ns = list_entry(n, struct km_ns, route_node);
+        list_remove(n);
+        ns->unrouted = false;
+        km_space_routed(ns, errnum, error);
+    }
+}
+
+static void shape_cb(flux_future_t *f, void *arg)
+{
+    struct km *k = arg;
+    struct overlay_shape s;
+    errmsg_t err = {""};
+    int errnum = 0;
+
+    if (flux_rpc_get_struct(f, &overlay_shape_schema, &s, &err) < 0)
+        errnum = errno;
+    else {
+        /* A file is that of the root, and need not be here. */
+        k->topo = strncmp(s.topology, "file:", 5) == 0
+                      ? topology_create_text(s.file, strlen(s.file), "the tree of the session",
+                                             s.size, &err)
+                      : topology_create(s.topology, s.size, &err);
+        errnum = k->topo ? 0 : errno;
+    }
+    k->asking_shape = NULL;
+    flux_future_destroy(f);
+    routed(k, errnum, err.text);
+}
+
+void km_route_wait(struct km_ns *ns)
+{
+    struct km *k = ns->k;
+
+    ns->unrouted = true;
+    list_append(&k->unrouted, &ns->route_node);
+    if (k->asking_shape)
+        return;
+    k->asking_shape = flux_rpc(k->h, "overlay.topology", NULL, flux_rank(k->h), 0);
+    if (!k->asking_shape || flux_future_then(k->asking_shape, -1., shape_cb, k) < 0) {
+        flux_future_destroy(k->asking_shape);
+        k->asking_shape = NULL;
+        routed(k, ENOMEM, "the store is out of memory");
+    }
+}
+
+uint32_t km_route_hop(const struct km *k, uint32_t rank)
+{
+    uint32_t hop = k->topo ? topology_next_hop(k->topo, flux_rank(k->h), rank) : rank;
+
+    return hop == TOPOLOGY_NONE || idset_test(k->lost, hop) ? rank : hop;
+}
+
+static void ranks_lost(struct km *k, const char *text)
+{
+    idset_t *ranks = idset_parse(text, NULL);
+
+    if (ranks) {
+        if (idset_add(k->lost, ranks) < 0)
+            flux_log(k->h, LOG_ERR, "out of memory for the ranks that were lost");
+        km_senders_lost(k->senders, ranks);
+        km_space_lost(k, ranks);
+        km_directory_lost(k, ranks);
+        km_fence_lost(k, ranks);
+    }
+    idset_destroy(ranks);
+}
+
+void km_route_down_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    struct overlay_down in;
+    json_t *owner = json ? flux_schema_decode(&overlay_down_schema, json, len, &in, NULL) : NULL;
+
+    if (owner)
+        ranks_lost(arg, in.ranks);
+    json_decref(owner);
+}
+
+static void status_cb(flux_future_t *f, void *arg)
+{
+    struct km *k = arg;
+    struct overlay_status st;
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &overlay_status_schema, &st, &err) == 0)
+        ranks_lost(k, st.lost);
+    else
+        flux_log(k->h, LOG_ERR, "cannot see which ranks are lost: %s", err.text);
+    flux_future_destroy(f);
+    k->asking_lost = NULL;
+}
+
+void km_route_ask_lost(struct km *k)
+{
+    flux_future_destroy(k->asking_lost);
+    if (!(k->asking_lost = flux_rpc(k->h, "overlay.status", NULL, 0, 0)) ||
+        flux_future_then(k->asking_lost, -1., status_cb, k) < 0) {
+        flux_log(k->h, LOG_ERR, "cannot see which ranks are lost: out of memory");
+        flux_future_destroy(k->asking_lost);
+        k->asking_lost = NULL;
+    }
+}
+
+void km_route_missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    struct km *k = arg;
+
+    km_version_began_cb(h, event, arg);
+    km_version_missed(k);
+    km_missed_doubt(k);
+    km_route_ask_lost(k);
+}

@@ -1,0 +1,427 @@
+/* km_space.c - namespaces as an instance knows them: finding them, opening and ending them.
+ *
+ *    kvs.namespace-find     {"namespace"} -> place; instance to instance, up to rank 0
+ *    kvs.namespace-open     place -> {}; rank 0 to the rank that is to be its master
+ *    kvs.namespace-close    {"namespace","serial"} -> {}; rank 0 to its master
+ *    event kvs.namespace-removed  {"namespace","serial"}
+ *
+ * A place is {"namespace","owner","rank","serial","lost","hash"}.  Rank 0 knows all places
+ * (km_directory.c); another instance asks the next one above when it needs one for the first time,
+ * and remembers it until the namespace is removed or lost, or nobody has used it here for a while.
+ * Serials are never used twice, so what is said about a namespace is not taken for another one that
+ * came to have its name.
+ *
+ * state    what happens                                           left when
+ * ASKING   kvs.namespace-find is on its way; requests wait        a place, or an error, is here
+ * KNOWN    master: serving.  Else: the root is followed, once     removed, lost, or idle
+ *          somebody asks (km_follow.c)
+ * ENDED    not in the table; what waited was answered             freed at the next deferral
+ *
+ * Invariants:
+ *  1. The primary namespace is KNOWN from the beginning and never ends.
+ *  2. A namespace that ends leaves nothing: no memory, no request without an answer.
+ *  3. Whoever is neither the owner of the namespace nor of the session is refused at the first
+ *     instance; what comes from an instance was checked there.
+ *
+ * Failure: no place to be had: who waits gets the error, and the next request asks again.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "km_disk.h"
+
+#define SPACES_MAX 65536 /* known or asked for at an instance */
+#define IDLE 60.         /* seconds until one that nobody uses is forgotten */
+
+static const struct flux_field place_fields[] = {
+    FLUX_FIELD_STR(struct km_space_place, namespace, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct km_space_place, owner, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct km_space_place, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_space_place, serial, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct km_space_place, lost, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct km_space_place, hash, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema km_space_place_schema = FLUX_SCHEMA(struct km_space_place, place_fields);
+
+static const struct flux_field serial_fields[] = {
+    FLUX_FIELD_STR(struct km_space_serial, namespace, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_space_serial, serial, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema km_space_serial_schema =
+    FLUX_SCHEMA(struct km_space_serial, serial_fields);
+
+/* --- the end --- */
+
+void km_space_end(struct km_ns *ns, int errnum, const char *fmt, ...)
+{
+    errmsg_t why = {""};
+    va_list ap;
+
+    if (ns->state == KM_NS_ENDED || ns == ns->k->primary)
+        return;
+    if (fmt) {
+        va_start(ap, fmt);
+        vsnprintf(why.text, sizeof(why.text), fmt, ap);
+        va_end(ap);
+    }
+    ns->state = KM_NS_ENDED;
+    (void)hmap_take(ns->k->spaces, ns->name);
+    km_ns_shut(ns, errnum, why.text);
+    list_remove(&ns->work_node);
+    /* Whoever called this may still look at it. */
+    list_append(&ns->k->dead, &ns->work_node);
+    flux_watcher_start(ns->k->defer);
+}
+
+void km_space_free_ended(struct km *k)
+{
+    LIST_FOREACH_SAFE(n, tmp, &k->dead)
+    {
+        struct km_ns *ns = list_entry(n, struct km_ns, work_node);
+        /* The disk's thread may be reading its objects. */
+        if (!ns->keep || km_keep_idle(ns->keep))
+            km_ns_destroy(ns);
+    }
+}
+
+/* --- finding --- */
+
+static void known(struct km_ns *ns)
+{
+    ns->state = KM_NS_KNOWN;
+    km_ns_serve_early(ns);
+}
+
+/* The topology is here (errnum 0), or cannot be had. */
+void km_space_routed(struct km_ns *ns, int errnum, const char *error)
+{
+    if (errnum)
+        km_space_end(ns, errnum, "%s", error);
+    else
+        known(ns);
+}
+
+static void found(struct km_ns *ns, const struct km_space_place *p)
+{
+    struct km *k = ns->k;
+    errmsg_t err;
+
+    ns->owner = p->owner;
+    ns->rank = p->rank;
+    ns->serial = p->serial;
+    if (p->lost) {
+        km_space_end(ns, EHOSTUNREACH,
+                     "namespace '%s' was lost with its master at rank %u: remove it, and make it "
+                     "anew",
+                     ns->name, p->rank);
+        return;
+    }
+    if (p->rank == flux_rank(k->h)) {
+        /* It was here before this instance was. */
+        km_directory_tell_lost(k, ns->name, ns->serial);
+        km_space_end(
+            ns, EHOSTUNREACH,
+            "namespace '%s' was lost when kvs was restarted at its master, rank %u: remove "
+            "it, and make it anew",
+            ns->name, p->rank);
+        return;
+    }
+    if (km_module_learn_algorithm(k, p->hash, &err) < 0)
+        km_space_end(ns, errno, "%s", err.text);
+    else if (km_route_ready(k))
+        known(ns);
+    else
+        km_route_wait(ns);
+}
+
+static void found_cb(flux_future_t *f, void *arg)
+{
+    struct km_ns *ns = arg;
+    struct km_space_place p;
+    errmsg_t err;
+
+    ns->finding = NULL;
+    if (flux_rpc_get_struct(f, &km_space_place_schema, &p, &err) < 0)
+        km_space_end(ns, errno, "%s", err.text);
+    else
+        found(ns, &p);
+    flux_future_destroy(f);
+}
+
+static void find(struct km_ns *ns)
+{
+    struct kvs_ns_only out = {ns->name};
+    struct km_space_place p;
+    errmsg_t err;
+
+    if (ns->k->first) {
+        if (km_directory_find(ns->k, ns->name, &p, &err) < 0)
+            km_space_end(ns, errno, "%s", err.text);
+        else
+            found(ns, &p);
+        return;
+    }
+    ns->finding = flux_rpc_struct(ns->h, "kvs.namespace-find", &kvs_ns_only_schema, &out,
+                                  FLUX_NODEID_ANY, FLUX_MSGF_UPSTREAM);
+    if (!ns->finding || flux_future_then(ns->finding, -1., found_cb, ns) < 0)
+        km_space_end(ns, ENOMEM, "rank %u is out of memory for a namespace", flux_rank(ns->h));
+}
+
+bool km_space_permitted(const struct km_ns *ns, const flux_msg_t *msg)
+{
+    return flux_msg_rolemask(msg) & (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER) ||
+           (ns != ns->k->primary && flux_msg_userid(msg) == ns->owner);
+}
+
+struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const char *name, size_t len,
+                               flux_handler_f cb)
+{
+    char text[KVS_NS_MAX + 1];
+    struct km_ns *ns;
+    errmsg_t err;
+
+    /* The common case needs no look into the table. */
+    if (len == sizeof(KVS_NS_PRIMARY) - 1 && memcmp(name, KVS_NS_PRIMARY, len) == 0 &&
+        km_space_permitted(k->primary, msg))
+        return k->primary;
+    if (kvs_ns_check(name, len, &err) < 0) {
+        flux_respond_error(k->h, msg, errno, "%s", err.text);
+        return NULL;
+    }
+    memcpy(text, name, len);
+    text[len] = '\0';
+    if (!(ns = hmap_get(k->spaces, text))) {
+        if (k->first && !k->started) { /* it may come back from the disk */
+            (void)km_ns_put_by(k->primary, msg, cb);
+            return NULL;
+        }
+        if (k->first && km_directory_find(k, text, NULL, &err) < 0) {
+            flux_respond_error(k->h, msg, errno, "%s", err.text);
+            return NULL;
+        }
+        if (hmap_count(k->spaces) >= SPACES_MAX) {
+            flux_respond_error(k->h, msg, EAGAIN,
+                               "rank %u has too many namespaces: try again later", flux_rank(k->h));
+            return NULL;
+        }
+        if (!(ns = km_ns_create(k, text, FLUX_NODEID_ANY))) {
+            flux_respond_error(k->h, msg, ENOMEM, "rank %u is out of memory for a namespace",
+                               flux_rank(k->h));
+            return NULL;
+        }
+    }
+    ns->used = flux_now(k->h);
+    if (ns->state == KM_NS_ASKING) {
+        /* The answer may be here before find() returns; then this is served again. */
+        if (km_ns_put_by(ns, msg, cb) && !ns->finding && !ns->unrouted)
+            find(ns);
+        return NULL;
+    }
+    if (!km_space_permitted(ns, msg)) {
+        flux_respond_error(k->h, msg, EPERM,
+                           "namespace '%s' belongs to somebody else: only its "
+                           "owner and that of the session may use it",
+                           ns->name);
+        return NULL;
+    }
+    return ns;
+}
+
+struct km_ns *km_space_request_ready(struct km *k, const flux_msg_t *msg, const char *name,
+                                     size_t len, flux_handler_f cb)
+{
+    struct km_ns *ns = km_space_request(k, msg, name, len, cb);
+
+    return ns && km_ns_ready(ns, msg, cb) ? ns : NULL;
+}
+
+int km_space_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q)
+{
+    size_t len;
+    const void *data = flux_msg_payload(msg, &len);
+    errmsg_t err;
+
+    if (!flux_msg_has_flag(msg, FLUX_MSGF_RAW))
+        errmsg_fail(&err, EPROTO, "a request for %s has no raw payload", flux_msg_topic(msg));
+    else if (kvs_ns_req_decode(data, len, q, &err) == 0) {
+        bool commit = strcmp(flux_msg_topic(msg), "kvs.commit") == 0;
+        bool passed = strcmp(flux_msg_topic(msg), "kvs.store") == 0 &&
+                      flux_msg_rolemask(msg) & FLUX_ROLE_BROKER;
+        if (!(q->flags & ~((commit ? KVS_NS_DURABLE : 0) | (passed ? KVS_NS_CLIENT : 0))))
+            return 0;
+        errmsg_fail(&err, EPROTO, "flags %#x are not for %s", q->flags, flux_msg_topic(msg));
+    }
+    flux_respond_error(h, msg, errno, "%s", err.text);
+    return -1;
+}
+
+struct km_ns *km_space_request_plain(struct km *k, const flux_msg_t *msg, flux_handler_f cb)
+{
+    struct kvs_ns_only in;
+    struct km_ns *ns;
+    json_t *owner;
+
+    if (flux_request_decode(k->h, msg, &kvs_ns_only_schema, &in, &owner) < 0)
+        return NULL;
+    ns = km_space_request_ready(k, msg, in.namespace, strlen(in.namespace), cb);
+    json_decref(owner);
+    return ns;
+}
+
+/* --- between instances --- */
+
+void km_space_find_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km *k = arg;
+    struct kvs_ns_only in;
+    struct km_ns *ns;
+    struct km_space_place p;
+    json_t *owner;
+    errmsg_t err;
+
+    if (flux_request_decode(h, msg, &kvs_ns_only_schema, &in, &owner) < 0)
+        return;
+    if (k->first && !k->started) {
+        (void)km_ns_put_by(k->primary, msg, km_space_find_cb);
+    } else if (k->first) {
+        if (km_directory_find(k, in.namespace, &p, &err) < 0)
+            flux_respond_error(h, msg, errno, "%s", err.text);
+        else
+            flux_respond_struct(h, msg, &km_space_place_schema, &p);
+    } else if ((ns = km_space_request(k, msg, in.namespace, strlen(in.namespace),
+                                      km_space_find_cb))) {
+        p = (struct km_space_place){.namespace = ns->name,
+                                    .owner = ns->owner,
+                                    .rank = ns->rank,
+                                    .serial = ns->serial,
+                                    .hash = k->hash};
+        flux_respond_struct(h, msg, &km_space_place_schema, &p);
+    }
+    json_decref(owner);
+}
+
+struct km_ns *km_space_master(struct km *k, const struct km_space_place *p, errmsg_t *err)
+{
+    struct km_ns *ns = hmap_get(k->spaces, p->namespace);
+
+    if (ns)
+        km_space_end(ns, ENOENT, "namespace '%s' was removed", ns->name);
+    if (km_module_learn_algorithm(k, p->hash, err) < 0)
+        return NULL;
+    if (!(ns = km_ns_create(k, p->namespace, flux_rank(k->h)))) {
+        errmsg_fail(err, ENOMEM, "rank %u is out of memory for a namespace", flux_rank(k->h));
+        return NULL;
+    }
+    ns->owner = p->owner;
+    ns->serial = p->serial;
+    ns->used = flux_now(k->h);
+    ns->state = KM_NS_KNOWN;
+    return ns;
+}
+
+int km_space_open(struct km *k, const struct km_space_place *p, uint32_t id, errmsg_t *err)
+{
+    struct km_ns *ns = km_space_master(k, p, err);
+
+    if (!ns)
+        return -1;
+    if (km_ns_make(ns) == 0 && (id == 0 || km_keep_fresh(ns, id) == 0)) {
+        km_ns_serve(ns);
+    } else {
+        km_space_end(ns, ENOMEM, "rank %u is out of memory for a namespace", flux_rank(k->h));
+        return errmsg_fail(err, ENOMEM, "rank %u is out of memory for a namespace",
+                           flux_rank(k->h));
+    }
+    return 0;
+}
+
+void km_space_open_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_space_place p;
+    json_t *owner;
+    errmsg_t err;
+    int rc;
+
+    if (flux_request_decode(h, msg, &km_space_place_schema, &p, &owner) < 0)
+        return;
+    rc = kvs_ns_check(p.namespace, strlen(p.namespace), &err);
+    if (rc == 0 && strcmp(p.namespace, KVS_NS_PRIMARY) == 0)
+        rc = errmsg_fail(&err, EINVAL, "the primary namespace is always open");
+    if (rc < 0 || km_space_open(arg, &p, 0, &err) < 0)
+        flux_respond_error(h, msg, errno, "%s", err.text);
+    else
+        flux_respond(h, msg, "{}");
+    json_decref(owner);
+}
+
+bool km_space_removed(struct km *k, const char *name, uint64_t serial, km_forgotten_f done,
+                      void *arg)
+{
+    struct km_ns *ns = hmap_get(k->spaces, name);
+    bool waits;
+
+    if (!ns || ns->serial != serial)
+        return false;
+    waits = ns->keep && km_keep_remove(ns->keep, done, arg) == 0;
+    km_space_end(ns, ENOENT, "namespace '%s' was removed", name);
+    return waits;
+}
+
+void km_space_close_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_space_serial in;
+    json_t *owner;
+
+    if (flux_request_decode(h, msg, &km_space_serial_schema, &in, &owner) < 0)
+        return;
+    (void)km_space_removed(arg, in.namespace, in.serial, NULL, NULL);
+    flux_respond(h, msg, "{}");
+    json_decref(owner);
+}
+
+void km_space_removed_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    struct km_space_serial in;
+    json_t *owner = json ? flux_schema_decode(&km_space_serial_schema, json, len, &in, NULL) : NULL;
+
+    if (owner)
+        (void)km_space_removed(arg, in.namespace, in.serial, NULL, NULL);
+    json_decref(owner);
+}
+
+/* --- loss, idleness --- */
+
+void km_space_lost(struct km *k, const idset_t *ranks)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
+        struct km_ns *ns = val;
+        if (ns->state == KM_NS_KNOWN && ns != k->primary && idset_test(ranks, ns->rank))
+            km_space_end(ns, EHOSTUNREACH, "namespace '%s' was lost with its master, rank %u",
+                         ns->name, ns->rank);
+    }
+}
+
+void km_space_expire(struct km *k)
+{
+    double now = flux_now(k->h);
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
+        struct km_ns *ns = val;
+        if (ns != k->primary && ns->state == KM_NS_KNOWN && !ns->master && now - ns->used > IDLE &&
+            !km_ns_busy(ns))
+            km_space_end(ns, 0, NULL);
+    }
+}

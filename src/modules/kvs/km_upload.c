@@ -1,0 +1,389 @@
+/* km_upload.c - pieces of large values, on their way to the master before the commit that names
+ * them.
+ *
+ *    kvs.store       namespace, bytes (kvs_wire.h) -> digests of the chunks
+ *    kvs.store-gone  {"namespace","client"} -> {}, by courier: to the master, from an instance: this
+ *                    client of its is gone
+ *
+ * Pieces go to the master itself: nobody on the way has a use for them.  There they are objects that
+ * are kept for ten minutes, or until a transaction refers to them (kvsstore.h), or who brought them is
+ * gone: whoever goes before his commit was answered was promised nothing.  When the namespace is kept on
+ * disk the answer waits until they are there.
+ *
+ * Each client has a share of the room there (kvsstore_upload.c).  The master knows its own clients by
+ * what the broker says of who sent a request; of others it sees the instance that passes pieces on, which
+ * has a number for each.
+ *
+ * Invariants:
+ *  1. A piece is stored whole, or the answer is an error; chunks of it that were stored then expire.
+ *  2. What waits at the master for a commit is bounded (kvsstore_upload_limit()), and so is what
+ *     passes here; and of both what one client may have: no more than it leaves for others.
+ *  3. There is an uploader for each client that has sent a piece and is there; at the master also,
+ *     in `leaving`, for those that are gone until what they brought is, a slice at a time.
+ *
+ * Failure: EAGAIN when there is too much of either; kvs_stream.c tries again.  A client that went
+ * unheard (no memory, the instance went with it) leaves what it brought until it expires.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "km_disk.h"
+#include "libflux/slice.h"
+
+#define UPLOAD_SECONDS 600
+#define PIECE 64                           /* chunks let go between two looks at the clock */
+#define PASSING_BYTES (256u * 1024 * 1024) /* on their way to a master, of a namespace */
+#define ANSWER_MAX (KVS_STORE_HEADER + KVS_STORE_MAX / KVS_CHUNK * KVS_DIGEST_MAX)
+
+/* A client. */
+struct uploader {
+    struct km_claim claim;
+    struct list_node node; /* in km_ns.leaving */
+    struct km_ns *ns;
+    kvsstore_client_t *client; /* at the master */
+    uint32_t number;           /* elsewhere: by this the master knows it */
+    size_t passing;            /* bytes on their way */
+    size_t npassing;           /* requests on their way */
+    bool gone;
+    char key[]; /* in km_ns.uploaders */
+};
+
+struct client_gone {
+    const char *namespace;
+    uint32_t client;
+};
+static const struct flux_field gone_fields[] = {
+    FLUX_FIELD_STR(struct client_gone, namespace, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct client_gone, client, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema gone_schema = FLUX_SCHEMA(struct client_gone, gone_fields);
+
+#define KEY_MAX (FLUX_SENDER_MAX + 12)
+
+/* --- clients --- */
+
+static void make_key(char key[KEY_MAX], const flux_msg_t *msg, uint32_t client)
+{
+    char sender[FLUX_SENDER_MAX];
+
+    snprintf(key, KEY_MAX, "%s/%u", flux_msg_sender(msg, sender, sizeof(sender)), client);
+}
+
+static void uploader_free(struct uploader *c)
+{
+    struct km_ns *ns = c->ns;
+
+    km_claim_drop(ns->k->senders, &c->claim);
+    if (hmap_get(ns->uploaders, c->key) == c)
+        (void)hmap_take(ns->uploaders, c->key);
+    list_remove(&c->node);
+    kvsstore_client_destroy(c->client);
+    free(c);
+}
+
+/* At the master: it is gone, and what it has brought goes soon. */
+static void leave(struct uploader *c)
+{
+    km_claim_drop(c->ns->k->senders, &c->claim);
+    (void)hmap_take(c->ns->uploaders, c->key);
+    list_append(&c->ns->leaving, &c->node);
+    km_ns_poke(c->ns);
+}
+
+static void uploader_gone(struct km_claim *claim, bool cancelled)
+{
+    struct uploader *c = list_entry(claim, struct uploader, claim);
+    struct km_ns *ns = c->ns;
+    struct client_gone out = {ns->name, c->number};
+
+    if (ns->master)
+        leave(c);
+    else if (km_ns_upstream_post(ns, "kvs.store-gone", &gone_schema, &out, true) < 0)
+        flux_log(ns->h, LOG_ERR, "no memory to tell the master of namespace '%s' who is gone",
+                 ns->name);
+    /* What is on its way reaches the master before this. */
+    c->gone = true;
+    if (!ns->master && c->npassing == 0)
+        uploader_free(c);
+}
+
+/* Who sent this.  NULL with ENOMEM. */
+static struct uploader *uploader_of(struct km_ns *ns, const flux_msg_t *msg, uint32_t client)
+{
+    char key[KEY_MAX];
+    struct uploader *c;
+
+    make_key(key, msg, client);
+    if ((c = hmap_get(ns->uploaders, key)))
+        return c;
+    if (!(c = calloc(1, sizeof(*c) + strlen(key) + 1)))
+        return NULL;
+    list_init(&c->node);
+    c->ns = ns;
+    c->number = ++ns->k->last_uploader;
+    strcpy(c->key, key);
+    if ((ns->master && !(c->client = kvsstore_client_create(ns->store))) ||
+        hmap_put(ns->uploaders, key, c) < 0 ||
+        km_claim_sender(ns->k->senders, &c->claim, msg, uploader_gone) < 0) {
+        uploader_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void km_upload_gone_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct km_ns *ns;
+    struct client_gone in;
+    struct uploader *c;
+    char key[KEY_MAX];
+    json_t *owner;
+
+    if (flux_request_decode(h, msg, &gone_schema, &in, &owner) < 0)
+        return;
+    ns = km_space_request_ready(arg, msg, in.namespace, strlen(in.namespace), km_upload_gone_cb);
+    json_decref(owner);
+    if (!ns)
+        return;
+    make_key(key, msg, in.client);
+    if ((c = hmap_get(ns->uploaders, key)) && ns->master)
+        leave(c);
+    flux_respond(h, msg, NULL);
+}
+
+/* --- on the way --- */
+
+/* A piece on its way; its bytes are the message's. */
+struct upload {
+    struct list_node node; /* in km_ns.uploads */
+    struct km_ns *ns;
+    struct uploader *c;
+    flux_msg_t *req;
+    flux_future_t *f;
+    size_t len;
+};
+
+static void upload_free(struct upload *u)
+{
+    list_remove(&u->node);
+    u->ns->upload_bytes -= u->len;
+    u->c->passing -= u->len;
+    if (--u->c->npassing == 0 && u->c->gone)
+        uploader_free(u->c);
+    flux_future_destroy(u->f);
+    flux_msg_destroy(u->req);
+    free(u);
+}
+
+static void stored_cb(flux_future_t *f, void *arg)
+{
+    struct upload *u = arg;
+    const void *data;
+    size_t len;
+    errmsg_t err;
+
+    if (flux_rpc_get_raw(f, &data, &len, &err) < 0)
+        flux_respond_error(u->ns->h, u->req, errno, "%s", err.text);
+    else
+        flux_respond_raw(u->ns->h, u->req, data, len);
+    upload_free(u);
+}
+
+/* The same, from this instance for its client. */
+static flux_future_t *send_on(struct upload *u, const struct kvs_ns_req *q)
+{
+    struct kvs_ns_req out = *q;
+    flux_future_t *f;
+    uint8_t *buf;
+
+    out.flags = KVS_NS_CLIENT;
+    out.client = u->c->number;
+    if (!(buf = malloc(kvs_ns_req_size(&out))))
+        return NULL;
+    kvs_ns_req_encode(&out, buf);
+    f = km_ns_upstream(u->ns, "kvs.store", buf, kvs_ns_req_size(&out), true);
+    free(buf);
+    return f;
+}
+
+static bool passes(struct km_ns *ns, const flux_msg_t *msg, const struct uploader *c, size_t len)
+{
+    size_t all = ns->upload_bytes + len;
+
+    if (all > PASSING_BYTES)
+        flux_respond_error(ns->h, msg, EAGAIN,
+                           "%zu bytes of values pass through rank %u: too many, try again later",
+                           ns->upload_bytes, flux_rank(ns->h));
+    else if (c->passing + len > PASSING_BYTES - all)
+        flux_respond_error(
+            ns->h, msg, EAGAIN,
+            "%zu bytes of values of this client pass through rank %u: the rest is for "
+            "others, try again later",
+            c->passing, flux_rank(ns->h));
+    else
+        return true;
+    return false;
+}
+
+static void pass_on(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_req *q)
+{
+    struct uploader *c = uploader_of(ns, msg, q->client);
+    struct upload *u;
+    size_t len;
+
+    (void)flux_msg_payload(msg, &len);
+    if (c && !passes(ns, msg, c, len))
+        return;
+    if (c && (u = calloc(1, sizeof(*u)))) {
+        u->ns = ns;
+        u->c = c;
+        u->len = len;
+        ns->upload_bytes += len;
+        c->passing += len;
+        c->npassing++;
+        u->req = flux_msg_incref(msg);
+        list_init(&u->node);
+        list_append(&ns->uploads, &u->node);
+        u->f = send_on(u, q);
+        if (u->f && flux_future_then(u->f, -1., stored_cb, u) == 0)
+            return;
+        upload_free(u);
+    }
+    flux_respond_error(ns->h, msg, ENOMEM, "rank %u is out of memory for a piece of a value",
+                       flux_rank(ns->h));
+}
+
+/* At the master. */
+static int keep(struct km_ns *ns, struct uploader *c, const struct kvs_ns_req *q, uint8_t *out,
+                errmsg_t *err)
+{
+    size_t dsize = blobref_size(ns->k->blobref);
+    uint32_t stamp = km_module_clock(ns->k);
+
+    for (size_t pos = 0; pos < q->len; pos += KVS_CHUNK, out += dsize) {
+        size_t len = q->len - pos < KVS_CHUNK ? q->len - pos : KVS_CHUNK;
+        if (kvsstore_upload(ns->store, c->client, q->body + pos, len, stamp, out, err) < 0) {
+            if (errno == ENOBUFS)
+                errno = EAGAIN;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* An answer that waits until the piece is on disk, so that who sends goes no faster than that. */
+struct saving {
+    flux_t *h;
+    flux_msg_t *req;
+    size_t len;
+    uint8_t answer[ANSWER_MAX];
+};
+
+static void saved_cb(void *arg, int errnum, const char *error)
+{
+    struct saving *s = arg;
+
+    if (errnum)
+        flux_respond_error(s->h, s->req, errnum, "%s", error);
+    else
+        flux_respond_raw(s->h, s->req, s->answer, s->len);
+    flux_msg_destroy(s->req);
+    free(s);
+}
+
+static void store(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_req *q)
+{
+    size_t dsize = blobref_size(ns->k->blobref);
+    size_t n = (q->len + KVS_CHUNK - 1) / KVS_CHUNK;
+    struct saving *s = calloc(1, sizeof(*s));
+    struct uploader *c = uploader_of(ns, msg, q->client);
+    errmsg_t err;
+    int rc = 0;
+
+    if (!s || !c || keep(ns, c, q, s->answer + KVS_STORE_HEADER, &err) < 0) {
+        flux_respond_error(ns->h, msg, s && c ? errno : ENOMEM, "%s",
+                           s && c ? err.text
+                                  : "the master is out of memory for a piece of a value");
+        free(s);
+        return;
+    }
+    s->h = ns->h;
+    s->req = flux_msg_incref(msg);
+    s->answer[0] = (uint8_t)dsize;
+    s->len = KVS_STORE_HEADER + n * dsize;
+    if (ns->keep)
+        rc = km_checkpoint_upload(ns->keep, s->answer + KVS_STORE_HEADER, n, saved_cb, s);
+    if (rc <= 0)
+        saved_cb(s, rc < 0 ? ENOMEM : 0, "the master is out of memory for a piece of a value");
+}
+
+void km_upload_store_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct kvs_ns_req q;
+    struct km_ns *ns;
+
+    if (km_space_decode(h, msg, &q) < 0)
+        return;
+    if (q.len == 0 || q.len > KVS_STORE_MAX) {
+        flux_respond_error(h, msg, EINVAL, "a piece of a value has 1 to %u bytes, not %zu",
+                           KVS_STORE_MAX, q.len);
+        return;
+    }
+    if (!(ns = km_space_request_ready(arg, msg, q.ns, q.nslen, km_upload_store_cb)))
+        return;
+    if (ns->master)
+        store(ns, msg, &q);
+    else
+        pass_on(ns, msg, &q);
+}
+
+/* Bit by bit: what a client has brought may be millions of chunks. */
+void km_upload_work(struct km_ns *ns)
+{
+    struct flux_slice s;
+    struct list_node *n;
+
+    if (!ns->store || (list_empty(&ns->leaving) && !ns->expiring))
+        return;
+    flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while ((n = list_first(&ns->leaving)) && flux_slice_more(&s)) {
+        struct uploader *c = list_entry(n, struct uploader, node);
+        if (!kvsstore_client_let_go(c->client, PIECE))
+            uploader_free(c);
+    }
+    while (ns->expiring && flux_slice_more(&s))
+        ns->expiring = kvsstore_upload_expire(ns->store, ns->expire_before, PIECE) > 0;
+    km_ns_poke(ns); /* there is more, or garbage */
+}
+
+void km_upload_expire(struct km_ns *ns)
+{
+    uint32_t now = km_module_clock(ns->k);
+
+    if (!ns->store || now <= UPLOAD_SECONDS)
+        return;
+    ns->expire_before = now - UPLOAD_SECONDS;
+    ns->expiring = kvsstore_upload_expire(ns->store, ns->expire_before, PIECE) > 0;
+    if (ns->expiring)
+        km_ns_poke(ns);
+}
+
+void km_upload_shut(struct km_ns *ns, int errnum, const char *why)
+{
+    LIST_FOREACH_SAFE(n, tmp, &ns->uploads)
+    {
+        struct upload *u = list_entry(n, struct upload, node);
+        if (errnum)
+            flux_respond_error(ns->h, u->req, errnum, "%s", why);
+        upload_free(u);
+    }
+    size_t pos = 0;
+    void *val;
+    while (hmap_next(ns->uploaders, &pos, NULL, NULL, &val))
+        uploader_free(val);
+    while (!list_empty(&ns->leaving))
+        uploader_free(list_entry(list_first(&ns->leaving), struct uploader, node));
+}
