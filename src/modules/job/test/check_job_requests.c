@@ -1,7 +1,7 @@
 /* check_job_requests.c - who may do what to whose jobs, and what is refused: the service on a handle of
  * the test's own, with a job of user 1000. */
 #include "config.h"
-#include "modules/job/job.h"
+#include "modules/job/jm_private.h"
 
 #include "libflux/module.h"
 #include "libflux/test/fake.h"

@@ -1,4 +1,4 @@
-/* exec.c - the link to wrexec, which runs jobs.
+/* jm_exec.c - the link to wrexec, which runs jobs.
  *
  * One stream, wrexec.jobs, tells what ended and what went wrong; wrexec.launch and wrexec.kill
  * carry what is to be started and signalled, all that waits in one message (wrexec/proto.h).  A
@@ -25,7 +25,7 @@
  * tells, and signals are sent again.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -132,10 +132,10 @@ static void launched(struct jm_job *j)
 {
     j->launching = false;
     j->launched = true;
-    jm_journal(j->jm, JM_JOURNAL_STARTED, j->id);
+    jm_journal_add(j->jm, JM_JOURNAL_STARTED, j->id);
     jm_spec_idle(j->jm, j->spec, true);
     if (j->spec->req.duration > 0)
-        jm_timer_set(j, JM_TIMER_LIMIT, flux_reactor_now(j->jm->r) + j->spec->req.duration);
+        jm_time_set(j, JM_TIME_LIMIT, flux_reactor_now(j->jm->r) + j->spec->req.duration);
 }
 
 static void launch_one(struct jm_job *j, launchbuf_t *buf)
@@ -149,7 +149,7 @@ static void launch_one(struct jm_job *j, launchbuf_t *buf)
         rc = jm_launch_add(j, buf, &err);
     }
     if (rc < 0)
-        jm_exception(j, "exec", JOB_SEVERITY_FATAL, err.text, j->st.userid, false);
+        jm_state_exception(j, "exec", JOB_SEVERITY_FATAL, err.text, j->st.userid, false);
     else
         launched(j);
 }
@@ -167,7 +167,7 @@ static void flush_launches(struct jm *jm)
             break;
         list_remove(n);
         if (!(j->st.seen & (1u << JOB_EV_START))) {
-            jm_event_plain(j, JOB_EV_START);
+            jm_state_event_plain(j, JOB_EV_START);
             jm_depend_started(j);
         }
         /* With a statedir it comes back when that is on record. */
@@ -313,10 +313,10 @@ static void take_ended(struct jm *jm, const json_t *entry)
 
         snprintf(note, sizeof(note), "%llu bytes of output were lost",
                  (unsigned long long)e.outputlost);
-        jm_exception(j, "output", JOB_SEVERITY_MAX, note, j->st.userid, false);
+        jm_state_exception(j, "output", JOB_SEVERITY_MAX, note, j->st.userid, false);
     }
     failed = failed_tasks(j, &e);
-    jm_finished(j, worst_status(&e), e.text, e.t_started, e.t_exited, failed);
+    jm_state_finished(j, worst_status(&e), e.text, e.t_started, e.t_exited, failed);
     json_decref(failed);
 }
 
@@ -328,7 +328,7 @@ static void take_raise(struct jm *jm, const json_t *entry)
 
     if (flux_schema_decode_json(&wrexec_raise_schema, entry, &r, &err) == 0 &&
         (j = jm_job_find(jm, r.id)) && r.severity >= 0 && r.severity <= JOB_SEVERITY_MAX)
-        jm_exception(j, r.type, r.severity, r.note, j->st.userid, false);
+        jm_state_exception(j, r.type, r.severity, r.note, j->st.userid, false);
 }
 
 /* What runs now is known: what should and does not is dead. */
@@ -353,10 +353,10 @@ static void settle(struct jm *jm, const json_t *running)
         if (!j->unsure)
             continue;
         j->unsure = false;
-        jm_exception(j, "lost", JOB_SEVERITY_FATAL,
-                     j->from_store ? "the session was restarted" : "wrexec was restarted",
-                     j->st.userid, false);
-        jm_finished(j, SIGKILL, NULL, 0., 0., NULL);
+        jm_state_exception(j, "lost", JOB_SEVERITY_FATAL,
+                           j->from_store ? "the session was restarted" : "wrexec was restarted",
+                           j->st.userid, false);
+        jm_state_finished(j, SIGKILL, NULL, 0., 0., NULL);
     }
 }
 

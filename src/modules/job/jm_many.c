@@ -1,4 +1,4 @@
-/* many.c - requests about many jobs, a slice of them in each pass of the reactor.
+/* jm_many.c - requests about many jobs, a slice of them in each pass of the reactor.
  *
  * One request may name a million ids (cancel, raise, kill, urgency, wait, purge).  What a
  * slice (libflux/slice.h) has time for is done when it comes, so that requests about a few jobs, which most are, take effect in the order in
@@ -12,7 +12,7 @@
  * Failure: none of its own.  What a request was to do is done although its client has gone.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 

@@ -1,19 +1,19 @@
-/* time.c - what happens to jobs at a time: one heap of them, and one timer for the first.
+/* jm_time.c - what happens to jobs at a time: one heap of them, and one timer for the first.
  *
  *    for    set when                             what happens then
- *    begin  submitted with a begin time          a dependency less (depend.c)
+ *    begin  submitted with a begin time          a dependency less (jm_depend.c)
  *    limit  launched with a time limit           exception "timeout": SIGTERM, and
  *    grace  tasks were sent SIGTERM              SIGKILL, and
  *    again  ... SIGKILL                          the same, until wrexec says that it is over
  *
  * Invariants:
- *  1. A job is in the heap exactly while timer_for is not JM_TIMER_NONE, and waits for one thing.
+ *  1. A job is in the heap exactly while timer_for is not JM_TIME_NONE, and waits for one thing.
  *  2. The timer is set for the first of the heap, or earlier.
  *
  * Failure: a time that cannot be waited for (out of memory) is told to the caller.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <math.h>
 #include <signal.h>
@@ -25,24 +25,24 @@
 static void due(struct jm_job *j)
 {
     struct jm *jm = j->jm;
-    enum jm_timer what = j->timer_for;
+    enum jm_time_event what = j->timer_for;
     char note[96];
 
-    jm_timer_clear(j);
+    jm_time_clear(j);
     switch (what) {
-    case JM_TIMER_BEGIN:
+    case JM_TIME_BEGIN:
         jm_depend_begin(j);
         break;
-    case JM_TIMER_LIMIT:
+    case JM_TIME_LIMIT:
         snprintf(note, sizeof(note), "its time limit of %g s is over", j->spec->req.duration);
-        jm_exception(j, "timeout", JOB_SEVERITY_FATAL, note, j->st.userid, true);
+        jm_state_exception(j, "timeout", JOB_SEVERITY_FATAL, note, j->st.userid, true);
         break;
-    case JM_TIMER_GRACE:
-    case JM_TIMER_AGAIN:
+    case JM_TIME_GRACE:
+    case JM_TIME_AGAIN:
         jm_exec_kill(jm, j->id, SIGKILL);
-        jm_timer_set(j, JM_TIMER_AGAIN, jm->now + AGAIN);
+        jm_time_set(j, JM_TIME_AGAIN, jm->now + AGAIN);
         break;
-    case JM_TIMER_NONE:
+    case JM_TIME_NONE:
         break;
     }
 }
@@ -50,11 +50,11 @@ static void due(struct jm_job *j)
 static void clock_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct jm *jm = arg;
-    struct heap_node *n;
+    struct jm_heap_node *n;
 
     jm->clock_at = 0;
     jm->now = flux_reactor_now(jm->r);
-    while ((n = heap_first(&jm->timers)) && n->at <= jm->now)
+    while ((n = jm_heap_first(&jm->timers)) && n->at <= jm->now)
         due(list_entry(n, struct jm_job, timer));
     jm_purge_check(jm);
     jm_kick(jm);
@@ -69,22 +69,22 @@ int jm_time_init(struct jm *jm)
 void jm_time_fini(struct jm *jm)
 {
     flux_watcher_destroy(jm->clock);
-    heap_clear(&jm->timers);
+    jm_heap_clear(&jm->timers);
 }
 
-int jm_timer_set(struct jm_job *j, enum jm_timer what, double at)
+int jm_time_set(struct jm_job *j, enum jm_time_event what, double at)
 {
-    if (heap_put(&j->jm->timers, &j->timer, at) < 0)
+    if (jm_heap_put(&j->jm->timers, &j->timer, at) < 0)
         return -1;
     j->timer_for = what;
     jm_kick(j->jm);
     return 0;
 }
 
-void jm_timer_clear(struct jm_job *j)
+void jm_time_clear(struct jm_job *j)
 {
-    heap_remove(&j->jm->timers, &j->timer);
-    j->timer_for = JM_TIMER_NONE;
+    jm_heap_remove(&j->jm->timers, &j->timer);
+    j->timer_for = JM_TIME_NONE;
 }
 
 /* When the oldest kept job is too old. */
@@ -100,7 +100,7 @@ static double purge_at(const struct jm *jm)
 
 void jm_time_flush(struct jm *jm)
 {
-    struct heap_node *n = heap_first(&jm->timers);
+    struct jm_heap_node *n = jm_heap_first(&jm->timers);
     double at = n ? n->at : INFINITY, purge = purge_at(jm), now;
 
     if (purge < at)

@@ -1,4 +1,4 @@
-/* launch.c - from a jobspec and the resources of a job to what wrexec is told.
+/* jm_launch.c - from a jobspec and the resources of a job to what wrexec is told.
  *
  *  - Tasks: each slot has per_slot tasks; with a total, slot s of S has T / S, the first T % S one
  *    more.  A node has the tasks of its slots: nslots each when nodes were asked for, else as many
@@ -12,7 +12,7 @@
  * Failure: what cannot be told is an error with a sentence, and nothing was added.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <stdlib.h>

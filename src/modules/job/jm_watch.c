@@ -1,4 +1,4 @@
-/* watch.c - job.watch: transitions of jobs as they go on record.
+/* jm_watch.c - job.watch: transitions of jobs as they go on record.
  *
  * Who watches all jobs shares one text with all others who do; who watches some has a set of ids
  * that each transition is looked up in.  Transitions are told together, when the transaction that
@@ -17,7 +17,7 @@
  * stream with ENOMEM.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* wait.c - job.wait: who wants to know the end of jobs.
+/* jm_wait.c - job.wait: who wants to know the end of jobs.
  *
  * Each job that has not ended has a list of the requests that wait for it; each request counts what
- * is left, and what it names is looked up slice by slice (many.c).  What ended in one transaction of
+ * is left, and what it names is looked up slice by slice (jm_many.c).  What ended in one transaction of
  * the store is told in one response.
  *
  * Invariants:
@@ -12,7 +12,7 @@
  * Failure: without memory a request is ended with ENOMEM or EAGAIN.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* table.c - the jobs, what they share, and what is kept of them when they are over.
+/* jm_table.c - the jobs, what they share, and what is kept of them when they are over.
  *
  * A job that is not over is a struct jm_job; one that is over and on record is a struct jm_ended,
  * one block of some two hundred bytes.  Jobspecs and environments are shared by all jobs in memory
@@ -16,7 +16,7 @@
  * cannot be made stays as it is and is tried again.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -100,7 +100,7 @@ static int restrict_hosts(struct jm *jm, struct jm_spec *spec, const char *hosts
     if (!hosts || !jm->inventory)
         return 0;
     if (!(ranks = resgraph_ranks_of_hosts(jm->inventory, hosts, err))) {
-        /* One that was accepted before a restart is not lost for that: see load.c. */
+        /* One that was accepted before a restart is not lost for that: see jm_load.c. */
         if (jm->ready || errno != ENOENT)
             return -1;
         spec->impossible = strdup(err->text);
@@ -258,7 +258,7 @@ void jm_job_destroy(struct jm_job *j)
     jm->nfreed++;
     jm->nstate[j->st.state]--;
     (void)hmap_take_u64(jm->active, j->id);
-    jm_timer_clear(j);
+    jm_time_clear(j);
     jm_depend_drop(j);
     jm_wait_ended(j, NULL);
     km_claim_drop(jm->senders, &j->claim);
@@ -439,7 +439,7 @@ void jm_job_retire(struct jm_job *j)
     jm_wait_ended(j, e);
     jm_journal_ended(jm, e);
     if (j->namespace)
-        jm_namespace_remove(jm, j->id);
+        jm_load_remove_namespace(jm, j->id);
     jm_job_destroy(j);
 }
 

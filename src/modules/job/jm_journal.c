@@ -1,4 +1,4 @@
-/* journal.c - the log of the session (flux dmesg) says what became of jobs, and who did what.
+/* jm_journal.c - the log of the session (flux dmesg) says what became of jobs, and who did what.
  *
  *    what                                     level    said
  *    a job was started; has completed         info     gathered for GATHER seconds
@@ -15,7 +15,7 @@
  * Failure: without memory a line is missing.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -140,7 +140,7 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     tell_all(arg);
 }
 
-void jm_journal(struct jm *jm, enum jm_journal_kind kind, uint64_t id)
+void jm_journal_add(struct jm *jm, enum jm_journal_kind kind, uint64_t id)
 {
     idset_t **ids = &jm->journal.ids[kind];
 
@@ -153,8 +153,8 @@ void jm_journal(struct jm *jm, enum jm_journal_kind kind, uint64_t id)
 
 void jm_journal_ended(struct jm *jm, const struct jm_ended *e)
 {
-    jm_journal(jm, e->result == JOB_RESULT_COMPLETED ? JM_JOURNAL_COMPLETED : JM_JOURNAL_FAILED,
-               e->id);
+    jm_journal_add(jm, e->result == JOB_RESULT_COMPLETED ? JM_JOURNAL_COMPLETED : JM_JOURNAL_FAILED,
+                   e->id);
 }
 
 void jm_journal_request(struct jm *jm, const flux_msg_t *req, const char *what, const char *on,

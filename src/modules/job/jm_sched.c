@@ -1,4 +1,4 @@
-/* sched.c - the link to the scheduler.
+/* jm_sched.c - the link to the scheduler.
  *
  * One stream, sched.attach, brings allocations and refusals; sched.feed requests tell it what is
  * queued, given back, changed and gone (libsched/sched_wire.h).  What there is to tell waits in
@@ -11,14 +11,14 @@
  *
  * Invariants:
  *  1. j->fed: the scheduler has the job in its queue, or (j->feeding) is going to be told.
- *  2. For each alloc taken exactly one free goes out: from jm_cleanup(), or at once when the job
+ *  2. For each alloc taken exactly one free goes out: from jm_state_cleanup(), or at once when the job
  *     cannot use it any more because messages have crossed.
  *  3. Nothing about a generation goes out before all that runs was told to it.
  *
  * Failure: without a scheduler jobs wait; it is asked again every AGAIN seconds.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -338,12 +338,12 @@ static void take_alloc(struct jm *jm, const json_t *entry)
         rset_destroy(r);
         j->fed = false;
         give_back(jm, a.id);
-        jm_exception(j, "alloc", JOB_SEVERITY_FATAL, r ? "out of memory" : err.text, j->st.userid,
-                     false);
+        jm_state_exception(j, "alloc", JOB_SEVERITY_FATAL, r ? "out of memory" : err.text,
+                           j->st.userid, false);
         return;
     }
     jm->sched.allocs++;
-    jm_allocated(j, r, text);
+    jm_state_allocated(j, r, text);
 }
 
 static void take_deny(struct jm *jm, const json_t *entry)
@@ -357,7 +357,7 @@ static void take_deny(struct jm *jm, const json_t *entry)
         return;
     j->fed = false;
     jm->sched.denied++;
-    jm_exception(j, "alloc", JOB_SEVERITY_FATAL, d.note, j->st.userid, false);
+    jm_state_exception(j, "alloc", JOB_SEVERITY_FATAL, d.note, j->st.userid, false);
 }
 
 static void attach_cb(flux_future_t *f, void *arg)

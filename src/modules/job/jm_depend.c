@@ -1,4 +1,4 @@
-/* depend.c - jobs that wait for other jobs, or for a time.
+/* jm_depend.c - jobs that wait for other jobs, or for a time.
  *
  * Each job has a list of those that wait for it, so that the start or end of a job costs as much as
  * there are jobs that wait for just that one.  Of many of them each pass takes a slice (libflux/slice.h): what waited
@@ -22,7 +22,7 @@
  * can never be met any more gets an exception "dependency", and ends.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -110,7 +110,7 @@ static void say(struct jm_job *j, enum job_event_type type, const char *text)
 {
     struct job_event ev = {.event = type, .description = text};
 
-    jm_event(j, &ev);
+    jm_state_event(j, &ev);
 }
 
 static void begin_text(const struct jm_job *j, char *buf, size_t size)
@@ -168,8 +168,8 @@ static int set_begin(struct jm_job *j)
 {
     double left = j->spec->begin - flux_reactor_wall(j->jm->r);
 
-    return jm_timer_set(j, JM_TIMER_BEGIN,
-                        flux_reactor_now(j->jm->r) + (left < BEGIN_LOOK ? left : BEGIN_LOOK));
+    return jm_time_set(j, JM_TIME_BEGIN,
+                       flux_reactor_now(j->jm->r) + (left < BEGIN_LOOK ? left : BEGIN_LOOK));
 }
 
 int jm_depend_add(struct jm_job *j)
@@ -217,7 +217,7 @@ static void met(struct jm_dep *d)
     describe(d, text, sizeof(text));
     dep_free(d);
     say(j, JOB_EV_DEP_REMOVE, text);
-    jm_advance(j);
+    jm_state_advance(j);
 }
 
 /* It is ended in the next pass, not here: a chain of ten thousand jobs that all wait for the one
@@ -293,7 +293,7 @@ static void end_doomed(struct jm_job *j)
     if (j->st.state != JOB_STATE_DEPEND)
         return;
     j->except_note = NULL;
-    jm_exception(j, "dependency", JOB_SEVERITY_FATAL, note, j->st.userid, false);
+    jm_state_exception(j, "dependency", JOB_SEVERITY_FATAL, note, j->st.userid, false);
     free(note);
 }
 
@@ -363,7 +363,7 @@ void jm_depend_begin(struct jm_job *j)
     j->ndeps--;
     begin_text(j, text, sizeof(text));
     say(j, JOB_EV_DEP_REMOVE, text);
-    jm_advance(j);
+    jm_state_advance(j);
 }
 
 char *jm_depend_text(const struct jm_job *j)

@@ -1,4 +1,4 @@
-/* submit.c - job.submit: many jobs in one request (libjob/submit.h).
+/* jm_submit.c - job.submit: many jobs in one request (libjob/submit.h).
  *
  * A request is looked through when it comes, and then read slice by slice (libflux/slice.h), one
  * in each pass, so that a frame of ten thousand jobs delays nobody else by more than that.  Requests are read one after the other:
@@ -16,7 +16,7 @@
  * Failure: a frame that is malformed is refused as a whole with EPROTO.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -55,13 +55,13 @@ static void answer(struct jm *jm, struct jm_submission *sub)
         flux_respond_struct(jm->h, sub->req, &job_submitted_schema, &s);
 }
 
-void jm_submission_done(struct jm *jm, struct jm_submission *sub)
+void jm_submit_done(struct jm *jm, struct jm_submission *sub)
 {
     answer(jm, sub);
     submission_free(jm, sub);
 }
 
-void jm_submission_drop(struct jm *jm, struct jm_submission *sub)
+void jm_submit_drop(struct jm *jm, struct jm_submission *sub)
 {
     submission_free(jm, sub);
 }
@@ -83,7 +83,7 @@ static void client_gone(struct km_claim *c, bool cancelled)
 
     if (cancelled)
         return;
-    jm_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", j->st.userid, true);
+    jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", j->st.userid, true);
     jm_kick(j->jm);
 }
 
@@ -103,7 +103,7 @@ static int check(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
         return errmsg_fail(err, EOVERFLOW, "there are no job ids left in this session");
     if (spec->impossible)
         return errmsg_fail(err, ENOENT, "%s", spec->impossible);
-    if (jm_satisfiable(jm, spec, err) < 0)
+    if (jm_resources_satisfiable(jm, spec, err) < 0)
         return -1;
     return jm_depend_check(jm, spec, err);
 }
@@ -124,9 +124,10 @@ static void accept_job(struct jm *jm, struct jm_submission *sub, struct jm_job *
     sub->left++;
     list_append(&sub->jobs, &j->dirty);
     j->put_spec = true;
-    jm_event(j, &ev);
+    jm_state_event(j, &ev);
     if ((sj->flags & JOB_FLAG_CLIENT) && sub->gone) {
-        jm_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", ev.userid, false);
+        jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", ev.userid,
+                           false);
         return;
     }
     if ((sj->flags & JOB_FLAG_CLIENT) &&
@@ -134,10 +135,10 @@ static void accept_job(struct jm *jm, struct jm_submission *sub, struct jm_job *
         flux_log(jm->h, LOG_WARNING, "out of memory: job %llu does not end with its client",
                  (unsigned long long)j->id);
     if (jm_depend_add(j) < 0) {
-        jm_exception(j, "dependency", JOB_SEVERITY_FATAL, "out of memory", ev.userid, false);
+        jm_state_exception(j, "dependency", JOB_SEVERITY_FATAL, "out of memory", ev.userid, false);
         return;
     }
-    jm_advance(j);
+    jm_state_advance(j);
     jm_spec_idle(jm, j->spec, false);
 }
 
@@ -186,7 +187,7 @@ static void read_slice(struct jm *jm, struct jm_submission *sub)
         if (sub->left > 0)
             jm_store_submission(jm, sub);
         else
-            jm_submission_done(jm, sub);
+            jm_submit_done(jm, sub);
         return;
     }
 }

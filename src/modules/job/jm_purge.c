@@ -1,16 +1,16 @@
-/* purge.c - forgetting jobs that are over: their records here and their directories in the store.
+/* jm_purge.c - forgetting jobs that are over: their records here and their directories in the store.
  *
  * On request (job.purge: these ids; older than an age; all but the newest so many; all, when
  * forced), and by the settings job.purge-age and job.purge-count, each time that jobs have ended
  * and when the oldest becomes too old.  The list of ended jobs is in order of their ends, so only
- * what goes is looked at; and of much that goes some in each pass (many.c).
+ * what goes is looked at; and of much that goes some in each pass (jm_many.c).
  *
  * Invariant: an id that was purged never comes again (job-next in the store).
  *
  * Failure: what the store does not take now is tried again.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <stdio.h>

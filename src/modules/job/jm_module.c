@@ -1,17 +1,17 @@
-/* job.c - the job service, at rank 0: from a submission to the record of an end.
+/* jm_module.c - the job service, at rank 0: from a submission to the record of an end.
  *
  * The requests, and what they are answered with, are in libjob/job_wire.h and submit.h; what is
  * said to the scheduler in libsched/sched_wire.h, to wrexec in wrexec/proto.h; what is kept in the
- * store in store.c and doc/jobs.rst.
+ * store in jm_store.c and doc/jobs.rst.
  *
- *    submit.c     reads requests          states.c  events and what they lead to
- *    table.c      jobs in memory          store.c   jobs in the key-value store
- *    depend.c     waiting for jobs        time.c    waiting for a time
- *    sched.c      link to sched           exec.c, launch.c  link to wrexec
- *    wait.c, watch.c, list.c, queue.c, control.c, purge.c   other requests
- *    journal.c  the log of the session
- *    many.c     large ones of these, bit by bit
- *    load.c       after a restart         resources.c       what could run at all
+ *    jm_submit.c     reads requests          jm_state.c  events and what they lead to
+ *    jm_table.c      jobs in memory          jm_store.c   jobs in the key-value store
+ *    jm_depend.c     waiting for jobs        jm_time.c    waiting for a time
+ *    jm_sched.c      link to sched           jm_exec.c, jm_launch.c  link to wrexec
+ *    jm_wait.c, jm_watch.c, jm_list.c, jm_queue.c, jm_control.c, jm_purge.c   other requests
+ *    jm_journal.c  the log of the session
+ *    jm_many.c     large ones of these, bit by bit
+ *    jm_load.c       after a restart         jm_resources.c       what could run at all
  *
  * All that comes in while the reactor looks at what is ready only changes jobs and puts them into
  * lists; then one pass does for all of them at once what is to be done: tell the scheduler, launch,
@@ -34,7 +34,7 @@
  * Failure: see the files.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <math.h>
@@ -364,13 +364,13 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "job.list", jm_list_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.wait", jm_wait_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.watch", jm_watch_cb, ANYBODY},
-    {FLUX_MSG_REQUEST, "job.cancel", jm_cancel_cb, ANYBODY},
-    {FLUX_MSG_REQUEST, "job.raise", jm_raise_cb, ANYBODY},
-    {FLUX_MSG_REQUEST, "job.kill", jm_kill_cb, ANYBODY},
-    {FLUX_MSG_REQUEST, "job.urgency", jm_urgency_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.cancel", jm_control_cancel_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.raise", jm_control_raise_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.kill", jm_control_kill_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.urgency", jm_control_urgency_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.queue", jm_queue_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.purge", jm_purge_cb, ANYBODY},
-    {FLUX_MSG_REQUEST, "job.memo", jm_memo_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.memo", jm_control_memo_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.stats", stats_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.disconnect", disconnect_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},

@@ -1,4 +1,4 @@
-/* resources.c - what there is, so that a job that can never run is refused when it is submitted.
+/* jm_resources.c - what there is, so that a job that can never run is refused when it is submitted.
  *
  * The inventory comes from resrc.watch and is asked (resgraph_satisfiable()) once for each jobspec
  * in memory and inventory; of a thousand equal jobs the first pays.  Up, down and drained do not
@@ -14,7 +14,7 @@
  * is refused on these grounds; the service is asked again every AGAIN seconds.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -162,7 +162,7 @@ bool jm_resources_known(const struct jm *jm)
     return jm->inventory || jm->resrc_absent;
 }
 
-int jm_satisfiable(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
+int jm_resources_satisfiable(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 {
     if (!jm->inventory || spec->checked == jm->inventory_version)
         return 0;

@@ -1,12 +1,12 @@
-/* What the files of the job module share: see job.c for the whole. */
-#ifndef JOB_JOB_H
-#define JOB_JOB_H
+/* What the files of the job module share: see jm_module.c for the whole. */
+#ifndef JM_PRIVATE_H
+#define JM_PRIVATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "heap.h"
+#include "jm_heap.h"
 #include "libclaim/claim.h"
 #include "libflux/courier.h"
 #include "libflux/module.h"
@@ -55,7 +55,7 @@ struct jm_env {
     char data[];
 };
 
-enum jm_timer { JM_TIMER_NONE, JM_TIMER_BEGIN, JM_TIMER_LIMIT, JM_TIMER_GRACE, JM_TIMER_AGAIN };
+enum jm_time_event { JM_TIME_NONE, JM_TIME_BEGIN, JM_TIME_LIMIT, JM_TIME_GRACE, JM_TIME_AGAIN };
 
 /* A job that is not over, or whose end is not on record yet. */
 struct jm_job {
@@ -69,7 +69,7 @@ struct jm_job {
     struct list_node wanted_by; /* struct jm_dep: others wait for it */
     struct list_node waits;     /* struct jm_wait_ref */
     struct km_claim claim;      /* of the client it ends with (JOB_FLAG_CLIENT) */
-    struct heap_node timer;
+    struct jm_heap_node timer;
     struct jm_submission *sub; /* until it is on record */
     struct jm_spec *spec;
     struct jm_env *env;
@@ -90,7 +90,7 @@ struct jm_job {
     double t_last;                   /* of its last event: they never go back */
     uint64_t outputlost;
     uint32_t ndeps;    /* unresolved; the begin time counts as one */
-    uint8_t timer_for; /* enum jm_timer */
+    uint8_t timer_for; /* enum jm_time_event */
     bool recorded;     /* is in the store */
     bool put_spec : 1; /* the next transaction has jobspec and environment */
     bool put_r : 1;
@@ -168,7 +168,7 @@ struct jm_ids {
     size_t n, cap;
 };
 
-/* A request about many jobs: see many.c. */
+/* A request about many jobs: see jm_many.c. */
 struct jm_many {
     struct list_node node; /* in jm.many while there is more to do */
     struct jm *jm;
@@ -259,7 +259,7 @@ struct jm {
     flux_future_t *namespaces_f; /* which namespaces are left of jobs that ended? */
     struct list_node held;       /* requests that came before */
     size_t nheld, held_bytes;
-    /* table.c */
+    /* jm_table.c */
     hmap_t *active; /* id -> struct jm_job */
     struct list_node jobs;
     hmap_t *ended; /* id -> struct jm_ended */
@@ -268,12 +268,12 @@ struct jm {
     uint64_t next_id;
     hmap_t *specs, *envs, *env_sources;
     size_t nparsed;
-    struct list_node doomed, fanouts; /* jm_job.feed, struct jm_fanout: see depend.c */
-    /* time.c */
-    struct heap timers;
+    struct list_node doomed, fanouts; /* jm_job.feed, struct jm_fanout: see jm_depend.c */
+    /* jm_time.c */
+    struct jm_heap timers;
     flux_watcher_t *clock;
     double clock_at; /* for when it is set; 0: not */
-    /* submit.c */
+    /* jm_submit.c */
     struct list_node submissions;
     size_t nsubmissions, submit_bytes;
     /* rooms */
@@ -282,7 +282,7 @@ struct jm {
     struct jm_exec exec;
     struct jm_queue queue;
     struct jm_journal journal;
-    /* resources.c */
+    /* jm_resources.c */
     flux_future_t *resrc_f;
     flux_watcher_t *resrc_again;
     resgraph_t *inventory;
@@ -290,7 +290,7 @@ struct jm {
     idset_t *shared; /* ranks of nodes that share cores with others; NULL: none */
     bool resrc_absent;
     unsigned resrc_tries;
-    /* wait.c */
+    /* jm_wait.c */
     struct list_node watchers;
     struct list_node replays; /* of these, who are told present states */
     size_t nwatchers;
@@ -299,13 +299,13 @@ struct jm {
     struct list_node waiters;                 /* struct jm_wait with something to tell */
     size_t nwaits, nwaitrefs;
     struct list_node drains; /* requests that wait for an empty or idle queue */
-    /* many.c */
+    /* jm_many.c */
     struct list_node many;
     size_t nmany;
-    /* list.c */
+    /* jm_list.c */
     struct list_node listings;
     size_t nlistings;
-    /* load.c */
+    /* jm_load.c */
     struct jm_load *load;
     bool load_begun;
     bool purging; /* more is to be forgotten than one pass did */
@@ -320,7 +320,7 @@ struct jm {
     uint64_t nfreed; /* since memory was given back */
 };
 
-/* --- job.c --- */
+/* --- jm_module.c --- */
 
 /* Have the pass run before the reactor sleeps. */
 void jm_kick(struct jm *jm);
@@ -341,7 +341,7 @@ int jm_ids_add(struct jm_ids *v, uint64_t id);
 void jm_ids_drop_first(struct jm_ids *v, size_t n);
 void jm_ids_clear(struct jm_ids *v);
 
-/* --- table.c --- */
+/* --- jm_table.c --- */
 
 struct jm_spec *jm_spec_get(struct jm *jm, const char *text, size_t len, errmsg_t *err);
 /* Have spec->js.  -1 with errno and a sentence. */
@@ -371,31 +371,31 @@ const char *jm_ended_text(const struct jm_ended *e, int which);
 void jm_table_trim(struct jm *jm);
 void jm_table_fini(struct jm *jm);
 
-/* --- states.c: events, and what they lead to --- */
+/* --- jm_state.c: events, and what they lead to --- */
 
 /* Add an event to the log and change the state by the table; the job becomes dirty. */
-void jm_event(struct jm_job *j, struct job_event *ev);
-void jm_event_plain(struct jm_job *j, enum job_event_type type);
+void jm_state_event(struct jm_job *j, struct job_event *ev);
+void jm_state_event_plain(struct jm_job *j, enum job_event_type type);
 /* A new job, or one whose dependency or urgency has changed: go on as far as it does not have to
  * wait. */
-void jm_advance(struct jm_job *j);
+void jm_state_advance(struct jm_job *j);
 /* Resources were given to it; takes both over. */
-void jm_allocated(struct jm_job *j, rset_t *r, char *r_json);
+void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json);
 /* An exception.  Severity 0 ends the job; with `kill` also its tasks. */
-void jm_exception(struct jm_job *j, const char *type, int severity, const char *note, uint32_t uid,
-                  bool kill);
+void jm_state_exception(struct jm_job *j, const char *type, int severity, const char *note,
+                        uint32_t uid, bool kill);
 /* wrexec is done with it.  `status` as of wait(2); `text`: what ended it, or NULL.  When the last task
  * was started, and was gone, by the clocks of their nodes; 0: not known. */
 /* `failed`: its tasks that did, NULL: none, or not told. */
-void jm_finished(struct jm_job *j, int status, const char *text, double started, double exited,
-                 json_t *failed);
+void jm_state_finished(struct jm_job *j, int status, const char *text, double started,
+                       double exited, json_t *failed);
 /* The first exception that is fatal, and the event "finish", leave this in the job. */
-void jm_keep_end(struct jm_job *j, const struct job_event *ev);
+void jm_state_keep_end(struct jm_job *j, const struct job_event *ev);
 /* From CLEANUP to INACTIVE: give back what it has. */
-void jm_cleanup(struct jm_job *j);
-bool jm_active(const struct jm_job *j); /* neither CLEANUP nor INACTIVE */
+void jm_state_cleanup(struct jm_job *j);
+bool jm_state_active(const struct jm_job *j); /* neither CLEANUP nor INACTIVE */
 
-/* --- store.c --- */
+/* --- jm_store.c --- */
 
 int jm_store_init(struct jm *jm);
 void jm_store_fini(struct jm *jm);
@@ -410,27 +410,27 @@ void jm_store_unlink(struct jm *jm, uint64_t id);
 /* Answer a request with `json` (taken over) when what has changed is on record. */
 void jm_store_answer(struct jm *jm, const flux_msg_t *req, char *json);
 
-/* --- submit.c --- */
+/* --- jm_submit.c --- */
 
 void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_submit_pass(struct jm *jm);
 /* The store has taken all of its jobs, or refused them (sub->errnum). */
-void jm_submission_done(struct jm *jm, struct jm_submission *sub);
+void jm_submit_done(struct jm *jm, struct jm_submission *sub);
 /* Forget it without an answer. */
-void jm_submission_drop(struct jm *jm, struct jm_submission *sub);
+void jm_submit_drop(struct jm *jm, struct jm_submission *sub);
 /* This sender, or (NULL) all at these ranks, are gone: what they submitted and was not read yet. */
 void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks);
 void jm_submit_fini(struct jm *jm);
 
-/* --- resources.c --- */
+/* --- jm_resources.c --- */
 
 int jm_resources_start(struct jm *jm);
 void jm_resources_fini(struct jm *jm);
 /* Is it known what there is (or that nobody knows)? */
 bool jm_resources_known(const struct jm *jm);
-int jm_satisfiable(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
+int jm_resources_satisfiable(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
 
-/* --- sched.c --- */
+/* --- jm_sched.c --- */
 
 int jm_sched_init(struct jm *jm);
 void jm_sched_fini(struct jm *jm);
@@ -442,7 +442,7 @@ void jm_sched_free(struct jm_job *j);
 void jm_sched_enable(struct jm *jm);
 void jm_sched_flush(struct jm *jm);
 
-/* --- exec.c, launch.c --- */
+/* --- jm_exec.c, jm_launch.c --- */
 
 int jm_exec_init(struct jm *jm);
 void jm_exec_fini(struct jm *jm);
@@ -458,7 +458,7 @@ struct launchbuf;
 /* Add the job to what is sent to wrexec.  -1 with errno (EMSGSIZE: send first) and a sentence. */
 int jm_launch_add(struct jm_job *j, struct launchbuf *buf, errmsg_t *err);
 
-/* --- depend.c --- */
+/* --- jm_depend.c --- */
 
 /* Are the jobs that one depends on known?  -1 with a sentence. */
 int jm_depend_check(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
@@ -479,15 +479,15 @@ void jm_depend_restore(struct jm_job *j);
 /* "afterok:7,begin-time:..." of what is not met, malloc'd; NULL: nothing. */
 char *jm_depend_text(const struct jm_job *j);
 
-/* --- time.c --- */
+/* --- jm_time.c --- */
 
 int jm_time_init(struct jm *jm);
 void jm_time_fini(struct jm *jm);
-int jm_timer_set(struct jm_job *j, enum jm_timer what, double at);
-void jm_timer_clear(struct jm_job *j);
+int jm_time_set(struct jm_job *j, enum jm_time_event what, double at);
+void jm_time_clear(struct jm_job *j);
 void jm_time_flush(struct jm *jm);
 
-/* --- wait.c, watch.c --- */
+/* --- jm_wait.c, jm_watch.c --- */
 
 void jm_wait_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_wait_ended(struct jm_job *j, const struct jm_ended *e);
@@ -504,7 +504,7 @@ void jm_watch_pass(struct jm *jm);
 void jm_watch_forget(struct jm_job *j);
 void jm_watch_fini(struct jm *jm);
 
-/* --- queue.c --- */
+/* --- jm_queue.c --- */
 
 void jm_queue_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_queue_check(struct jm *jm);
@@ -513,27 +513,27 @@ char *jm_queue_encode(struct jm *jm);
 void jm_queue_decode(struct jm *jm, const char *json, size_t len);
 void jm_queue_fini(struct jm *jm);
 
-/* --- control.c --- */
+/* --- jm_control.c --- */
 
-void jm_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg);
-void jm_raise_cb(flux_t *h, const flux_msg_t *req, void *arg);
-void jm_kill_cb(flux_t *h, const flux_msg_t *req, void *arg);
-void jm_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg);
-void jm_memo_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void jm_control_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void jm_control_raise_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void jm_control_kill_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void jm_control_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void jm_control_memo_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
-/* --- journal.c --- */
+/* --- jm_journal.c --- */
 
 int jm_journal_init(struct jm *jm);
 /* While jobs are still there. */
 void jm_journal_fini(struct jm *jm);
 /* The log of the session is to say this of a job, soon. */
-void jm_journal(struct jm *jm, enum jm_journal_kind kind, uint64_t id);
+void jm_journal_add(struct jm *jm, enum jm_journal_kind kind, uint64_t id);
 void jm_journal_ended(struct jm *jm, const struct jm_ended *e);
 /* Who asks for something says so at once: "user 0 WHAT ON: NOTE" (NULL: none). */
 void jm_journal_request(struct jm *jm, const flux_msg_t *req, const char *what, const char *on,
                         const char *note);
 
-/* --- many.c --- */
+/* --- jm_many.c --- */
 
 /* Too many requests are being worked at: this one is refused. */
 bool jm_many_full(struct jm *jm, const flux_msg_t *req);
@@ -544,7 +544,7 @@ void jm_many_stop(struct jm_many *m);
 void jm_many_pass(struct jm *jm);
 void jm_many_fini(struct jm *jm);
 
-/* --- list.c, purge.c, load.c --- */
+/* --- jm_list.c, jm_purge.c, jm_load.c --- */
 
 void jm_list_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_list_pass(struct jm *jm);
@@ -555,6 +555,6 @@ void jm_purge_check(struct jm *jm);
 int jm_load_start(struct jm *jm);
 void jm_load_fini(struct jm *jm);
 /* Remove the namespace that a job has left in the store, if it is there; nobody waits for that. */
-void jm_namespace_remove(struct jm *jm, uint64_t id);
+void jm_load_remove_namespace(struct jm *jm, uint64_t id);
 
 #endif

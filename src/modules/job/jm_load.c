@@ -1,4 +1,4 @@
-/* load.c - after a restart: the jobs as the store has them.
+/* jm_load.c - after a restart: the jobs as the store has them.
  *
  * First an empty transaction is committed: when it is answered, all that an earlier instance of this
  * module has sent to the store was taken or refused, so what is read after that stays as it is.  Then
@@ -29,7 +29,7 @@
  * that has resources by its log, of which there is no record, is ended: nobody knows what it has.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -140,7 +140,7 @@ static int read_log(struct jm_job *j, const char *text, size_t len, size_t *allo
         if (ev.event == JOB_EV_ALLOC)
             *alloc = at;
         if (first || ev.event == JOB_EV_FINISH)
-            jm_keep_end(j, &ev);
+            jm_state_keep_end(j, &ev);
     }
     job_log_done(&log);
     return rc;
@@ -415,17 +415,18 @@ static void resume(struct jm_job *j)
             j->expiration = j->st.t_start + j->spec->req.duration;
             j->deadline = flux_reactor_from_wall(r, j->expiration);
             if (j->st.state == JOB_STATE_RUN)
-                jm_timer_set(j, JM_TIMER_LIMIT, j->deadline);
+                jm_time_set(j, JM_TIME_LIMIT, j->deadline);
         }
         if (j->st.state == JOB_STATE_CLEANUP)
-            jm_timer_set(j, JM_TIMER_GRACE, flux_reactor_now(j->jm->r) + j->jm->grace);
+            jm_time_set(j, JM_TIME_GRACE, flux_reactor_now(j->jm->r) + j->jm->grace);
         else if (!j->r_json)
-            jm_exception(j, "lost", JOB_SEVERITY_FATAL,
-                         "the record of its resources is missing in the store", j->st.userid, true);
+            jm_state_exception(j, "lost", JOB_SEVERITY_FATAL,
+                               "the record of its resources is missing in the store", j->st.userid,
+                               true);
         return;
     }
     if (j->st.state == JOB_STATE_CLEANUP) {
-        jm_cleanup(j);
+        jm_state_cleanup(j);
         return;
     }
     if (alien(j)) {
@@ -436,21 +437,23 @@ static void resume(struct jm_job *j)
                  ", but jobs of this session run as user %" PRIi64,
                  j->st.userid, j->jm->owner);
         flux_log(j->jm->h, LOG_ERR, "job %" PRIu64 " is not run: %s", j->id, note);
-        jm_exception(j, "user", JOB_SEVERITY_FATAL, note, j->st.userid, false);
+        jm_state_exception(j, "user", JOB_SEVERITY_FATAL, note, j->st.userid, false);
         return;
     }
     if (j->st.flags & JOB_FLAG_CLIENT) {
-        jm_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", j->st.userid, false);
+        jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", j->st.userid,
+                           false);
         return;
     }
     if (j->spec->impossible) {
-        jm_exception(j, "alloc", JOB_SEVERITY_FATAL, j->spec->impossible, j->st.userid, false);
+        jm_state_exception(j, "alloc", JOB_SEVERITY_FATAL, j->spec->impossible, j->st.userid,
+                           false);
         return;
     }
     j->fed = j->st.state == JOB_STATE_SCHED;
     if (j->st.state == JOB_STATE_DEPEND)
         jm_depend_restore(j);
-    jm_advance(j);
+    jm_state_advance(j);
 }
 
 /* The namespace of a job (wrexec's job_namespace()) goes with the job, unless the session is killed in
@@ -470,13 +473,13 @@ static void namespaces_cb(flux_future_t *f, void *arg)
         if ((j = hmap_get_u64(jm->active, id)))
             j->namespace = true;
         else
-            jm_namespace_remove(jm, id);
+            jm_load_remove_namespace(jm, id);
     }
     flux_future_destroy(f);
     jm->namespaces_f = NULL;
 }
 
-void jm_namespace_remove(struct jm *jm, uint64_t id)
+void jm_load_remove_namespace(struct jm *jm, uint64_t id)
 {
     char name[32];
 

@@ -1,7 +1,7 @@
-/* control.c - what is done to jobs from outside: job.cancel, job.raise, job.kill, job.urgency,
+/* jm_control.c - what is done to jobs from outside: job.cancel, job.raise, job.kill, job.urgency,
  * job.memo.
  *
- * The first four take a set of ids, do it to each job (many.c), and are answered when that is on
+ * The first four take a set of ids, do it to each job (jm_many.c), and are answered when that is on
  * record: {"count":n,"errors":[[id,errno,"sentence"]...]}.  job.cancel without response and with a match
  * tag is what libflux sends when a client drops a stream (job.wait, job.list, job.watch): a
  * service of any name gets that under NAME.cancel.
@@ -11,7 +11,7 @@
  * Failure: what cannot be done to one job does not touch the others; at most ERRORS_MAX are told.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -152,11 +152,11 @@ static int do_raise(struct jm_job *j, const struct action *a, errmsg_t *err)
         return errmsg_fail(err, EINVAL, "note: longer than %d bytes", NOTE_MAX);
     if (a->severity > JOB_SEVERITY_FATAL && strbuf_len(j->log) > j->log_max)
         return errmsg_fail(err, EFBIG, "the log of job %" PRIu64 " is full", j->id);
-    jm_exception(j, a->type, a->severity, a->note, a->uid, true);
+    jm_state_exception(j, a->type, a->severity, a->note, a->uid, true);
     return 0;
 }
 
-void jm_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
+void jm_control_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
     struct job_cancel in = {0};
@@ -175,7 +175,7 @@ void jm_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
             return;
         }
     }
-    if (jm_hold(jm, req, jm_cancel_cb) ||
+    if (jm_hold(jm, req, jm_control_cancel_cb) ||
         flux_request_decode(h, req, &job_cancel_schema, &in, &owner) < 0)
         return;
     a.note = in.note;
@@ -190,14 +190,14 @@ static bool is_word(const char *s)
     return n > 0 && n <= TYPE_MAX && !s[n];
 }
 
-void jm_raise_cb(flux_t *h, const flux_msg_t *req, void *arg)
+void jm_control_raise_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
     struct job_raise in = {0};
     struct action a = {.done = "raised an exception for"};
     json_t *owner;
 
-    if (jm_hold(jm, req, jm_raise_cb) ||
+    if (jm_hold(jm, req, jm_control_raise_cb) ||
         flux_request_decode(h, req, &job_raise_schema, &in, &owner) < 0)
         return;
     a.type = in.type;
@@ -225,14 +225,14 @@ static int do_kill(struct jm_job *j, const struct action *a, errmsg_t *err)
     return 0;
 }
 
-void jm_kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
+void jm_control_kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
     struct job_kill in = {0};
     struct action a = {.done = "sent a signal to"};
     json_t *owner;
 
-    if (jm_hold(jm, req, jm_kill_cb) ||
+    if (jm_hold(jm, req, jm_control_kill_cb) ||
         flux_request_decode(h, req, &job_kill_schema, &in, &owner) < 0)
         return;
     a.signum = in.signum;
@@ -255,25 +255,25 @@ static int do_urgency(struct jm_job *j, const struct action *a, errmsg_t *err)
         return 0;
     if (strbuf_len(j->log) > j->log_max)
         return errmsg_fail(err, EFBIG, "the log of job %" PRIu64 " is full", j->id);
-    jm_event(j, &ev);
+    jm_state_event(j, &ev);
     if (j->st.state == JOB_STATE_SCHED) {
         struct job_event pr = {.event = JOB_EV_PRIORITY, .priority = a->urgency};
 
-        jm_event(j, &pr);
+        jm_state_event(j, &pr);
         jm_sched_urgency(j);
     }
-    jm_advance(j);
+    jm_state_advance(j);
     return 0;
 }
 
-void jm_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg)
+void jm_control_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
     struct job_urgency in = {0};
     struct action a = {.done = "changed the urgency of"};
     json_t *owner;
 
-    if (jm_hold(jm, req, jm_urgency_cb) ||
+    if (jm_hold(jm, req, jm_control_urgency_cb) ||
         flux_request_decode(h, req, &job_urgency_schema, &in, &owner) < 0)
         return;
     a.urgency = (int)in.urgency;
@@ -286,7 +286,7 @@ void jm_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
 /* --- memo --- */
 
-void jm_memo_cb(flux_t *h, const flux_msg_t *req, void *arg)
+void jm_control_memo_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
     struct job_memo in = {0};
@@ -294,11 +294,11 @@ void jm_memo_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_t *owner;
     char *uri;
 
-    if (jm_hold(jm, req, jm_memo_cb) ||
+    if (jm_hold(jm, req, jm_control_memo_cb) ||
         flux_request_decode(h, req, &job_memo_schema, &in, &owner) < 0)
         return;
     j = jm_job_find(jm, in.id);
-    if (!j || !jm_active(j))
+    if (!j || !jm_state_active(j))
         flux_respond_error(h, req, ENOENT, "no job %" PRIu64 " is running", in.id);
     else if (!jm_may(req, j->st.userid))
         flux_respond_error(h, req, EPERM, "job %" PRIu64 " is somebody else's", in.id);

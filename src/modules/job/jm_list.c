@@ -1,4 +1,4 @@
-/* list.c - job.list: what there is, page by page.
+/* jm_list.c - job.list: what there is, page by page.
  *
  * The ids of the jobs that are asked for are gathered when the request comes; each pass of the
  * reactor makes pages for one slice (libflux/slice.h), of the requests in turn, from what the jobs
@@ -13,7 +13,7 @@
  * reasons and estimates.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <stdio.h>

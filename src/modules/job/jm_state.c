@@ -1,20 +1,20 @@
-/* states.c - what happens to a job: events, and what they lead to.
+/* jm_state.c - what happens to a job: events, and what they lead to.
  *
  * An event is put into the job's log and through the table of libjob (jobstate.h), which alone says
  * what state that makes.  What the module then does:
  *
  *    state     entered by             what is done
- *    DEPEND    submit                 depend.c, time.c: other jobs and the begin time are waited
+ *    DEPEND    submit                 jm_depend.c, jm_time.c: other jobs and the begin time are waited
  *                                     for
  *    PRIORITY  depend; urgency 0      nothing while the urgency is 0: held
- *    SCHED     priority               sched.c: the scheduler is told
- *    RUN       alloc                  start is logged at once, and exec.c launches it
+ *    SCHED     priority               jm_sched.c: the scheduler is told
+ *    RUN       alloc                  start is logged at once, and jm_exec.c launches it
  *    CLEANUP   finish, or exception   tasks are ended if there are any; then resources are given
  *              of severity 0          back (release, free), then clean
- *    INACTIVE  clean                  store.c: when that is on record, table.c makes it small
+ *    INACTIVE  clean                  jm_store.c: when that is on record, jm_table.c makes it small
  *
  * Invariants:
- *  1. Every event goes through jm_event(), so the log in memory, the one in the store a transaction
+ *  1. Every event goes through jm_state_event(), so the log in memory, the one in the store a transaction
  *     later, and the state are the same thing.
  *  2. start is logged before a job is launched: one whose log has alloc and no start never was.
  *  3. A job whose tasks may live is not cleaned up before wrexec said that they are gone.
@@ -25,7 +25,7 @@
  * resources are right all the same.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <math.h>
@@ -34,7 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool jm_active(const struct jm_job *j)
+bool jm_state_active(const struct jm_job *j)
 {
     return j->st.state < JOB_STATE_CLEANUP;
 }
@@ -65,26 +65,26 @@ static void add_event(struct jm_job *j, struct job_event *ev)
     jm_store_dirty(j);
 }
 
-void jm_event(struct jm_job *j, struct job_event *ev)
+void jm_state_event(struct jm_job *j, struct job_event *ev)
 {
     add_event(j, ev);
 }
 
-void jm_event_plain(struct jm_job *j, enum job_event_type type)
+void jm_state_event_plain(struct jm_job *j, enum job_event_type type)
 {
     struct job_event ev = {.event = type};
 
     add_event(j, &ev);
 }
 
-void jm_advance(struct jm_job *j)
+void jm_state_advance(struct jm_job *j)
 {
     if (j->st.state == JOB_STATE_DEPEND && j->ndeps == 0)
-        jm_event_plain(j, JOB_EV_DEPEND);
+        jm_state_event_plain(j, JOB_EV_DEPEND);
     if (j->st.state == JOB_STATE_PRIORITY && j->st.urgency > JOB_URGENCY_HOLD) {
         struct job_event ev = {.event = JOB_EV_PRIORITY, .priority = j->st.urgency};
 
-        jm_event(j, &ev);
+        jm_state_event(j, &ev);
         if (j->fed && !j->feeding)
             jm_sched_urgency(j);
         else
@@ -96,7 +96,7 @@ void jm_advance(struct jm_job *j)
 
 /* --- resources and start --- */
 
-void jm_allocated(struct jm_job *j, rset_t *r, char *r_json)
+void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json)
 {
     double limit = j->spec->req.duration;
 
@@ -109,7 +109,7 @@ void jm_allocated(struct jm_job *j, rset_t *r, char *r_json)
     j->why = NULL;
     j->r = r;
     j->r_json = r_json;
-    jm_event_plain(j, JOB_EV_ALLOC);
+    jm_state_event_plain(j, JOB_EV_ALLOC);
     if (j->st.state != JOB_STATE_RUN)
         return;
     j->expiration = rset_expiration(r);
@@ -123,7 +123,7 @@ void jm_allocated(struct jm_job *j, rset_t *r, char *r_json)
 
 /* --- the end --- */
 
-void jm_keep_end(struct jm_job *j, const struct job_event *ev)
+void jm_state_keep_end(struct jm_job *j, const struct job_event *ev)
 {
     if (ev->event == JOB_EV_FINISH) {
         free(j->failed);
@@ -137,8 +137,8 @@ void jm_keep_end(struct jm_job *j, const struct job_event *ev)
     j->canceled_by = strcmp(ev->type, "cancel") == 0 ? (int64_t)ev->userid : -1;
 }
 
-void jm_exception(struct jm_job *j, const char *type, int severity, const char *note, uint32_t uid,
-                  bool kill)
+void jm_state_exception(struct jm_job *j, const char *type, int severity, const char *note,
+                        uint32_t uid, bool kill)
 {
     struct jm *jm = j->jm;
     struct job_event ev = {.event = JOB_EV_EXCEPTION,
@@ -146,19 +146,19 @@ void jm_exception(struct jm_job *j, const char *type, int severity, const char *
                            .severity = severity,
                            .note = note ? note : "",
                            .userid = uid};
-    bool fatal = severity == JOB_SEVERITY_FATAL && jm_active(j);
+    bool fatal = severity == JOB_SEVERITY_FATAL && jm_state_active(j);
 
     if (j->st.state == JOB_STATE_INACTIVE)
         return;
     if (!fatal && strbuf_len(j->log) > j->log_max)
         return;
     if (fatal)
-        jm_keep_end(j, &ev);
-    jm_event(j, &ev);
+        jm_state_keep_end(j, &ev);
+    jm_state_event(j, &ev);
     if (!fatal)
         return;
     jm_depend_drop(j);
-    jm_timer_clear(j);
+    jm_time_clear(j);
     if (j->fed)
         jm_sched_remove(j);
     if (j->launched) {
@@ -167,21 +167,21 @@ void jm_exception(struct jm_job *j, const char *type, int severity, const char *
 
             jm_exec_kill(jm, j->id, SIGTERM);
             jm_exec_kill(jm, j->id, SIGCONT);
-            if (jm_timer_set(j, JM_TIMER_GRACE, flux_reactor_now(jm->r) + grace) < 0)
+            if (jm_time_set(j, JM_TIME_GRACE, flux_reactor_now(jm->r) + grace) < 0)
                 jm_exec_kill(jm, j->id, SIGKILL);
         }
         return;
     }
-    jm_cleanup(j);
+    jm_state_cleanup(j);
 }
 
-void jm_cleanup(struct jm_job *j)
+void jm_state_cleanup(struct jm_job *j)
 {
     struct jm *jm = j->jm;
 
     if (j->st.state != JOB_STATE_CLEANUP)
         return;
-    jm_timer_clear(j);
+    jm_time_clear(j);
     jm_exec_forget(j);
     if (!j->launched && (j->st.flags & JOB_FLAG_CLIENT))
         jm_exec_kill(jm, j->id, SIGKILL); /* so that who listens is told */
@@ -189,16 +189,16 @@ void jm_cleanup(struct jm_job *j)
         if (!(j->st.seen & (1u << JOB_EV_FINISH))) {
             struct job_event ev = {.event = JOB_EV_FINISH, .status = SIGKILL};
 
-            jm_event(j, &ev);
+            jm_state_event(j, &ev);
         }
         if (!(j->st.seen & (1u << JOB_EV_RELEASE)))
-            jm_event_plain(j, JOB_EV_RELEASE);
+            jm_state_event_plain(j, JOB_EV_RELEASE);
     }
     if (j->allocated)
         jm_sched_free(j);
     if ((j->st.seen & (1u << JOB_EV_ALLOC)) && !(j->st.seen & (1u << JOB_EV_FREE)))
-        jm_event_plain(j, JOB_EV_FREE);
-    jm_event_plain(j, JOB_EV_CLEAN);
+        jm_state_event_plain(j, JOB_EV_FREE);
+    jm_state_event_plain(j, JOB_EV_CLEAN);
     j->launched = false;
     jm_depend_ended(j);
 }
@@ -210,8 +210,8 @@ static double within(double t, double lo, double hi)
     return round((t < lo ? lo : t) * 1e6) / 1e6;
 }
 
-void jm_finished(struct jm_job *j, int status, const char *text, double started, double exited,
-                 json_t *failed)
+void jm_state_finished(struct jm_job *j, int status, const char *text, double started,
+                       double exited, json_t *failed)
 {
     struct job_event ev = {.event = JOB_EV_FINISH, .status = status};
 
@@ -225,8 +225,8 @@ void jm_finished(struct jm_job *j, int status, const char *text, double started,
                                 .note = text,
                                 .userid = j->st.userid};
 
-        jm_keep_end(j, &why);
-        jm_event(j, &why);
+        jm_state_keep_end(j, &why);
+        jm_state_event(j, &why);
     }
     if (started > 0. && exited > 0.) {
         /* Clocks of nodes differ: the log says nothing that cannot be. */
@@ -236,7 +236,7 @@ void jm_finished(struct jm_job *j, int status, const char *text, double started,
         if (!j->st.fatal)
             ev.failed = failed;
     }
-    jm_keep_end(j, &ev);
-    jm_event(j, &ev);
-    jm_cleanup(j);
+    jm_state_keep_end(j, &ev);
+    jm_state_event(j, &ev);
+    jm_state_cleanup(j);
 }

@@ -1,4 +1,4 @@
-/* heap.c - the binary heap of times that are waited for.
+/* jm_heap.c - the binary heap of times that are waited for.
  *
  * Invariants:
  *  1. nodes[i]->at >= nodes[(i - 1) / 2]->at for each i > 0.
@@ -7,22 +7,22 @@
  * Failure: without memory to grow, a node is not put in and ENOMEM is returned.
  */
 #include "config.h"
-#include "heap.h"
+#include "jm_heap.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #define CAP_MIN 64
 
-static void place(struct heap *hp, uint32_t i, struct heap_node *n)
+static void place(struct jm_heap *hp, uint32_t i, struct jm_heap_node *n)
 {
     hp->nodes[i] = n;
     n->pos = i + 1;
 }
 
-static void up(struct heap *hp, uint32_t i)
+static void up(struct jm_heap *hp, uint32_t i)
 {
-    struct heap_node *n = hp->nodes[i];
+    struct jm_heap_node *n = hp->nodes[i];
 
     while (i > 0 && hp->nodes[(i - 1) / 2]->at > n->at) {
         place(hp, i, hp->nodes[(i - 1) / 2]);
@@ -31,9 +31,9 @@ static void up(struct heap *hp, uint32_t i)
     place(hp, i, n);
 }
 
-static void down(struct heap *hp, uint32_t i)
+static void down(struct jm_heap *hp, uint32_t i)
 {
-    struct heap_node *n = hp->nodes[i];
+    struct jm_heap_node *n = hp->nodes[i];
 
     for (uint32_t c; (c = 2 * i + 1) < hp->n; i = c) {
         if (c + 1 < hp->n && hp->nodes[c + 1]->at < hp->nodes[c]->at)
@@ -45,7 +45,7 @@ static void down(struct heap *hp, uint32_t i)
     place(hp, i, n);
 }
 
-void heap_clear(struct heap *hp)
+void jm_heap_clear(struct jm_heap *hp)
 {
     for (uint32_t i = 0; i < hp->n; i++)
         hp->nodes[i]->pos = 0;
@@ -54,7 +54,7 @@ void heap_clear(struct heap *hp)
     hp->n = hp->cap = 0;
 }
 
-int heap_put(struct heap *hp, struct heap_node *n, double at)
+int jm_heap_put(struct jm_heap *hp, struct jm_heap_node *n, double at)
 {
     if (n->pos) {
         double was = n->at;
@@ -68,7 +68,7 @@ int heap_put(struct heap *hp, struct heap_node *n, double at)
     }
     if (hp->n == hp->cap) {
         uint32_t cap = hp->cap ? hp->cap * 2 : CAP_MIN;
-        struct heap_node **nodes = realloc(hp->nodes, cap * sizeof(struct heap_node *));
+        struct jm_heap_node **nodes = realloc(hp->nodes, cap * sizeof(struct jm_heap_node *));
 
         if (!nodes) {
             errno = ENOMEM;
@@ -83,10 +83,10 @@ int heap_put(struct heap *hp, struct heap_node *n, double at)
     return 0;
 }
 
-void heap_remove(struct heap *hp, struct heap_node *n)
+void jm_heap_remove(struct jm_heap *hp, struct jm_heap_node *n)
 {
     uint32_t i = n->pos;
-    struct heap_node *last;
+    struct jm_heap_node *last;
 
     if (i == 0)
         return;
@@ -99,7 +99,8 @@ void heap_remove(struct heap *hp, struct heap_node *n)
         down(hp, last->pos - 1);
     }
     if (hp->cap > CAP_MIN && hp->n < hp->cap / 4) {
-        struct heap_node **nodes = realloc(hp->nodes, hp->cap / 2 * sizeof(struct heap_node *));
+        struct jm_heap_node **nodes =
+            realloc(hp->nodes, hp->cap / 2 * sizeof(struct jm_heap_node *));
 
         if (nodes) {
             hp->nodes = nodes;
@@ -108,7 +109,7 @@ void heap_remove(struct heap *hp, struct heap_node *n)
     }
 }
 
-struct heap_node *heap_first(const struct heap *hp)
+struct jm_heap_node *jm_heap_first(const struct jm_heap *hp)
 {
     return hp->n ? hp->nodes[0] : NULL;
 }

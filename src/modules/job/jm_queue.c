@@ -1,4 +1,4 @@
-/* queue.c - job.queue: the valves of the queue, and who waits until it is empty.
+/* jm_queue.c - job.queue: the valves of the queue, and who waits until it is empty.
  *
  *    op       what it does
  *    status   nothing
@@ -16,7 +16,7 @@
  * Failure: a state that cannot be put on record is told, and holds nevertheless.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -237,8 +237,8 @@ static void op_end(struct jm *jm, const flux_msg_t *req, const char *reason)
         struct jm_job *j = list_entry(it, struct jm_job, node);
 
         if (j->st.state == JOB_STATE_RUN)
-            jm_exception(j, "cancel", JOB_SEVERITY_FATAL, "the session ends", flux_msg_userid(req),
-                         true);
+            jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "the session ends",
+                               flux_msg_userid(req), true);
     }
     wait_empty(jm, req, JOB_STATES_RUNNING);
 }

@@ -1,4 +1,4 @@
-/* store.c - the jobs' directories in the key-value store: one transaction at a time.
+/* jm_store.c - the jobs' directories in the key-value store: one transaction at a time.
  *
  * Keys, all written here (doc/jobs.rst):
  *    job-next         the next id, so that an id never comes again
@@ -33,7 +33,7 @@
  * it to the next instance.
  */
 #include "config.h"
-#include "job.h"
+#include "jm_private.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -261,11 +261,11 @@ static void refuse(struct jm_job *j, struct list_node *again, int errnum, const 
         errmsg_set(&sub->err, "the job is not accepted, since the store refused it: %s", text);
     j->sub = NULL;
     if (--sub->left == 0)
-        jm_submission_done(jm, sub);
+        jm_submit_done(jm, sub);
     if (j->launched) {
         list_append(again, &j->dirty);
-        jm_exception(j, "store", JOB_SEVERITY_FATAL, "it was refused, since the store was failing",
-                     j->st.userid, true);
+        jm_state_exception(j, "store", JOB_SEVERITY_FATAL,
+                           "it was refused, since the store was failing", j->st.userid, true);
         return;
     }
     /* Whether it is there after all is not known. */
@@ -361,7 +361,7 @@ static void recorded(struct jm_job *j)
     if (sub) {
         j->sub = NULL;
         if (--sub->left == 0)
-            jm_submission_done(j->jm, sub);
+            jm_submit_done(j->jm, sub);
     }
     if (j->launching && list_empty(&j->dirty))
         jm_exec_recorded(j);
@@ -533,7 +533,7 @@ static void answer_unknown(struct jm *jm, struct jm_submission *sub)
     errmsg_set(&sub->err,
                "the job module was unloaded while the jobs were being put on record: whether they "
                "were accepted is not known; see flux jobs -a before submitting again");
-    jm_submission_done(jm, sub);
+    jm_submit_done(jm, sub);
 }
 
 static void answers_unknown(struct jm *jm, struct list_node *answers)
@@ -556,7 +556,7 @@ static void let_go(struct jm_job *j)
     if (sub->unknown)
         answer_unknown(jm, sub);
     else
-        jm_submission_drop(jm, sub);
+        jm_submit_drop(jm, sub);
 }
 
 static bool last_txn(struct jm *jm)
