@@ -164,10 +164,11 @@ exec 9>stays
 wait_until 20 grep -q published stays.out
 is "$(servers | wc -l)" 1 "one server for who asks"
 kill -KILL "$(servers)"
-exec 9>&-
+# The task still waits for its input: what ends it is the loss of the server, and nothing else.
 wait $pid
 isnt $? 0 "both: a server that is killed ends the job"
 like "$(cat stays.err)" "the PMIx server of node 0 was lost" "... with a sentence"
+exec 9>&-
 ok "... and no server stays" wait_until 10 no_servers
 
 mpi_sizes() {
