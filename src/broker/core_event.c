@@ -41,13 +41,13 @@
  */
 #include "config.h"
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core_private.h"
 #include "eventlog.h"
 #include "libflux/proto_event.h"
+#include "libschema/jsonout.h"
 
 #define EARLY_MAX 1024
 #define REPLAY_BYTES (1024u * 1024)
@@ -93,15 +93,18 @@ struct subscription {
 static int tell(core_t *c, struct peer *p, const char *topic, const char *field, uint64_t n)
 {
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, topic);
-    char json[48] = "{}";
+    strbuf_t *sb = strbuf_create(0);
+    int rc = -1;
 
+    jsonout_object(sb, NULL);
     if (field)
-        snprintf(json, sizeof(json), "{\"%s\":%llu}", field, (unsigned long long)n);
-    if (!msg || flux_msg_set_json(msg, json) < 0) {
+        jsonout_uint(sb, field, n);
+    if (jsonout_object_end(sb) < 0 || !msg || flux_msg_set_json(msg, strbuf_str(sb)) < 0)
         flux_msg_destroy(msg);
-        return -1;
-    }
-    return route_control(c, p, msg);
+    else
+        rc = route_control(c, p, msg);
+    strbuf_destroy(sb);
+    return rc;
 }
 
 static void tell_children(core_t *c, const char *topic, const char *field, uint64_t n)

@@ -36,7 +36,7 @@
 #include <string.h>
 
 #include "core_private.h"
-#include "libschema/schema.h"
+#include "libflux/proto_overlay.h"
 
 #define REPORT_LATE 2.
 #define PROTOCOL_VERSION 1
@@ -135,13 +135,15 @@ static bool subtree_complete(core_t *c)
 /* Root: all ranks that are not lost are ready, let them run. */
 static void check_run(core_t *c)
 {
-    char json[64];
+    struct overlay_run body = {idset_count(c->up)};
+    char *json;
 
     if (!core_is_root(c) || c->state != CORE_WIRED || !subtree_complete(c))
         return;
     core_set_state(c, CORE_READY);
-    snprintf(json, sizeof(json), "{\"up\":%zu}", idset_count(c->up));
-    event_publish_json(c, "overlay.run", json);
+    if ((json = flux_schema_encode(&overlay_run_schema, &body)))
+        event_publish_json(c, "overlay.run", json);
+    free(json);
 }
 
 static void report_ready(core_t *c)
@@ -248,13 +250,12 @@ static void ranks_lost(core_t *c, const idset_t *ranks)
     idset_subtract(c->up, fresh);
     idset_subtract(c->unreported, fresh);
     if (core_is_root(c)) {
-        size_t len = strlen(text) + 16;
-        char *json = malloc(len);
-        if (json) {
-            snprintf(json, len, "{\"ranks\":\"%s\"}", text);
+        const struct overlay_down body = {text};
+        char *json = flux_schema_encode(&overlay_down_schema, &body);
+
+        if (json)
             event_publish_json(c, "overlay.down", json);
-            free(json);
-        }
+        free(json);
         core_log(c, LOG_ERR, "ranks %s are lost", text);
     } else
         tell_lost(c, fresh);

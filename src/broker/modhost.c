@@ -54,6 +54,7 @@
 #include "libutil/filetrust.h"
 #include "libutil/strbuf.h"
 #include "modhost_private.h"
+#include "libschema/jsonout.h"
 
 #define MAILBOX_MAX 65536
 #define MAILBOX_CLIENTS_MAX (MAILBOX_MAX / 2)
@@ -375,12 +376,17 @@ static void check_stopped(modhost_t *mh)
 static void module_ready(struct module *m)
 {
     modhost_t *mh = m->mh;
-    char json[160];
+    strbuf_t *sb = strbuf_create(0);
 
     if (m->state == LOADING)
         m->state = RUNNING;
-    snprintf(json, sizeof(json), "{\"name\":\"%.100s\"}", m->name);
-    answer(mh, &m->load_req, json, 0, NULL);
+    jsonout_object(sb, NULL);
+    jsonout_str(sb, "name", m->name);
+    if (jsonout_object_end(sb) == 0)
+        answer(mh, &m->load_req, strbuf_str(sb), 0, NULL);
+    else
+        answer(mh, &m->load_req, NULL, ENOMEM, "out of memory to say that the module runs");
+    strbuf_destroy(sb);
     if (m->initial) {
         m->initial = false;
         mh->starting--;

@@ -511,22 +511,22 @@ static int ls_entry_json(struct cmd *c, struct kvs_walk *w, const char *key,
 {
     struct ls_print *p = w->arg;
 
-    printf("%s\n  {\"name\": ", p->any ? "," : "[");
-    p->any = true;
-    if (kvs_put_json(c, json_string(key)) != CMD_OK)
-        return CMD_FAIL;
-    printf(", \"type\": \"%s\", \"size\": ", kvs_type_name(e->type));
-    if (e->type == FLUX_KVS_DIR && !w->recursive)
-        fputs("null", stdout);
-    else
-        printf("%" PRIu64, e->size);
-    if (e->type == FLUX_KVS_LINK && e->data) {
-        fputs(", \"target\": ", stdout);
-        if (kvs_put_json(c, json_stringn(e->data, (size_t)e->size)) != CMD_OK)
-            return CMD_FAIL;
+    bool unknown = e->type == FLUX_KVS_DIR && !w->recursive;
+    json_t *entry = json_object();
+    int rc = json_object_set_new(entry, "name", json_string(key));
+
+    rc |= json_object_set_new(entry, "type", json_string(kvs_type_name(e->type)));
+    rc |= json_object_set_new(entry, "size",
+                              unknown ? json_null() : json_integer((json_int_t)e->size));
+    if (e->type == FLUX_KVS_LINK && e->data)
+        rc |= json_object_set_new(entry, "target", json_stringn(e->data, (size_t)e->size));
+    if (rc < 0) {
+        json_decref(entry);
+        entry = NULL;
     }
-    putchar('}');
-    return CMD_OK;
+    printf("%s\n  ", p->any ? "," : "[");
+    p->any = true;
+    return kvs_put_json(c, entry);
 }
 
 int kvs_ls(struct cmd *c, int argc, char **argv)

@@ -27,6 +27,7 @@
 #include "libflux/dispatch.h"
 #include "libkvs/kvs.h"
 #include "runclient.h"
+#include "libkvs/kvs_json.h"
 
 extern char **environ;
 
@@ -162,12 +163,10 @@ static void counted_cb(flux_future_t *f, void *arg)
 
 static void count(struct coord *co)
 {
-    char json[128];
+    const struct kvs_ns_only body = {co->cfg->ns[0] ? co->cfg->ns : "primary"};
     if (co->over)
         return;
-    snprintf(json, sizeof(json), "{\"namespace\":\"%.64s\"}",
-             co->cfg->ns[0] ? co->cfg->ns : "primary");
-    co->pending = flux_rpc(co->h, "kvs.stats", json, co->master, 0);
+    co->pending = flux_rpc_struct(co->h, "kvs.stats", &kvs_ns_only_schema, &body, co->master, 0);
     if (!co->pending || flux_future_then(co->pending, co->cfg->timeout, counted_cb, co) < 0) {
         cmd_error(co->c, "out of memory");
         end(co, true);

@@ -32,6 +32,7 @@
 #include "future.h"
 #include "event.h"
 #include "handle_private.h"
+#include "proto_cancel.h"
 
 #define MRPC_WINDOW 4096
 #define TAG_MAX 0x7fffffffu
@@ -264,18 +265,20 @@ static void mrpc_fill(flux_future_t *f);
 
 static void cancel(const struct cancelled *c)
 {
-    char json[40];
-    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, c->topic);
+    const struct cancel body = {c->tag};
+    char *json = flux_schema_encode(&cancel_schema, &body);
+    flux_msg_t *msg = json ? flux_msg_create(FLUX_MSG_REQUEST, c->topic) : NULL;
 
     if (!msg)
-        return;
-    snprintf(json, sizeof(json), "{\"matchtag\":%u}", c->tag);
+        goto done;
     flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE | c->flags);
     flux_msg_set_nodeid(msg, c->nodeid);
     if (flux_msg_set_json(msg, json) < 0)
         flux_msg_destroy(msg);
     else
         (void)flux_send(c->h, msg);
+done:
+    free(json);
 }
 
 /* The cancel was acted upon when the last response comes.  Some others may have been under way; when

@@ -2,6 +2,7 @@
  *
  *    overlay.status    {}  -> {"rank","size","state","up","lost","topology"}
  *    overlay.topology  {}  -> {"topology","size","file"}
+ *    overlay.run       event {"up"}
  *    overlay.down      event {"ranks"}
  */
 #include "config.h"
@@ -25,6 +26,12 @@ static const struct flux_field shape_fields[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema overlay_shape_schema = FLUX_SCHEMA(struct overlay_shape, shape_fields);
+
+static const struct flux_field run_fields[] = {
+    FLUX_FIELD_U64(struct overlay_run, up, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_run_schema = FLUX_SCHEMA(struct overlay_run, run_fields);
 
 static const struct flux_field down_fields[] = {
     FLUX_FIELD_STR(struct overlay_down, ranks, FLUX_FIELD_REQUIRED),

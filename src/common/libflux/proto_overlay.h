@@ -22,6 +22,12 @@ struct overlay_shape {
 };
 extern const struct flux_schema overlay_shape_schema;
 
+/* Event "overlay.run": all ranks are ready, or lost. */
+struct overlay_run {
+    uint64_t up; /* number of ranks that are ready */
+};
+extern const struct flux_schema overlay_run_schema;
+
 /* Event "overlay.down": these ranks are lost. */
 struct overlay_down {
     const char *ranks; /* idset */

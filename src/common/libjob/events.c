@@ -28,6 +28,7 @@
 #include "libschema/schema.h"
 #include "libutil/strbuf.h"
 #include "libutil/strutil.h"
+#include "libschema/jsonout.h"
 
 #define NAME_MAX_LEN 64
 
@@ -158,9 +159,7 @@ int job_event_write(struct strbuf *sb, const struct job_event *ev)
     const char *name = ev->event == JOB_EV_OTHER ? ev->name : job_event_name(ev->event);
     size_t before = strbuf_len(sb);
     char *context = NULL;
-    char when[64];
-    char *comma;
-    int rc = -1;
+    int rc;
 
     if (!name || !is_name(name) || unsound(ev) || ev->timestamp > 1e15) {
         errno = EINVAL;
@@ -168,19 +167,13 @@ int job_event_write(struct strbuf *sb, const struct job_event *ev)
     }
     if (has_context(ev) && !(context = encode_context(ev)))
         return -1;
-    snprintf(when, sizeof(when), "%.6f", ev->timestamp);
-    if ((comma = strchr(when, ','))) /* a program that has set a locale */
-        *comma = '.';
-    strbuf_add(sb, "{\"timestamp\":");
-    strbuf_add(sb, when);
-    strbuf_add(sb, ",\"name\":\"");
-    strbuf_add(sb, name);
-    strbuf_addc(sb, '"');
-    if (context) {
-        strbuf_add(sb, ",\"context\":");
-        strbuf_add(sb, context);
-    }
-    rc = strbuf_add(sb, "}\n");
+    jsonout_object(sb, NULL);
+    jsonout_time(sb, "timestamp", ev->timestamp);
+    jsonout_str(sb, "name", name);
+    if (context)
+        jsonout_text(sb, "context", context);
+    jsonout_object_end(sb);
+    rc = strbuf_addc(sb, '\n');
     free(context);
     if (rc < 0)
         strbuf_trunc(sb, before);

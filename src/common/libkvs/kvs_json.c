@@ -58,6 +58,12 @@ static const struct flux_field ns_item[] = {
 };
 const struct flux_schema kvs_ns_item_schema = FLUX_SCHEMA(struct kvs_ns_item, ns_item);
 
+static const struct flux_field dropped[] = {
+    FLUX_FIELD_U64(struct kvs_dropped, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema kvs_dropped_schema = FLUX_SCHEMA(struct kvs_dropped, dropped);
+
 static const struct flux_field fence_list[] = {
     FLUX_FIELD_ARRAY(struct kvs_fence_list, fences, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,

@@ -8,6 +8,7 @@
  *    kvs.wait-version              {"version","rootref"}
  *    kvs.namespace-create          {"namespace","owner","rank"}   owner 0xffffffff: who asks
  *    answer to kvs.namespace-list  {"namespaces":[{"namespace","owner","rank","lost"}, ...]}
+ *    answer to kvs.dropcache       {"dropped"}
  *    answer to kvs.fences          {"fences":[{"namespace","name","nprocs","entered","ranks","age"},
  *                                  ...]}                          of this instance
  *
@@ -59,6 +60,11 @@ struct kvs_ns_item {
     bool lost; /* the rank of its master is gone */
 };
 extern const struct flux_schema kvs_ns_item_schema;
+
+struct kvs_dropped {
+    uint64_t dropped;
+};
+extern const struct flux_schema kvs_dropped_schema;
 
 struct kvs_fence_list {
     json_t *fences;

@@ -1,8 +1,8 @@
 /* schema.c - JSON objects to C structs and back, by a table.
  *
  * Decoding goes through jansson, which checks syntax, UTF-8 and nesting; the table then says what
- * may be in the object.  Encoding writes the text directly: the usual message has a handful of
- * members, and building a tree only to print it costs several times more than the printing.
+ * may be in the object.  Encoding appends the text directly (jsonout.c): the usual message has a handful
+ * of members, and building a tree only to print it costs several times more than the printing.
  *
  *    type      JSON                              refused
  *    STR       string                            escaped NUL (jansson), bytes that are not UTF-8
@@ -24,15 +24,12 @@
 #include "config.h"
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "jsonout.h"
 #include "libutil/strbuf.h"
-#include "libutil/strutil.h"
 #include "schema.h"
 
 #define FIELDS_MAX 64
@@ -197,140 +194,12 @@ json_t *flux_schema_decode(const struct flux_schema *desc, const char *json, siz
     return obj;
 }
 
-/* An optional pointer that is NULL is left out. */
-static bool is_absent(const struct flux_field *f, const void *p)
-{
-    switch (f->type) {
-    case FLUX_T_STR:
-    case FLUX_T_JSON:
-    case FLUX_T_OBJECT:
-    case FLUX_T_ARRAY:
-        return !*(void *const *)p;
-    default:
-        return false;
-    }
-}
-
-static void add_string(strbuf_t *sb, const char *s, size_t len)
-{
-    size_t start = 0;
-
-    strbuf_addc(sb, '"');
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)s[i];
-        if (c >= 0x20 && c != '"' && c != '\\')
-            continue;
-        strbuf_addn(sb, s + start, i - start);
-        if (c == '"' || c == '\\')
-            strbuf_addf(sb, "\\%c", c);
-        else if (c == '\n')
-            strbuf_add(sb, "\\n");
-        else
-            strbuf_addf(sb, "\\u%04x", c);
-        start = i + 1;
-    }
-    strbuf_addn(sb, s + start, len - start);
-    strbuf_addc(sb, '"');
-}
-
-static int add_double(strbuf_t *sb, double v)
-{
-    char buf[40];
-    char *comma;
-
-    if (!isfinite(v)) {
-        errno = EINVAL;
-        return -1;
-    }
-    snprintf(buf, sizeof(buf), "%.17g", v);
-    if ((comma = strchr(buf, ','))) /* a program that has set a locale */
-        *comma = '.';
-    if (!strpbrk(buf, ".e"))
-        strcat(buf, ".0");
-    return strbuf_add(sb, buf);
-}
-
-static int dump_to_strbuf(const char *data, size_t len, void *sb)
-{
-    return strbuf_addn(sb, data, len);
-}
-
-static int add_json(strbuf_t *sb, const struct flux_field *f, const json_t *val)
-{
-    if ((f->type == FLUX_T_OBJECT && !json_is_object(val)) ||
-        (f->type == FLUX_T_ARRAY && !json_is_array(val))) {
-        errno = EINVAL;
-        return -1;
-    }
-    errno = ENOMEM;
-    return json_dump_callback(val, dump_to_strbuf, sb, JSON_COMPACT | JSON_ENCODE_ANY);
-}
-
-/* Append the value; -1 with EINVAL.  Running out of memory is remembered by `sb`. */
-static int add_value(strbuf_t *sb, const struct flux_field *f, const void *p)
-{
-    switch (f->type) {
-    case FLUX_T_STR: {
-        const char *s = *(const char *const *)p;
-        size_t len = strlen(s);
-        if (str_utf8_span(s, len) != len) {
-            errno = EINVAL;
-            return -1;
-        }
-        add_string(sb, s, len);
-        return 0;
-    }
-    case FLUX_T_INT:
-        return strbuf_addf(sb, "%d", *(const int *)p);
-    case FLUX_T_I64:
-        return strbuf_addf(sb, "%" PRId64, *(const int64_t *)p);
-    case FLUX_T_U32:
-        return strbuf_addf(sb, "%" PRIu32, *(const uint32_t *)p);
-    case FLUX_T_U64:
-        if (*(const uint64_t *)p > INT64_MAX) {
-            errno = EINVAL;
-            return -1;
-        }
-        return strbuf_addf(sb, "%" PRIu64, *(const uint64_t *)p);
-    case FLUX_T_DOUBLE:
-        return add_double(sb, *(const double *)p);
-    case FLUX_T_BOOL:
-        return strbuf_add(sb, *(const bool *)p ? "true" : "false");
-    default:
-        return add_json(sb, f, *(json_t *const *)p);
-    }
-}
-
 char *flux_schema_encode(const struct flux_schema *desc, const void *in)
 {
-    size_t n = count_fields(desc);
     strbuf_t *sb = strbuf_create(0);
-    char sep = '{';
 
-    for (size_t i = 0; i < n; i++) {
-        const struct flux_field *f = &desc->fields[i];
-        const void *p = (const char *)in + f->offset;
-
-        if (is_absent(f, p)) {
-            if (f->flags & FLUX_FIELD_OPTIONAL)
-                continue;
-            errno = EINVAL;
-            goto error;
-        }
-        strbuf_addc(sb, sep);
-        add_string(sb, f->name, strlen(f->name));
-        strbuf_addc(sb, ':');
-        if (add_value(sb, f, p) < 0)
-            goto error;
-        sep = ',';
-    }
-    strbuf_add(sb, sep == '{' ? "{}" : "}");
+    jsonout_struct(sb, NULL, desc, in);
     return strbuf_take(sb);
-error:
-    if (errno != EINVAL)
-        errno = ENOMEM;
-    strbuf_destroy(sb);
-    return NULL;
 }
 
 json_t *flux_schema_encode_json(const struct flux_schema *desc, const void *in)

@@ -40,25 +40,31 @@ enum {
     FLUX_FIELD_OPTIONAL = 1, /* absent: the member keeps what the caller put there */
 };
 
+struct flux_schema;
+
 struct flux_field {
     const char *name;
     enum flux_field_type type;
     int flags;
     size_t offset;
+    const struct flux_schema *of; /* ARRAY: its elements, OBJECT: what it is; NULL: not described */
 };
 
 struct flux_schema {
     const struct flux_field *fields; /* at most 64 */
 };
 
-#define FLUX_FIELD_(S, m, T, ctype, fl)                                                          \
-    {                                                                                            \
-#m, T, fl,                                                                               \
-            offsetof(S, m) +                                                                     \
-                0 * sizeof(                                                                      \
-                        char[__builtin_types_compatible_p(__typeof__(((S *)0)->m), ctype) ? 1    \
-                                                                                          : -1]) \
+/* clang-format off */
+#define FLUX_FIELD_OF_(S, m, T, ctype, fl, desc)                                            \
+    {                                                                                       \
+        #m, T, fl,                                                                          \
+        offsetof(S, m) +                                                                    \
+            0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((S *)0)->m), ctype)    \
+                                ? 1 : -1]),                                                 \
+        desc                                                                                \
     }
+/* clang-format on */
+#define FLUX_FIELD_(S, m, T, ctype, fl) FLUX_FIELD_OF_(S, m, T, ctype, fl, NULL)
 #define FLUX_FIELD_STR(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_STR, const char *, fl)
 #define FLUX_FIELD_INT(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_INT, int, fl)
 #define FLUX_FIELD_I64(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_I64, int64_t, fl)
@@ -69,14 +75,39 @@ struct flux_schema {
 #define FLUX_FIELD_JSON(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_JSON, json_t *, fl)
 #define FLUX_FIELD_OBJECT(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_OBJECT, json_t *, fl)
 #define FLUX_FIELD_ARRAY(S, m, fl) FLUX_FIELD_(S, m, FLUX_T_ARRAY, json_t *, fl)
-#define FLUX_FIELD_END \
-    {                  \
-        NULL, 0, 0, 0  \
+/* An array of objects that `desc` describes; decoding leaves the elements to the caller. */
+#define FLUX_FIELD_ARRAY_OF(S, m, fl, desc) FLUX_FIELD_OF_(S, m, FLUX_T_ARRAY, json_t *, fl, desc)
+#define FLUX_FIELD_END      \
+    {                       \
+        NULL, 0, 0, 0, NULL \
     }
 #define FLUX_SCHEMA(S, f) \
     {                     \
         f                 \
     }
+
+/* A message of a service: topic, payloads, meaning.  Each X_wire.c has a table of these, which is what
+ * doc/protocol.rst prints; the table ends with FLUX_METHOD_END. */
+struct flux_method {
+    const char *topic;
+    int flags;                          /* FLUX_METHOD_* */
+    const struct flux_schema *request;  /* NULL: see `takes` */
+    const struct flux_schema *response; /* NULL: see `gives` */
+    const char *takes;                  /* payload of the request in words; NULL: none */
+    const char *gives;                  /* payload of the response in words; NULL: none */
+    const char *what;                   /* one sentence */
+};
+#define FLUX_METHOD_END             \
+    {                               \
+        .topic = NULL, .what = NULL \
+    }
+
+enum {
+    FLUX_METHOD_STREAM = 1,     /* any number of responses */
+    FLUX_METHOD_NORESPONSE = 2, /* no response is sent */
+    FLUX_METHOD_EVENT = 4,      /* an event; `request` describes its payload */
+    FLUX_METHOD_INSTANCES = 8,  /* between instances of the service, not for clients */
+};
 
 /* Decode JSON text (an object).  Returns the parsed object, which owns what `out` points at and is
  * to be json_decref'd after use.  NULL with EPROTO and a sentence, or ENOMEM. */

@@ -5,7 +5,7 @@
  *  2. A failed append sets `errnum` and changes nothing else; later appends fail with the same
  *     error, so a text is complete or strbuf_take() returns NULL - never one with a hole.
  *
- * Failure: ENOMEM, or E2BIG beyond the bound.
+ * Failure: ENOMEM, E2BIG beyond the bound, or what strbuf_fail() was given.
  */
 #include "config.h"
 #include <errno.h>
@@ -133,6 +133,14 @@ int strbuf_addf(strbuf_t *sb, const char *fmt, ...)
     rc = strbuf_vaddf(sb, fmt, ap);
     va_end(ap);
     return rc;
+}
+
+int strbuf_fail(strbuf_t *sb, int errnum)
+{
+    if (sb && !sb->errnum)
+        sb->errnum = errnum;
+    errno = sb ? sb->errnum : ENOMEM;
+    return -1;
 }
 
 const char *strbuf_str(const strbuf_t *sb)

@@ -20,6 +20,10 @@ int strbuf_addc(strbuf_t *sb, char c);
 int strbuf_addf(strbuf_t *sb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int strbuf_vaddf(strbuf_t *sb, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 
+/* Fail with `errnum` from now on, as an append that failed.  Returns -1 with that errno, or with the one of
+ * an earlier failure. */
+int strbuf_fail(strbuf_t *sb, int errnum);
+
 /* The text so far, always NUL-terminated, valid until the next append; its length. */
 const char *strbuf_str(const strbuf_t *sb);
 size_t strbuf_len(const strbuf_t *sb);

@@ -35,6 +35,7 @@
 
 #include "../wrexec/proto.h"
 #include "libjob/job_wire.h"
+#include "libschema/jsonout.h"
 
 #define AGAIN 0.25
 
@@ -203,10 +204,10 @@ static void flush_kills(struct jm *jm)
         if (v->n == 0)
             continue;
         sb = strbuf_create(0);
-        strbuf_add(sb, "{\"ids\":[");
-        for (size_t i = 0; i < v->n; i++)
-            strbuf_addf(sb, "%s%llu", i ? "," : "", (unsigned long long)v->ids[i]);
-        strbuf_addf(sb, "],\"signum\":%d}", sig);
+        jsonout_object(sb, NULL);
+        jm_put_ids(sb, "ids", v, v->n);
+        jsonout_int(sb, "signum", sig);
+        jsonout_object_end(sb);
         if (!sb || !(json = strbuf_take(sb)))
             return; /* is tried again in the next pass */
         if (courier_post_json(x->courier, "wrexec.kill", FLUX_NODEID_ANY, json) < 0)

@@ -22,6 +22,7 @@
 
 #include "libjob/job_wire.h"
 #include "libsched/sched_wire.h"
+#include "libschema/jsonout.h"
 
 #define PAGE 1000
 #define LISTINGS_MAX 256
@@ -67,23 +68,27 @@ static void gone(struct km_claim *c, bool cancelled)
 static void put_time(strbuf_t *sb, const char *name, double t)
 {
     if (t > 0)
-        strbuf_addf(sb, ",\"%s\":%.6f", name, t);
+        jsonout_time(sb, name, t);
 }
 
 static void put_text(strbuf_t *sb, const char *name, const char *text)
 {
-    if (!text || !text[0])
-        return;
-    strbuf_addf(sb, ",\"%s\":", name);
-    jm_add_string(sb, text);
+    if (text && text[0])
+        jm_put_text(sb, name, text);
 }
 
 /* `failed`: its member of that name, as JSON already. */
 static void put_info(strbuf_t *sb, const struct job_info *i, const char *failed)
 {
-    strbuf_addf(sb, "{\"id\":%llu,\"uid\":%u,\"urgency\":%d,\"priority\":%lld,\"state\":\"%s\"",
-                (unsigned long long)i->id, i->uid, i->urgency, (long long)i->priority, i->state);
-    strbuf_addf(sb, ",\"nnodes\":%u,\"ntasks\":%u,\"ncores\":%u", i->nnodes, i->ntasks, i->ncores);
+    jsonout_object(sb, NULL);
+    jsonout_uint(sb, "id", i->id);
+    jsonout_uint(sb, "uid", i->uid);
+    jsonout_int(sb, "urgency", i->urgency);
+    jsonout_int(sb, "priority", i->priority);
+    jsonout_str(sb, "state", i->state);
+    jsonout_uint(sb, "nnodes", i->nnodes);
+    jsonout_uint(sb, "ntasks", i->ntasks);
+    jsonout_uint(sb, "ncores", i->ncores);
     put_text(sb, "name", i->name);
     put_time(sb, "duration", i->duration);
     put_time(sb, "t_submit", i->t_submit);
@@ -97,17 +102,17 @@ static void put_info(strbuf_t *sb, const struct job_info *i, const char *failed)
     put_text(sb, "nodelist", i->nodelist);
     put_text(sb, "result", i->result);
     if (i->result)
-        strbuf_addf(sb, ",\"code\":%d", i->code);
+        jsonout_int(sb, "code", i->code);
     put_text(sb, "exception", i->exception);
     put_text(sb, "note", i->note);
     if (i->canceled_by >= 0)
-        strbuf_addf(sb, ",\"canceled_by\":%lld", (long long)i->canceled_by);
+        jsonout_int(sb, "canceled_by", i->canceled_by);
     if (failed && failed[0])
-        strbuf_addf(sb, ",\"failed\":%s", failed);
+        jsonout_text(sb, "failed", failed);
     put_text(sb, "why", i->why);
     put_text(sb, "uri", i->uri);
     put_text(sb, "dependency", i->dependency);
-    strbuf_addc(sb, '}');
+    jsonout_object_end(sb);
 }
 
 /* A sentence that is made here is the caller's to free, by `made`. */
@@ -344,21 +349,22 @@ static void send_page(struct listing *l)
     char *json;
     size_t n = 0;
 
-    strbuf_add(sb, "{\"jobs\":[");
+    jsonout_object(sb, NULL);
+    jsonout_array(sb, "jobs");
     for (; n < PAGE && l->next < l->found.n; l->next++) {
         struct jm_job *j = jm_job_find(jm, l->found.ids[l->next]);
         struct jm_ended *e = j ? NULL : jm_ended_find(jm, l->found.ids[l->next]);
 
         if (!j && !e)
             continue;
-        if (n++ > 0)
-            strbuf_addc(sb, ',');
+        n++;
         if (j)
             put_active(sb, j);
         else
             put_ended(sb, e);
     }
-    strbuf_add(sb, "]}");
+    jsonout_array_end(sb);
+    jsonout_object_end(sb);
     if (sb && (json = strbuf_take(sb))) {
         if (n > 0)
             flux_respond_more(jm->h, l->req, json);
@@ -432,14 +438,18 @@ static void ask_why(struct listing *l)
     if (!l->q.estimates || !jm->sched.generation)
         return;
     sb = strbuf_create(0);
-    strbuf_add(sb, "{\"ids\":[");
+    jsonout_object(sb, NULL);
+    jsonout_array(sb, "ids");
     for (size_t i = 0; i < l->found.n && n < SCHED_WHY_MAX; i++) {
         const struct jm_job *j = jm_job_find(jm, l->found.ids[i]);
 
-        if (j && j->fed)
-            strbuf_addf(sb, "%s%llu", n++ ? "," : "", (unsigned long long)j->id);
+        if (j && j->fed) {
+            jsonout_uint(sb, NULL, j->id);
+            n++;
+        }
     }
-    strbuf_add(sb, "]}");
+    jsonout_array_end(sb);
+    jsonout_object_end(sb);
     json = sb ? strbuf_take(sb) : NULL;
     if (n && json && (l->why = flux_rpc(jm->h, "sched.why", json, FLUX_NODEID_ANY, 0)) &&
         flux_future_then(l->why, 5., why_cb, l) < 0) {

@@ -46,6 +46,7 @@
 #include "libflux/proto_overlay.h"
 #include "libutil/duration.h"
 #include "libutil/strutil.h"
+#include "libschema/jsonout.h"
 
 #define HELD_MAX 65536
 #define HELD_BYTES (256u << 20)
@@ -67,31 +68,19 @@ bool jm_may(const flux_msg_t *req, uint32_t uid)
            flux_msg_userid(req) == uid;
 }
 
-/* Most texts need no escape. */
-static bool is_plain(const char *s)
+void jm_put_text(strbuf_t *sb, const char *key, const char *text)
 {
-    for (; *s; s++)
-        if ((unsigned char)*s < ' ' || (unsigned char)*s >= 0x7f || *s == '"' || *s == '\\')
-            return false;
-    return true;
+    size_t len = strlen(text);
+
+    jsonout_strn(sb, key, text, str_utf8_span(text, len) == len ? len : 0);
 }
 
-void jm_add_string(strbuf_t *sb, const char *s)
+void jm_put_ids(strbuf_t *sb, const char *key, const struct jm_ids *v, size_t n)
 {
-    json_t *str;
-    char *text;
-
-    if (is_plain(s)) {
-        strbuf_addc(sb, '"');
-        strbuf_add(sb, s);
-        strbuf_addc(sb, '"');
-        return;
-    }
-    str = json_string(s);
-    text = json_dumps(str, JSON_ENCODE_ANY);
-    strbuf_add(sb, text ? text : "\"\"");
-    free(text);
-    json_decref(str);
+    jsonout_array(sb, key);
+    for (size_t i = 0; i < n; i++)
+        jsonout_uint(sb, NULL, v->ids[i]);
+    jsonout_array_end(sb);
 }
 
 idset_t *jm_request_ids(struct jm *jm, const flux_msg_t *req, const char *text)

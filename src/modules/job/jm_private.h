@@ -334,7 +334,9 @@ bool jm_is_gone(const flux_msg_t *req, const char *sender, const idset_t *ranks)
 /* May the sender see and change jobs of this user? */
 bool jm_may(const flux_msg_t *req, uint32_t uid);
 /* Append JSON text of a string. */
-void jm_add_string(strbuf_t *sb, const char *s);
+void jm_put_text(strbuf_t *sb, const char *key, const char *text);
+/* The first `n` ids, as an array. */
+void jm_put_ids(strbuf_t *sb, const char *key, const struct jm_ids *v, size_t n);
 /* Ids that a request names.  NULL when the request was answered with an error. */
 idset_t *jm_request_ids(struct jm *jm, const flux_msg_t *req, const char *text);
 int jm_ids_add(struct jm_ids *v, uint64_t id);

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "libsched/sched_wire.h"
+#include "libschema/jsonout.h"
 
 #define AGAIN 0.25
 
@@ -127,69 +128,67 @@ struct feed {
     size_t n;
 };
 
-static bool begin(struct feed *f, const char *name, bool *open)
+/* Is there room for one more entry? */
+static bool room(const struct feed *f)
 {
-    if (*open)
-        return strbuf_addc(f->sb, ',') == 0;
-    *open = true;
-    return strbuf_addf(f->sb, ",\"%s\":[", name) == 0;
-}
-
-static void end(struct feed *f, bool open)
-{
-    if (open)
-        strbuf_addc(f->sb, ']');
+    return f->n < SCHED_FEED_ENTRIES;
 }
 
 static void put_running(struct jm *jm, struct feed *f)
 {
     struct list_node *n;
-    bool open = false;
 
-    while (f->n < SCHED_FEED_ENTRIES && (n = list_first(&jm->sched.running))) {
+    if (!room(f) || list_empty(&jm->sched.running))
+        return;
+    jsonout_array(f->sb, "running");
+    while (room(f) && (n = list_first(&jm->sched.running))) {
         struct jm_job *j = list_entry(n, struct jm_job, feed);
 
         list_remove(n);
         j->feeding = false;
-        begin(f, "running", &open);
-        strbuf_addf(f->sb, "{\"id\":%llu,\"R\":%s,\"end\":%.6f}", (unsigned long long)j->id,
-                    j->r_json, j->deadline);
+        jsonout_object(f->sb, NULL);
+        jsonout_uint(f->sb, "id", j->id);
+        jsonout_text(f->sb, "R", j->r_json);
+        jsonout_time(f->sb, "end", j->deadline);
+        jsonout_object_end(f->sb);
         f->n++;
     }
-    end(f, open);
+    jsonout_array_end(f->sb);
 }
 
 static void put_add(struct jm *jm, struct feed *f)
 {
     struct list_node *n;
-    bool open = false;
 
-    while (f->n < SCHED_FEED_ENTRIES && (n = list_first(&jm->sched.add))) {
+    if (!room(f) || list_empty(&jm->sched.add))
+        return;
+    jsonout_array(f->sb, "add");
+    while (room(f) && (n = list_first(&jm->sched.add))) {
         struct jm_job *j = list_entry(n, struct jm_job, feed);
 
         list_remove(n);
         j->feeding = false;
-        begin(f, "add", &open);
-        strbuf_addf(f->sb, "{\"id\":%llu,\"urgency\":%d,\"t_submit\":%.6f,\"uid\":%u,\"req\":",
-                    (unsigned long long)j->id, j->st.urgency, j->t_queued, j->st.userid);
-        strbuf_add(f->sb, j->spec->req_json);
-        strbuf_addc(f->sb, '}');
+        jsonout_object(f->sb, NULL);
+        jsonout_uint(f->sb, "id", j->id);
+        jsonout_int(f->sb, "urgency", j->st.urgency);
+        jsonout_time(f->sb, "t_submit", j->t_queued);
+        jsonout_uint(f->sb, "uid", j->st.userid);
+        jsonout_text(f->sb, "req", j->spec->req_json);
+        jsonout_object_end(f->sb);
         f->n++;
     }
-    end(f, open);
+    jsonout_array_end(f->sb);
 }
 
 static void put_ids(struct feed *f, const char *name, struct jm_ids *v)
 {
-    bool open = false;
-    size_t i;
+    size_t n = v->n < SCHED_FEED_ENTRIES - f->n ? v->n : SCHED_FEED_ENTRIES - f->n;
 
-    for (i = 0; i < v->n && f->n < SCHED_FEED_ENTRIES; i++, f->n++) {
-        begin(f, name, &open);
-        strbuf_addf(f->sb, "%llu", (unsigned long long)v->ids[i]);
-    }
-    jm_ids_drop_first(v, i);
-    end(f, open);
+    if (n == 0)
+        return;
+    jm_put_ids(f->sb, name, v, n);
+    f->n += n;
+    jm_ids_drop_first(v, n);
 }
 
 static void put_urgencies(struct jm *jm, struct feed *f)
@@ -198,17 +197,23 @@ static void put_urgencies(struct jm *jm, struct feed *f)
     bool open = false;
     size_t i;
 
-    for (i = 0; i < v->n && f->n < SCHED_FEED_ENTRIES; i++) {
+    for (i = 0; i < v->n && room(f); i++) {
         struct jm_job *j = jm_job_find(jm, v->ids[i]);
 
         if (!j || !j->fed)
             continue;
-        begin(f, "urgency", &open);
-        strbuf_addf(f->sb, "[%llu,%d]", (unsigned long long)j->id, j->st.urgency);
+        if (!open)
+            jsonout_array(f->sb, "urgency");
+        open = true;
+        jsonout_array(f->sb, NULL);
+        jsonout_uint(f->sb, NULL, j->id);
+        jsonout_int(f->sb, NULL, j->st.urgency);
+        jsonout_array_end(f->sb);
         f->n++;
     }
+    if (open)
+        jsonout_array_end(f->sb);
     jm_ids_drop_first(v, i);
-    end(f, open);
 }
 
 static void lost(struct jm *jm, const char *why);
@@ -233,17 +238,18 @@ static void send_feed(struct jm *jm)
     flux_future_t *fut;
     char *json;
 
-    strbuf_addf(f.sb, "{\"generation\":%llu", (unsigned long long)s->generation);
+    jsonout_object(f.sb, NULL);
+    jsonout_uint(f.sb, "generation", s->generation);
     put_running(jm, &f);
     put_ids(&f, "free", &s->free);
     put_add(jm, &f);
     put_urgencies(jm, &f);
     put_ids(&f, "remove", &s->remove);
     if (s->told != s->enabled && list_empty(&s->running)) {
-        strbuf_addf(f.sb, ",\"enabled\":%s", s->enabled ? "true" : "false");
+        jsonout_bool(f.sb, "enabled", s->enabled);
         s->told = s->enabled;
     }
-    strbuf_addc(f.sb, '}');
+    jsonout_object_end(f.sb);
     json = f.sb ? strbuf_take(f.sb) : NULL;
     fut = json ? flux_rpc(jm->h, "sched.feed", json, FLUX_NODEID_ANY, 0) : NULL;
     free(json);

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "libjob/job_wire.h"
+#include "libschema/jsonout.h"
 
 struct jm_wait {
     struct km_claim claim;
@@ -82,7 +83,8 @@ static void send_page(struct jm_wait *w)
 {
     char *json;
 
-    strbuf_add(w->out, "]}");
+    jsonout_array_end(w->out);
+    jsonout_object_end(w->out);
     json = strbuf_take(w->out);
     w->out = NULL;
     w->ntold = 0;
@@ -99,22 +101,25 @@ static void tell(struct jm_wait *w, uint64_t id, const struct jm_ended *e, const
         send_page(w);
     if (!w->out) {
         w->out = strbuf_create(0);
-        strbuf_add(w->out, "{\"ended\":[");
+        jsonout_object(w->out, NULL);
+        jsonout_array(w->out, "ended");
     }
-    strbuf_addf(w->out, "%s{\"id\":%llu", w->ntold++ ? "," : "", (unsigned long long)id);
-    if (e)
-        strbuf_addf(w->out, ",\"result\":\"%s\",\"code\":%d", job_result_name(e->result), e->code);
+    w->ntold++;
+    jsonout_object(w->out, NULL);
+    jsonout_uint(w->out, "id", id);
+    if (e) {
+        jsonout_str(w->out, "result", job_result_name(e->result));
+        jsonout_int(w->out, "code", e->code);
+    }
     if (e && e->canceled_by >= 0)
-        strbuf_addf(w->out, ",\"canceled_by\":%lld", (long long)e->canceled_by);
+        jsonout_int(w->out, "canceled_by", e->canceled_by);
     if (e && jm_ended_text(e, JM_TEXT_FAILED)[0])
-        strbuf_addf(w->out, ",\"failed\":%s", jm_ended_text(e, JM_TEXT_FAILED));
-    if (text && text[0]) {
-        strbuf_add(w->out, ",\"text\":");
-        jm_add_string(w->out, text);
-    }
+        jsonout_text(w->out, "failed", jm_ended_text(e, JM_TEXT_FAILED));
+    if (text && text[0])
+        jm_put_text(w->out, "text", text);
     if (error)
-        strbuf_addf(w->out, ",\"error\":%d", error);
-    strbuf_addc(w->out, '}');
+        jsonout_int(w->out, "error", error);
+    jsonout_object_end(w->out);
     if (list_empty(&w->ready))
         list_append(&w->jm->waiters, &w->ready);
 }

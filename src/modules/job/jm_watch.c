@@ -24,6 +24,7 @@
 
 #include "libflux/slice.h"
 #include "libjob/job_wire.h"
+#include "libschema/jsonout.h"
 
 #define WATCHERS_MAX 1000
 #define PAGE 250
@@ -97,8 +98,11 @@ static void add(strbuf_t **sb, uint64_t id, enum job_state state, double t)
 {
     if (!*sb)
         *sb = strbuf_create(0);
-    strbuf_addf(*sb, "%s[%llu,\"%s\",%.6f]", *sb && strbuf_len(*sb) ? "," : "",
-                (unsigned long long)id, job_state_name(state), t);
+    jsonout_array(*sb, NULL);
+    jsonout_uint(*sb, NULL, id);
+    jsonout_str(*sb, NULL, job_state_name(state));
+    jsonout_time(*sb, NULL, t);
+    jsonout_array_end(*sb);
 }
 
 void jm_watch_transition(struct jm_job *j)
@@ -127,8 +131,7 @@ static void append(strbuf_t **to, strbuf_t **from)
     if (!*to) {
         *to = *from;
     } else {
-        strbuf_addc(*to, ',');
-        strbuf_addn(*to, strbuf_str(*from), strbuf_len(*from));
+        jsonout_text(*to, NULL, strbuf_str(*from));
         strbuf_destroy(*from);
     }
     *from = NULL;
@@ -156,9 +159,11 @@ static bool send(struct watcher *w, const char *list)
     strbuf_t *sb = strbuf_create(0);
     char *json;
 
-    strbuf_addf(sb, "{\"transitions\":[");
-    strbuf_add(sb, list);
-    strbuf_add(sb, "]}");
+    jsonout_object(sb, NULL);
+    jsonout_array(sb, "transitions");
+    jsonout_text(sb, NULL, list);
+    jsonout_array_end(sb);
+    jsonout_object_end(sb);
     if (sb && (json = strbuf_take(sb))) {
         flux_respond_more(w->jm->h, w->req, json);
         free(json);

@@ -17,7 +17,6 @@
 #include "config.h"
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "km_private.h"
@@ -109,7 +108,6 @@ static void drop_work(struct km_ns *ns)
 {
     struct flux_slice s;
     struct list_node *n;
-    char json[48];
 
     if (list_empty(&ns->drops))
         return;
@@ -121,8 +119,8 @@ static void drop_work(struct km_ns *ns)
             km_ns_poke(ns);
             return;
         }
-        snprintf(json, sizeof(json), "{\"dropped\":%zu}", d->dropped);
-        flux_respond(ns->h, d->req, json);
+        flux_respond_struct(ns->h, d->req, &kvs_dropped_schema,
+                            &(struct kvs_dropped){.dropped = d->dropped});
         drop_free(d);
     }
 }

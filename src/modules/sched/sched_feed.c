@@ -17,14 +17,13 @@
 #include "config.h"
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libflux/proto_cancel.h"
 #include "libsched/sched_food.h"
 #include "sched_module.h"
+#include "libschema/jsonout.h"
 
 #define ESTIMATES_MAX 1000
 #define ESTIMATE_AFTER 1. /* seconds between two of them */
@@ -141,20 +140,6 @@ void feed_disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
 /* --- what is told --- */
 
-static void add_entry(struct ctx *ctx, strbuf_t *sb, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-static void add_entry(struct ctx *ctx, strbuf_t *sb, const char *fmt, ...)
-{
-    va_list ap;
-
-    if (sb && strbuf_len(sb) > 0)
-        strbuf_addc(sb, ',');
-    va_start(ap, fmt);
-    if (strbuf_vaddf(sb, fmt, ap) < 0)
-        ctx->broken = true;
-    va_end(ap);
-}
-
 static void alloc_cb(uint64_t id, rset_t *R, double now, double end, void *arg)
 {
     struct ctx *ctx = arg;
@@ -165,9 +150,13 @@ static void alloc_cb(uint64_t id, rset_t *R, double now, double end, void *arg)
     rset_set_times(R, start, expires > 0. ? policies_milliseconds(start + (expires - now)) : 0.);
     json = rset_format(R);
     rset_destroy(R);
-    /* Without text the strbuf is spoilt on purpose: feed_answer() sees that. */
-    add_entry(ctx, ctx->alloc, "{\"id\":%ju,\"R\":%s,\"t\":%.6f}", (uintmax_t)id, json ? json : "?",
-              start);
+    jsonout_object(ctx->alloc, NULL);
+    jsonout_uint(ctx->alloc, "id", id);
+    if (json)
+        jsonout_text(ctx->alloc, "R", json);
+    jsonout_time(ctx->alloc, "t", start);
+    if (jsonout_object_end(ctx->alloc) < 0 || !json)
+        ctx->broken = true;
     free(json);
 }
 
@@ -175,13 +164,9 @@ static void deny_cb(uint64_t id, const char *note, void *arg)
 {
     struct ctx *ctx = arg;
     struct sched_wire_deny d = {id, note};
-    char *json = flux_schema_encode(&sched_wire_deny_schema, &d);
 
-    if (json)
-        add_entry(ctx, ctx->deny, "%s", json);
-    else
+    if (jsonout_struct(ctx->deny, NULL, &sched_wire_deny_schema, &d) < 0)
         ctx->broken = true;
-    free(json);
 }
 
 const struct sched_ops feed_ops = {alloc_cb, deny_cb, NULL};
@@ -196,12 +181,18 @@ void feed_answer(struct ctx *ctx)
     if (!alloc && !deny && !ctx->broken)
         return;
     sb = strbuf_create(0);
-    strbuf_addc(sb, '{');
-    if (alloc)
-        strbuf_addf(sb, "\"alloc\":[%s]", strbuf_str(ctx->alloc));
-    if (deny)
-        strbuf_addf(sb, "%s\"deny\":[%s]", alloc ? "," : "", strbuf_str(ctx->deny));
-    strbuf_addc(sb, '}');
+    jsonout_object(sb, NULL);
+    if (alloc) {
+        jsonout_array(sb, "alloc");
+        jsonout_text(sb, NULL, strbuf_str(ctx->alloc));
+        jsonout_array_end(sb);
+    }
+    if (deny) {
+        jsonout_array(sb, "deny");
+        jsonout_text(sb, NULL, strbuf_str(ctx->deny));
+        jsonout_array_end(sb);
+    }
+    jsonout_object_end(sb);
     json = sb ? strbuf_take(sb) : NULL;
     if (!ctx->broken) {
         strbuf_trunc(ctx->alloc, 0);
