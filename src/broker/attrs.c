@@ -19,7 +19,7 @@
 
 #include "attrs.h"
 #include "libflux/dispatch.h"
-#include "libflux/proto_attr.h"
+#include "libflux/attr_wire.h"
 #include "libsettings/settings.h"
 #include "libutil/hmap.h"
 #include "libutil/strutil.h"

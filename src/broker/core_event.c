@@ -46,7 +46,7 @@
 
 #include "core_private.h"
 #include "eventlog.h"
-#include "libflux/proto_event.h"
+#include "libflux/event_wire.h"
 #include "libschema/jsonout.h"
 
 #define EARLY_MAX 1024

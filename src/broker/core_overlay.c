@@ -36,7 +36,7 @@
 #include <string.h>
 
 #include "core_private.h"
-#include "libflux/proto_overlay.h"
+#include "libflux/overlay_wire.h"
 
 #define REPORT_LATE 2.
 #define PROTOCOL_VERSION 1

@@ -18,8 +18,8 @@
 #include <string.h>
 
 #include "core_private.h"
-#include "libflux/proto_event.h"
-#include "libflux/proto_overlay.h"
+#include "libflux/event_wire.h"
+#include "libflux/overlay_wire.h"
 
 static const struct flux_field shutdown_fields[] = {
     FLUX_FIELD_INT(struct shutdown_order, rc, FLUX_FIELD_REQUIRED),

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd_all.h"
-#include "libflux/proto_attr.h"
+#include "libflux/attr_wire.h"
 
 #define TIMEOUT 60.
 

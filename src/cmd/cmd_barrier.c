@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cmd_all.h"
-#include "libflux/proto_barrier.h"
+#include "libflux/barrier_wire.h"
 #include "libidset/idset.h"
 #include "waitlist.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cmd_all.h"
-#include "libflux/proto_attr.h"
+#include "libflux/attr_wire.h"
 #include "libsettings/settings.h"
 #include "libutil/nearest.h"
 

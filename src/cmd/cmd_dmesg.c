@@ -8,7 +8,7 @@
 
 #include "cmd_all.h"
 #include "libflux/log.h"
-#include "libflux/proto_log.h"
+#include "libflux/log_wire.h"
 
 #define TIMEOUT 60.
 

@@ -12,7 +12,7 @@
 
 #include "cmd_all.h"
 #include "libflux/log.h"
-#include "libflux/proto_log.h"
+#include "libflux/log_wire.h"
 #include "libutil/strbuf.h"
 
 #define WINDOW 64

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libresource/res_wire.h"
+#include "libresource/resrc_wire.h"
 
 #define TIMEOUT 60.
 

@@ -9,7 +9,7 @@
 
 #include "cmd_all.h"
 #include "cmd_res.h"
-#include "libresource/res_wire.h"
+#include "libresource/resrc_wire.h"
 #include "libutil/size.h"
 #include "libutil/strbuf.h"
 #include "libutil/strvec.h"

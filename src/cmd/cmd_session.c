@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd_session.h"
-#include "libflux/proto_overlay.h"
+#include "libflux/overlay_wire.h"
 
 #define TIMEOUT 60.
 

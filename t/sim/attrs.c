@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "libflux/proto_attr.h"
+#include "libflux/attr_wire.h"
 #include "sim.h"
 
 static void get_cb(flux_t *h, const flux_msg_t *req, void *arg)

@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "exec.h"
-#include "libflux/proto_overlay.h"
+#include "libflux/overlay_wire.h"
 #include "modules/wrexec/proto.h"
 #include "modules/wrexec/spec.h"
 

@@ -11,7 +11,7 @@
 
 #include "engine.h"
 #include "jobs.h"
-#include "libresource/res_wire.h"
+#include "libresource/resrc_wire.h"
 
 #define DECIDED 0.005 /* seconds */
 #define PAUSED 0.5

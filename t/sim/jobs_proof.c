@@ -28,7 +28,7 @@
 #include "jobs/audit.h"
 #include "libjob/jobspec.h"
 #include "libkvs/kvs.h"
-#include "libresource/res_wire.h"
+#include "libresource/resrc_wire.h"
 #include "libresource/resgraph.h"
 #include "libsched/sched_wire.h"
 #include "libutil/strbuf.h"

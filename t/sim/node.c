@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "engine.h"
-#include "libflux/proto_event.h"
+#include "libflux/event_wire.h"
 #include "sim.h"
 
 static uint64_t hash_bytes(uint64_t h, const void *data, size_t len)

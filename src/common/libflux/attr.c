@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "attr.h"
-#include "proto_attr.h"
+#include "attr_wire.h"
 
 #define TIMEOUT 60.
 

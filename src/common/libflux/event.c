@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "event.h"
-#include "proto_event.h"
+#include "event_wire.h"
 
 /* The "event.publish" request around event `ev`, which is freed. */
 static flux_msg_t *wrap(flux_t *h, flux_msg_t *ev, unsigned flags)

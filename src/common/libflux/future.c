@@ -32,7 +32,7 @@
 #include "future.h"
 #include "event.h"
 #include "handle_private.h"
-#include "proto_cancel.h"
+#include "cancel_wire.h"
 
 #define MRPC_WINDOW 4096
 #define TAG_MAX 0x7fffffffu

@@ -15,7 +15,7 @@
 
 #include "libutil/strutil.h"
 #include "log.h"
-#include "proto_log.h"
+#include "log_wire.h"
 
 #define AUX_SOURCE "flux::log_source"
 #define SOURCE_MAX 31

@@ -50,8 +50,8 @@
 
 #include "libflux/courier.h"
 #include "libflux/module.h"
-#include "libflux/proto_barrier.h"
-#include "libflux/proto_overlay.h"
+#include "libflux/barrier_wire.h"
+#include "libflux/overlay_wire.h"
 #include "libidset/idset.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/proto_cancel.h"
+#include "libflux/cancel_wire.h"
 #include "libjob/job_wire.h"
 
 #define ERRORS_MAX 10000

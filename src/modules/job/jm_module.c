@@ -42,8 +42,8 @@
 #include <string.h>
 
 #include "libflux/attr.h"
-#include "libflux/proto_attr.h"
-#include "libflux/proto_overlay.h"
+#include "libflux/attr_wire.h"
+#include "libflux/overlay_wire.h"
 #include "libutil/duration.h"
 #include "libutil/strutil.h"
 #include "libschema/jsonout.h"

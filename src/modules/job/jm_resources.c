@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libresource/res_wire.h"
+#include "libresource/resrc_wire.h"
 #include "libutil/hmap.h"
 
 #define AGAIN 0.25

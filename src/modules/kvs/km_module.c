@@ -54,7 +54,7 @@
 #include <string.h>
 
 #include "km_private.h"
-#include "libflux/proto_cancel.h"
+#include "libflux/cancel_wire.h"
 #include "libflux/attr.h"
 #include "libutil/duration.h"
 #include "libutil/size.h"

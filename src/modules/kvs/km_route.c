@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "km_private.h"
-#include "libflux/proto_overlay.h"
+#include "libflux/overlay_wire.h"
 
 bool km_route_ready(const struct km *k)
 {

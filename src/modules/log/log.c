@@ -39,7 +39,7 @@
 
 #include "libflux/attr.h"
 #include "libflux/module.h"
-#include "libflux/proto_cancel.h"
+#include "libflux/cancel_wire.h"
 #include "libidset/idset.h"
 #include "libutil/list.h"
 #include "libutil/size.h"

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "libflux/proto_log.h"
+#include "libflux/log_wire.h"
 
 typedef struct ring ring_t;
 

@@ -38,7 +38,7 @@
 
 #include "libflux/attr.h"
 #include "libflux/module.h"
-#include "libflux/proto_overlay.h"
+#include "libflux/overlay_wire.h"
 #include "libjob/job.h"
 #include "libutil/strutil.h"
 

@@ -3,7 +3,7 @@
  * One instance at every rank.  Each says once what its broker has (find.c); instances add up what
  * comes from below and pass it on, so that the root gets few messages:
  *
- *    resrc.join  {"inventory"?,"like"?}  upstream, answered {}   (libresource/res_wire.h)
+ *    resrc.join  {"inventory"?,"like"?}  upstream, answered {}   (libresource/resrc_wire.h)
  *
  * Invariants:
  *  1. At most one join is unanswered: what comes meanwhile goes together in the next.
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/proto_cancel.h"
+#include "libflux/cancel_wire.h"
 #include "resrc.h"
 
 #define AGAIN_AFTER 1.

@@ -3,7 +3,7 @@
 #define RESRC_RESRC_H
 
 #include "libflux/module.h"
-#include "libresource/res_wire.h"
+#include "libresource/resrc_wire.h"
 #include "libresource/resgraph.h"
 #include "libutil/list.h"
 #include "probe.h"

@@ -31,7 +31,7 @@
 #include <string.h>
 
 #include "libflux/attr.h"
-#include "libflux/proto_overlay.h"
+#include "libflux/overlay_wire.h"
 #include "root.h"
 
 #define TICK 2.

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/proto_cancel.h"
+#include "libflux/cancel_wire.h"
 #include "libsched/sched_food.h"
 #include "sched_module.h"
 #include "libschema/jsonout.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "libflux/future.h"
-#include "libresource/res_wire.h"
+#include "libresource/resrc_wire.h"
 #include "sched_module.h"
 
 #define AGAIN 0.02    /* seconds; twice as long each time */

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/proto_overlay.h"
+#include "libflux/overlay_wire.h"
 
 #define WAITING_MAX 65536
 

@@ -25,8 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/proto_cancel.h"
-#include "libflux/proto_overlay.h"
+#include "libflux/cancel_wire.h"
+#include "libflux/overlay_wire.h"
 #include "libutil/le.h"
 #include "names.h"
 

@@ -1,7 +1,7 @@
 /* check_kvs_requests.c - what the kvs module refuses, and what it does with what other instances tell it:
  * requests that are malformed or for somebody else, roots that are old, namespaces that come and go. */
 #include "bed.h"
-#include "libflux/proto_overlay.h"
+#include "libflux/overlay_wire.h"
 
 #define OWNER FLUX_ROLE_OWNER
 #define BROKER FLUX_ROLE_BROKER

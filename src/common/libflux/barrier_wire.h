@@ -1,6 +1,6 @@
 /* Messages of the service "barrier" (src/modules/barrier) that clients send. */
-#ifndef FLUX_PROTO_BARRIER_H
-#define FLUX_PROTO_BARRIER_H
+#ifndef FLUX_BARRIER_WIRE_H
+#define FLUX_BARRIER_WIRE_H
 
 #include "libschema/schema.h"
 

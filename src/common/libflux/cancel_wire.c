@@ -1,7 +1,7 @@
-/* proto_cancel.c - "NAME.cancel" {"matchtag"}, without response: the sender no longer wants the
+/* cancel_wire.c - "NAME.cancel" {"matchtag"}, without response: the sender no longer wants the
  * answers to its request with that match tag. */
 #include "config.h"
-#include "proto_cancel.h"
+#include "cancel_wire.h"
 
 static const struct flux_field cancel_fields[] = {
     FLUX_FIELD_U32(struct cancel, matchtag, FLUX_FIELD_REQUIRED),

@@ -1,11 +1,11 @@
-/* proto_event.c - messages of the service "event".
+/* event_wire.c - messages of the service "event".
  *
  *    event.publish      raw: an encoded event  -> {"seq"}
  *    event.subscribe    {"prefix"}             -> {}
  *    event.unsubscribe  {"prefix"}             -> {}
  */
 #include "config.h"
-#include "proto_event.h"
+#include "event_wire.h"
 
 static const struct flux_field published_fields[] = {
     FLUX_FIELD_U64(struct event_published, seq, FLUX_FIELD_REQUIRED),

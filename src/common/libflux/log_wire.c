@@ -1,4 +1,4 @@
-/* proto_log.c - messages of the service "log".
+/* log_wire.c - messages of the service "log".
  *
  *    log.append   {"level","source","text","rank"?,"time"?}
  *    log.dump     {"level"?,"rank"?,"source"?,"count"?}  -> {"entries":[entry..],"dropped"}
@@ -8,7 +8,7 @@
  * An entry is {"seq","time","level","rank","source","text"}.
  */
 #include "config.h"
-#include "proto_log.h"
+#include "log_wire.h"
 
 static const struct flux_field line_fields[] = {
     FLUX_FIELD_INT(struct log_line, level, FLUX_FIELD_REQUIRED),

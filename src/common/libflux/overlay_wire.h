@@ -1,6 +1,6 @@
 /* Messages of the service "overlay" (src/broker/core_service.c). */
-#ifndef FLUX_PROTO_OVERLAY_H
-#define FLUX_PROTO_OVERLAY_H
+#ifndef FLUX_OVERLAY_WIRE_H
+#define FLUX_OVERLAY_WIRE_H
 
 #include "libschema/schema.h"
 

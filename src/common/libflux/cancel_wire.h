@@ -1,6 +1,6 @@
 /* "NAME.cancel", which every service that streams answers may get. */
-#ifndef FLUX_PROTO_CANCEL_H
-#define FLUX_PROTO_CANCEL_H
+#ifndef FLUX_CANCEL_WIRE_H
+#define FLUX_CANCEL_WIRE_H
 
 #include "libschema/schema.h"
 

@@ -1,6 +1,6 @@
 /* Messages of the service "event" (src/broker/core_service.c). */
-#ifndef FLUX_PROTO_EVENT_H
-#define FLUX_PROTO_EVENT_H
+#ifndef FLUX_EVENT_WIRE_H
+#define FLUX_EVENT_WIRE_H
 
 #include "libschema/schema.h"
 

@@ -1,6 +1,6 @@
 /* Messages of the service "log" (src/modules/log). */
-#ifndef FLUX_PROTO_LOG_H
-#define FLUX_PROTO_LOG_H
+#ifndef FLUX_LOG_WIRE_H
+#define FLUX_LOG_WIRE_H
 
 #include "libschema/schema.h"
 

@@ -1,6 +1,6 @@
 /* Messages of the service "attr" (src/broker/attrs.c). */
-#ifndef FLUX_PROTO_ATTR_H
-#define FLUX_PROTO_ATTR_H
+#ifndef FLUX_ATTR_WIRE_H
+#define FLUX_ATTR_WIRE_H
 
 #include "libschema/schema.h"
 

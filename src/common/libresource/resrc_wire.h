@@ -27,8 +27,8 @@
  *
  * Thread rules: constant descriptions, any thread.
  */
-#ifndef RESOURCE_RES_WIRE_H
-#define RESOURCE_RES_WIRE_H
+#ifndef RESOURCE_RESRC_WIRE_H
+#define RESOURCE_RESRC_WIRE_H
 
 #include "libschema/schema.h"
 

@@ -1,11 +1,11 @@
-/* proto_attr.c - messages of the service "attr".
+/* attr_wire.c - messages of the service "attr".
  *
  *    attr.get   {"name"}          -> {"name","value"}
  *    attr.set   {"name","value"}  -> {}
  *    attr.list  {}                -> {"attrs":{name:value}}
  */
 #include "config.h"
-#include "proto_attr.h"
+#include "attr_wire.h"
 
 static const struct flux_field name_fields[] = {
     FLUX_FIELD_STR(struct attr_pair, name, FLUX_FIELD_REQUIRED),

@@ -1,4 +1,4 @@
-/* proto_overlay.c - messages of the service "overlay".
+/* overlay_wire.c - messages of the service "overlay".
  *
  *    overlay.status    {}  -> {"rank","size","state","up","lost","topology"}
  *    overlay.topology  {}  -> {"topology","size","file"}
@@ -6,7 +6,7 @@
  *    overlay.down      event {"ranks"}
  */
 #include "config.h"
-#include "proto_overlay.h"
+#include "overlay_wire.h"
 
 static const struct flux_field status_fields[] = {
     FLUX_FIELD_U32(struct overlay_status, rank, FLUX_FIELD_REQUIRED),

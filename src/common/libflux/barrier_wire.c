@@ -1,10 +1,10 @@
-/* proto_barrier.c - messages of the service "barrier" that clients send.
+/* barrier_wire.c - messages of the service "barrier" that clients send.
  *
  *    barrier.enter  {"name","nprocs","ranks"?}  -> {}   when all have entered
  *    barrier.list   {} -> {"barriers":[{"name","nprocs","entered","ranks"},...]}  of this broker
  */
 #include "config.h"
-#include "proto_barrier.h"
+#include "barrier_wire.h"
 
 static const struct flux_field enter_fields[] = {
     FLUX_FIELD_STR(struct barrier_enter, name, FLUX_FIELD_REQUIRED),

@@ -1,5 +1,5 @@
-/* res_wire.c - messages of the service "resrc" (header). */
-#include "res_wire.h"
+/* resrc_wire.c - messages of the service "resrc" (header). */
+#include "resrc_wire.h"
 
 static const struct flux_field update_fields[] = {
     FLUX_FIELD_OBJECT(struct resrc_update, inventory, FLUX_FIELD_OPTIONAL),
