@@ -4,7 +4,7 @@
 . "$(dirname "$0")/mpi/own_shm.sh"
 . "$(dirname "$0")/lib.sh"
 need_flux start wreckrun
-[ -x "$BUILDDIR/src/modules/wrexec/flux-pmixd" ] || skip_all "built without libpmix"
+[ -x "$BUILDDIR/src/pmixd/flux-pmixd" ] || skip_all "built without libpmix"
 . "$SRCDIR/t/mpi/wheels.sh"
 # shellcheck source=t/mpi/leftovers.sh
 . "$SRCDIR/t/mpi/leftovers.sh"

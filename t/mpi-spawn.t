@@ -213,7 +213,7 @@ library() {
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 hold 2
 own_directories
-if [ -x "$BUILDDIR/src/modules/wrexec/flux-pmixd" ] &&
+if [ -x "$BUILDDIR/src/pmixd/flux-pmixd" ] &&
     mpicc.openmpi -O1 -o openmpi4 "$SRCDIR/t/mpi/mpi_spawn.c" >cc.log 2>&1; then
     library "Open MPI 4" "$PWD/openmpi4" --mpi=pmix
     job --mpi=both --overcommit -N2 -n2 ./openmpi4 spawn 2

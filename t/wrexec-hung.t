@@ -239,7 +239,7 @@ nothing_hangs
 
 # As much hangs as may.
 site wrexec.hung-max=2
-[ ! -x "$BUILDDIR/src/modules/wrexec/flux-pmixd" ] || begins execve "its PMIx server is started" --mpi=pmix
+[ ! -x "$BUILDDIR/src/pmixd/flux-pmixd" ] || begins execve "its PMIx server is started" --mpi=pmix
 all=()
 for _ in 1 2; do
     hangs chdir --chdir="$HANGFS/chdir/." sleep 600

@@ -118,7 +118,7 @@ release
 
 # hwloc cannot be loaded: a launcher without the object that has it beside it.
 mkdir bare
-cp "$BUILDDIR/src/modules/wrexec/flux-launcher" bare/
+cp "$BUILDDIR/src/launcher/flux-launcher" bare/
 FLUX_EXEC_PATH=$PWD/bare hold 1
 run "$FLUX" wreckrun -n2 --overcommit env -u OMP_NUM_THREADS nproc
 is "$status $(sort -u <<<"$out")" "0 $(nproc)" "without hwloc tasks run, but are not bound"

@@ -13,8 +13,8 @@
 
 #include "cmd_all.h"
 #include "libflux/attr.h"
-#include "nestlink.h"
-#include "nesturi.h"
+#include "nest/nestlink.h"
+#include "nest/nesturi.h"
 
 static const struct cmd_opt opts[] = {
     {'j', "json", NULL, "print a JSON object"},

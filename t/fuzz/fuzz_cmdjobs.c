@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/cmd/jobs_table.h"
-#include "src/cmd/outrec.h"
+#include "src/cmd/job/jobs_table.h"
+#include "src/cmd/job/outrec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,6 @@
 /* fuzz_kvsarchive.c - any bytes as an archive of flux kvs dump: refused with the number of a line, or
  * read; what was read and is written again reads the same. */
-#include "src/cmd/cmd_kvs_archive.c"
+#include "src/cmd/kvs/cmd_kvs_archive.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/cmd/batchscript.h"
-#include "src/cmd/nesturi.h"
-#include "src/cmd/ptyframe.h"
-#include "src/cmd/sbatch.h"
+#include "src/cmd/nest/batchscript.h"
+#include "src/cmd/nest/nesturi.h"
+#include "src/cmd/nest/ptyframe.h"
+#include "src/cmd/nest/sbatch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

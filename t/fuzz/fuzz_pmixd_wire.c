@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "libpmi/pmi_spawn.h"
-#include "src/modules/wrexec/pmixd_wire.h"
+#include "src/pmixd/pmixd_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

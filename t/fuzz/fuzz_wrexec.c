@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/modules/wrexec/layout.h"
-#include "src/modules/wrexec/proto.h"
-#include "src/modules/wrexec/result.h"
-#include "src/modules/wrexec/spec.h"
-#include "src/modules/wrexec/wire.h"
+#include "libexec/exec_layout.h"
+#include "libexec/wrexec_wire.h"
+#include "libexec/exec_result.h"
+#include "libexec/exec_spec.h"
+#include "libexec/exec_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,7 +16,7 @@
 #include "libflux/module.h"
 #include "libutil/hmap.h"
 #include "libutil/strbuf.h"
-#include "modules/wrexec/proto.h"
+#include "libexec/wrexec_wire.h"
 
 struct run {
     struct ctx *ctx;

@@ -1,6 +1,6 @@
 /* exec.c - an emulated wrexec: jobs take virtual time, and nothing is run.
  *
- * It says to the job module what wrexec says (modules/wrexec/proto.h): wrexec.launch, wrexec.kill and
+ * It says to the job module what wrexec says (libexec/wrexec_wire.h): wrexec.launch, wrexec.kill and
  * the stream wrexec.jobs.  The parts of that which clients use (output, standard input) are not
  * here, nor are the instances at other ranks: what happens to tasks there is decided at rank 0.
  *
@@ -26,8 +26,8 @@
 
 #include "exec.h"
 #include "libflux/overlay_wire.h"
-#include "modules/wrexec/proto.h"
-#include "modules/wrexec/spec.h"
+#include "libexec/wrexec_wire.h"
+#include "libexec/exec_spec.h"
 
 #define TOLD_MAX 200
 

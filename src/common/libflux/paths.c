@@ -40,7 +40,7 @@ static const char *const configured[PART_COUNT] = {
 /* The same below a build tree.  libtool keeps modules in .libs beside their sources. */
 static const char *const built[PART_COUNT] = {
     [PART_BIN] = "src/cmd",
-    [PART_EXEC] = "src/broker:src/cmd:src/modules:src/modules/wrexec",
+    [PART_EXEC] = "src/broker:src/cmd:src/launcher:src/modules:src/pmixd",
     [PART_MODULES] = "src/modules/.libs",
     [PART_PMI] = "src/common/libpmi/.libs",
     [PART_MAN] = "doc/man",

@@ -1,9 +1,10 @@
 /* jm_exec.c - the link to wrexec, which runs jobs.
  *
  * One stream, wrexec.jobs, tells what ended and what went wrong; wrexec.launch and wrexec.kill
- * carry what is to be started and signalled, all that waits in one message (wrexec/proto.h).  A
- * courier carries them: the next leaves when wrexec has answered the one before, and one that finds
- * its mailbox full is sent again, so that neither a job nor a signal vanishes in a flood.
+ * carry what is to be started and signalled, all that waits in one message
+ * (libexec/wrexec_wire.h).  A courier carries them: the next leaves when wrexec has answered the one
+ * before, and one that finds its mailbox full is sent again, so that neither a job nor a signal
+ * vanishes in a flood.
  *
  *    a job to be launched           when
  *    "start" is logged              wrexec is there
@@ -33,7 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../wrexec/proto.h"
+#include "libexec/wrexec_wire.h"
 #include "libjob/job_wire.h"
 #include "libschema/jsonout.h"
 

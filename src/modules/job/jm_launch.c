@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../wrexec/proto.h"
+#include "libexec/wrexec_wire.h"
 #include "libidset/hostlist.h"
 
 struct place {

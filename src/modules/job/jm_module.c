@@ -1,8 +1,8 @@
 /* jm_module.c - the job service, at rank 0: from a submission to the record of an end.
  *
  * The requests, and what they are answered with, are in libjob/job_wire.h and submit.h; what is
- * said to the scheduler in libsched/sched_wire.h, to wrexec in wrexec/proto.h; what is kept in the
- * store in jm_store.c and doc/jobs.rst.
+ * said to the scheduler in libsched/sched_wire.h, to wrexec in libexec/wrexec_wire.h; what is kept
+ * in the store in jm_store.c and doc/jobs.rst.
  *
  *    jm_submit.c     reads requests          jm_state.c  events and what they lead to
  *    jm_table.c      jobs in memory          jm_store.c   jobs in the key-value store

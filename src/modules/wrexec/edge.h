@@ -16,7 +16,7 @@
 #include "libreduce/window.h"
 #include "libtopology/topology.h"
 #include "libutil/list.h"
-#include "wire.h"
+#include "libexec/exec_wire.h"
 
 typedef struct edges edges_t;
 

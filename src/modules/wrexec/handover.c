@@ -29,7 +29,7 @@
  * another number; then jobs have to end before the new version is loaded.
  */
 #include "config.h"
-#include "root.h"
+#include "coord.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -34,7 +34,7 @@
 #include "libkvs/kvs.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
-#include "names_proto.h"
+#include "libexec/wrexec_names.h"
 
 #define ROOT "pmi.names"
 #define KEY_MAX 320

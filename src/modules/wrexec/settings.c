@@ -15,7 +15,7 @@
  * counts.
  */
 #include "config.h"
-#include "root.h"
+#include "coord.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -19,7 +19,7 @@
  * an exit code that is not 0, and a sentence.
  */
 #include "config.h"
-#include "root.h"
+#include "coord.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,15 +6,15 @@
 #include <stdint.h>
 
 #include "edge.h"
-#include "exec.h"
+#include "launchlink.h"
 #include "libflux/module.h"
 #include "libidset/idset.h"
 #include "libtopology/topology.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
-#include "proto.h"
-#include "result.h"
-#include "spec.h"
+#include "libexec/wrexec_wire.h"
+#include "libexec/exec_result.h"
+#include "libexec/exec_spec.h"
 
 #define JOB_LOCAL UINT32_MAX
 /* Numbers of what is no job (flux exec): never on record. */

@@ -9,7 +9,7 @@
 #include "libflux/test/fake.h"
 #include "libutil/le.h"
 #include "libutil/test/suite.h"
-#include "modules/wrexec/proto.h"
+#include "libexec/wrexec_wire.h"
 
 extern const struct flux_module flux_module_wrexec;
 

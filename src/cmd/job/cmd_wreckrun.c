@@ -1,0 +1,110 @@
+/* cmd_wreckrun.c - flux wreckrun: run a parallel program in the session and wait for it.
+ *
+ * A job like any other, but for two things: its output comes here, and it ends with this program.
+ * Three requests do it: job.submit, and, as soon as there is an id, wrexec.listen and job.wait side
+ * by side (runclient.c).
+ */
+#include "config.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../cmd_all.h"
+#include "jobopts.h"
+#include "job_attach.h"
+
+static const struct cmd_opt opts[] = {
+    CMD_OPT_HEADING("Run"),
+    {'d', "detach", NULL, "print the job's id and leave, as flux submit"},
+    JOBOPTS_RESOURCES,
+    JOBOPTS_TASKS,
+    JOBOPTS_FILES,
+    JOBOPTS_JOB,
+    CMD_OPT_END,
+};
+static const struct cmd_usage usage = {
+    "[OPTION...] COMMAND [ARG...] [: [-n N] [--env=...] COMMAND [ARG...]]...",
+    "Run a program as a parallel job: MPI programs of MPICH and Open MPI, or anything else.\n"
+    "Output and exit code come here; standard input goes to task 0; SIGINT, SIGTERM, SIGHUP,\n"
+    "SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to all tasks; SIGINT twice within 2 s kills.",
+    opts,
+    "Exit code: the greatest of all tasks, 128 + N for signal N; 127 when the program is not\n"
+    "found and 126 when it cannot be run; 124 after the time limit; what MPI_Abort said; 130\n"
+    "when it was cancelled before it was started.\n",
+    CMD_STOP,
+};
+
+static int detach(struct cmd *c, jobopts_t *jo)
+{
+    uint64_t id;
+    flux_t *h;
+
+    if (!jobopts_input(jo) && jobopts_set_stdin(jo, "none") < 0)
+        return CMD_FAIL;
+    if (!(h = cmd_handle(c)) || jobopts_submit(jo, h, 0, &id) < 0)
+        return jobopts_exit(jo);
+    printf("%" PRIu64 "\n", id);
+    return CMD_OK;
+}
+
+static int attached(struct cmd *c, jobopts_t *jo)
+{
+    const char *who = jobopts_stdin(jo);
+    bool reads =
+        !jobopts_input(jo) && (!who || strcmp(who, "none") != 0) && runclient_stdin_useful();
+    uint64_t id;
+    flux_t *h;
+
+    if (!reads && !jobopts_input(jo) && jobopts_set_stdin(jo, "none") < 0)
+        return CMD_FAIL;
+    if (!(h = cmd_handle_signals(c)) || jobopts_submit(jo, h, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
+        return jobopts_exit(jo);
+    return runclient_job(c, h, id, jobopts_label(jo) && !jobopts_output(jo), reads);
+}
+
+static int dry_run(struct cmd *c, jobopts_t *jo)
+{
+    char *spec = jobopts_jobspec(jo, false);
+    int code = spec ? cmd_print_json(c, json_loads(spec, 0, NULL)) : jobopts_exit(jo);
+
+    free(spec);
+    return code;
+}
+
+static int run(struct cmd *c, int argc, char **argv, jobopts_t *jo)
+{
+    bool detached = false;
+    const char *val;
+    int key;
+
+    while ((key = cmd_option(c, &usage, argc, argv, &val)) > 0) {
+        if (key == 'd')
+            detached = true;
+        else if (jobopts_option(jo, key, val) < 0)
+            return CMD_USAGE;
+    }
+    if (key < 0)
+        return cmd_option_exit(key);
+    if (argc == c->optind)
+        return cmd_usage_error(c, "a COMMAND is needed");
+    if (jobopts_operands(jo, argv) < 0)
+        return jobopts_exit(jo);
+    if (jobopts_empty_files(jo) < 0)
+        return CMD_FAIL;
+    if (jobopts_dry_run(jo))
+        return dry_run(c, jo);
+    return detached ? detach(c, jo) : attached(c, jo);
+}
+
+int cmd_wreckrun(struct cmd *c, int argc, char **argv)
+{
+    jobopts_t *jo;
+    int code;
+
+    runclient_standard_fds();
+    jo = jobopts_create(c);
+    code = jo ? run(c, argc, argv, jo) : CMD_FAIL;
+    jobopts_destroy(jo);
+    return code;
+}

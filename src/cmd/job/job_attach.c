@@ -1,0 +1,553 @@
+/* runclient.c - run something in the session, attached: a job (flux wreckrun) or processes beside
+ * brokers (flux exec).
+ *
+ * One streaming request to rank 0 follows it: wrexec.run, which starts it, or wrexec.listen with
+ * the id of a job that was submitted.  Then
+ *
+ *    output        records of tasks; written where they go, then paid back as credit
+ *    stdin         read when the service has room (its window), sent to the tasks that read it
+ *    SIGINT        forwarded; a second one within two seconds kills everything
+ *    SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2   forwarded
+ *
+ * A job that waits for resources has no tasks yet: SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel it,
+ * the others wait with it.  Signals and cancels go with a courier, in order, and again when their
+ * receiver had no room; of one that was not delivered there is a sentence.
+ *
+ *    of a job we have            it ends here when
+ *    the stream's result         the job service has told its end, too (the record is complete)
+ *    the stream's ENOENT         the same: it ended without having been started
+ *    another error               at once
+ *
+ * Output never blocks this program (taskout.c); what waits is bounded by the credit (1 MiB) that
+ * the service has.  When the reader is gone (EPIPE) this program ends as by SIGPIPE, and the
+ * service ends the job.
+ */
+#include "config.h"
+#include "job_attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../cmd_res.h"
+#include "libjob/job.h"
+#include "libjob/job_wire.h"
+#include "libsubprocess/spawn.h"
+#include "libutil/fdutil.h"
+#include "libutil/strutil.h"
+#include "job_stdio.h"
+#include "job_waitline.h"
+#include "../sigwatch.h"
+
+#define SECOND_INTERRUPT 2.0
+#define STDIN_READ 65536
+
+struct runclient {
+    struct cmd *c;
+    flux_t *h;
+    struct jobstream s;
+    bool job;      /* else processes beside brokers */
+    bool finished; /* the loop goes on only for output that waits */
+    bool result;   /* the stream is over */
+    bool started;
+    int code;
+    char *text; /* the stream's own sentence */
+    char *said; /* the last notice: the end is not told twice */
+    bool name_failed;
+    struct job_ended ended; /* of `wait` */
+    taskout_t *out;
+    bool label_rank;
+    idset_t *ranks;
+    flux_watcher_t *in;
+    size_t in_room;
+    bool in_open;
+    bool reads; /* standard input is forwarded */
+    double interrupted;
+    int pending_signal;        /* came before there were tasks */
+    int cancelled_by;          /* signal, or 0 */
+    courier_t *acts;           /* of signals and cancels */
+    flux_future_t *wait;       /* the end of the job */
+    jobtell_t *tell;           /* that it waits */
+    struct wrexec_result *res; /* NULL: none */
+    json_t *res_owner;
+};
+
+static void stop(struct runclient *rc, int code)
+{
+    rc->finished = true;
+    rc->code = code;
+    flux_reactor_stop(flux_get_reactor(rc->h), 0);
+}
+
+/* The loop goes on while output waits for its reader. */
+static void finish(struct runclient *rc, int code)
+{
+    rc->finished = true;
+    rc->code = code;
+    if (jobstream_waiting(&rc->s) == 0)
+        stop(rc, code);
+}
+
+/* --- output --- */
+
+static void sink_failed(void *arg, int errnum)
+{
+    struct runclient *rc = arg;
+
+    if (errnum == EPIPE)
+        stop(rc, 128 + SIGPIPE);
+    else
+        stop(rc, cmd_error(rc->c, "cannot write output: %s", strerror(errnum)));
+}
+
+static void sink_drained(void *arg)
+{
+    struct runclient *rc = arg;
+
+    jobstream_pay_back(&rc->s);
+    if (rc->finished)
+        finish(rc, rc->code);
+}
+
+static void write_record(void *arg, const struct wire_record *rec)
+{
+    struct runclient *rc = arg;
+
+    taskout_write(rc->out, rec->task, rec->stream, rec->data, rec->len);
+}
+
+static void output(struct runclient *rc, const void *data, size_t len)
+{
+    if (jobstream_output(&rc->s, data, len, write_record, rc) < 0)
+        stop(rc, cmd_error(rc->c, "output arrived damaged: the brokers are of another version?"));
+}
+
+static int open_output(struct runclient *rc, bool label)
+{
+    const struct outsink_cb cb = {sink_failed, sink_drained, rc};
+    const struct taskout_params p = {.label = label};
+
+    rc->s.h = rc->h;
+    if (jobstream_open(&rc->s, &cb) < 0 ||
+        !(rc->out = taskout_create(&p, rc->s.sink[0], rc->s.sink[1])))
+        return cmd_error(rc->c, "out of memory"), -1;
+    return 0;
+}
+
+/* --- input --- */
+
+static void stdin_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct runclient *rc = arg;
+    char data[STDIN_READ];
+    size_t want = rc->in_room < sizeof(data) ? rc->in_room : sizeof(data);
+    ssize_t n = read(STDIN_FILENO, data, want);
+
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (n <= 0) {
+        flux_watcher_stop(w);
+        rc->in_open = false;
+        jobstream_input(&rc->s, NULL, 0, NULL, 0);
+        return;
+    }
+    jobstream_input(&rc->s, NULL, 0, data, (size_t)n);
+    rc->in_room -= (size_t)n;
+    if (rc->in_room == 0)
+        flux_watcher_stop(w);
+}
+
+bool runclient_stdin_useful(void)
+{
+    struct stat st;
+
+    if (fstat(STDIN_FILENO, &st) < 0)
+        return false;
+    if (S_ISCHR(st.st_mode) && major(st.st_rdev) == 1 && minor(st.st_rdev) == 3)
+        return false;
+    /* In the background a terminal is not ours to read. */
+    return !isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+static void stdin_start(struct runclient *rc)
+{
+    rc->in_room = WIRE_STDIN_WINDOW;
+    rc->in_open = true;
+    rc->in =
+        flux_fd_watcher_create(flux_get_reactor(rc->h), STDIN_FILENO, FLUX_POLLIN, stdin_cb, rc);
+    if (rc->in)
+        flux_watcher_start(rc->in);
+}
+
+/* --- signals --- */
+
+static bool is_waiting(const struct runclient *rc)
+{
+    return rc->job && !rc->started && !rc->result;
+}
+
+static char *id_text(const struct runclient *rc, char buf[24])
+{
+    snprintf(buf, 24, "%" PRIu64, rc->s.id);
+    return buf;
+}
+
+/* What was too late for tasks that are gone is not missed. */
+static void act_failed(void *arg, const char *topic, int errnum, const char *why)
+{
+    struct runclient *rc = arg;
+
+    if (rc->finished || rc->result || errnum == ENOENT)
+        return;
+    cmd_error(rc->c, "%s: %s",
+              strcmp(topic, "job.cancel") == 0 ? "the job may not have been cancelled"
+                                               : "a signal may not have reached the tasks",
+              why);
+}
+
+static void act(struct runclient *rc, const char *topic, uint32_t nodeid,
+                const struct flux_schema *desc, const void *in)
+{
+    char *json = flux_schema_encode(desc, in);
+
+    if (!json || courier_post_json(rc->acts, topic, nodeid, json) < 0)
+        act_failed(rc, topic, ENOMEM, "out of memory");
+}
+
+static void forward(struct runclient *rc, int signum)
+{
+    char id[24];
+    struct job_cancel cancel = {id_text(rc, id), NULL};
+    struct job_kill sig = {id, signum};
+    struct wrexec_signal s = {rc->s.id, signum};
+
+    if (is_waiting(rc) && signum != SIGUSR1 && signum != SIGUSR2) {
+        rc->cancelled_by = signum == SIGKILL ? SIGINT : signum;
+        act(rc, "job.cancel", FLUX_NODEID_ANY, &job_cancel_schema, &cancel);
+    } else if (!rc->started) {
+        rc->pending_signal = signum;
+    } else if (rc->job) {
+        act(rc, "job.kill", FLUX_NODEID_ANY, &job_kill_schema, &sig);
+    } else {
+        act(rc, "wrexec.signal", 0, &wrexec_signal_schema, &s);
+    }
+}
+
+static void on_signal(int signum, void *arg)
+{
+    struct runclient *rc = arg;
+    double now = flux_now(rc->h);
+
+    if (signum == SIGINT && rc->interrupted > 0 && now - rc->interrupted < SECOND_INTERRUPT) {
+        signum = SIGKILL;
+        /* Its tasks are gone, or out of reach. */
+        if (rc->job && rc->result) {
+            stop(rc, 128 + SIGINT);
+            return;
+        }
+    }
+    if (signum == SIGINT) {
+        rc->interrupted = now;
+        if (isatty(STDERR_FILENO) && rc->started)
+            fprintf(stderr,
+                    "flux %s: interrupt sent to the tasks; once more within 2 s kills them\n",
+                    rc->c->name);
+    }
+    forward(rc, signum);
+}
+
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+/* --- responses --- */
+
+/* Beside brokers: who failed, where and how.  When the loop is over, since hosts are asked for. */
+static void print_ranks(struct runclient *rc)
+{
+    json_t *failed = rc->res ? rc->res->failed : NULL, *one, *pair;
+    struct res res = {0};
+    size_t i, n = 0, all = 0;
+    bool hosts;
+
+    json_array_foreach(rc->res->status, i, pair)
+    {
+        idset_t *tasks = json_integer_value(json_array_get(pair, 0))
+                             ? idset_parse(json_string_value(json_array_get(pair, 1)), NULL)
+                             : NULL;
+
+        all += idset_count(tasks);
+        idset_destroy(tasks);
+    }
+    hosts = json_array_size(failed) > 0 && res_query(rc->c, &res, false) == 0;
+    json_array_foreach(failed, i, one)
+    {
+        uint32_t rank = (uint32_t)json_integer_value(json_array_get(one, 1));
+        int st = (int)json_integer_value(json_array_get(one, 2));
+        const char *host = hosts ? res_host(&res, rank) : NULL;
+        char text[128], where[160] = "";
+
+        if (host)
+            snprintf(where, sizeof(where), " on %.128s", host);
+        spawn_status_text(st, text, sizeof(text));
+        cmd_error(rc->c, "rank %u%s: %s", rank, where, text);
+        n++;
+    }
+    if (n > 0 && all > n)
+        cmd_error(rc->c, "%zu more ranks failed", all - n);
+    if (hosts)
+        res_clear(&res);
+}
+
+/* Everything is known: of a job also what its service says. */
+static void conclude(struct runclient *rc, const struct job_ended *e)
+{
+    int code = e ? e->code : rc->res ? rc->res->code : CMD_FAIL;
+
+    if (rc->finished)
+        return;
+    jobtell_stop(rc->tell);
+    rc->tell = NULL;
+    if (rc->cancelled_by)
+        code = 128 + rc->cancelled_by;
+    else if (e && e->error)
+        code = CMD_FAIL;
+    else if (!e && rc->text && (!rc->said || strcmp(rc->said, rc->text) != 0))
+        cmd_error(rc->c, "%s", rc->text);
+    if (e)
+        rc->ended = *e;
+    rc->name_failed = !rc->cancelled_by && (e || (code && rc->res && !rc->text));
+    finish(rc, code);
+}
+
+static void wait_cb(flux_future_t *f, void *arg)
+{
+    struct runclient *rc = arg;
+    const json_t *page;
+    struct job_ended e = {0};
+    errmsg_t err;
+
+    /* The stream has what comes before the end; and `ended` points into what was read here. */
+    if (!rc->result || rc->finished)
+        return;
+    if (flux_job_wait_get(f, &page, &err) < 0 || flux_job_wait_at(page, 0, &e, &err) < 0)
+        stop(rc, cmd_error(rc->c, "%s", err.text));
+    else
+        conclude(rc, &e);
+}
+
+static void stream_over(struct runclient *rc)
+{
+    rc->result = rc->s.over = true;
+    taskout_finish(rc->out);
+    if (rc->job && !rc->tell)
+        rc->tell = jobtell_start(rc->c, rc->h, rc->s.id, "^C twice leaves it");
+    if (!rc->job)
+        conclude(rc, NULL);
+    else if (flux_future_ready(rc->wait))
+        wait_cb(rc->wait, rc);
+}
+
+static void on_result(struct runclient *rc, const char *json, size_t len)
+{
+    static const struct wrexec_result none;
+    errmsg_t err;
+
+    if (!(rc->res = malloc(sizeof(*rc->res)))) {
+        stop(rc, cmd_error(rc->c, "out of memory"));
+        return;
+    }
+    *rc->res = none;
+    rc->res_owner = flux_schema_decode(&wrexec_result_schema, json, len, rc->res, &err);
+    if (!rc->res_owner) {
+        stop(rc, cmd_error(rc->c, "%s", err.text));
+        return;
+    }
+    rc->text = rc->res->text ? strdup(rc->res->text) : NULL;
+    stream_over(rc);
+}
+
+static void on_notice(struct runclient *rc, const char *json, size_t len)
+{
+    struct wrexec_notice n = {0};
+    errmsg_t err;
+    json_t *obj = flux_schema_decode(&wrexec_notice_schema, json, len, &n, &err);
+
+    if (!obj) {
+        stop(rc, cmd_error(rc->c, "%s", err.text));
+        return;
+    }
+    if (n.text) {
+        cmd_error(rc->c, "%s", n.text);
+        free(rc->said);
+        rc->said = strdup(n.text);
+    }
+    if (n.taken && rc->in && rc->in_open) {
+        rc->in_room += n.taken;
+        flux_watcher_start(rc->in);
+    }
+    if (!rc->started) {
+        rc->started = true;
+        rc->s.id = n.id;
+        jobtell_stop(rc->tell);
+        rc->tell = NULL;
+        if (n.ranks && rc->label_rank && (rc->ranks = idset_parse(n.ranks, NULL)))
+            taskout_set_ranks(rc->out, rc->ranks);
+        if (rc->pending_signal)
+            forward(rc, rc->pending_signal);
+        if (rc->reads)
+            stdin_start(rc);
+    }
+    json_decref(obj);
+}
+
+static void response_cb(flux_future_t *f, void *arg)
+{
+    struct runclient *rc = arg;
+    const flux_msg_t *msg = flux_rpc_get_msg(f);
+    const void *data;
+    size_t len;
+
+    /* Nobody has its streams any more; what became of it its service tells. */
+    if (rc->job && flux_future_errnum(f) && (rc->started || flux_future_errnum(f) == ENOENT)) {
+        stream_over(rc);
+        return;
+    }
+    if (flux_future_errnum(f) || !msg) {
+        stop(rc, cmd_error(rc->c, "%s", flux_future_error(f)));
+        return;
+    }
+    data = flux_msg_payload(msg, &len);
+    if (flux_msg_has_flag(msg, FLUX_MSGF_RAW))
+        output(rc, data, len);
+    else if (flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
+        on_notice(rc, data, len);
+    else
+        on_result(rc, data, len);
+    if (!rc->result && !rc->finished)
+        flux_future_next(f);
+}
+
+/* --- the whole --- */
+
+static flux_future_t *send_request(struct runclient *rc, const struct runclient_params *p,
+                                   struct wrexec_run *run)
+{
+    struct jobreq req = {0};
+    char *json = flux_schema_encode(&wrexec_run_schema, run);
+    char *strings = jobreq_strings(p->fixed, p->argv, p->env, &req);
+    flux_future_t *f = NULL;
+    void *payload = NULL;
+    size_t len;
+
+    if (json && strings) {
+        req.json = json;
+        req.json_len = strlen(json);
+        payload = jobreq_encode(&req, &len);
+    }
+    if (payload)
+        f = flux_rpc_raw(rc->h, "wrexec.run", payload, len, 0, FLUX_MSGF_STREAMING);
+    free(payload);
+    free(strings);
+    free(json);
+    return f;
+}
+
+static int run_attached(struct runclient *rc, flux_future_t *f)
+{
+    const struct courier_callbacks cbs = {.failed = act_failed};
+    sigwatch_t *w = sigwatch_create(flux_get_reactor(rc->h), signals,
+                                    sizeof(signals) / sizeof(signals[0]), on_signal, rc);
+
+    signal(SIGPIPE, SIG_IGN);
+    rc->code = CMD_FAIL;
+    rc->acts = courier_create(rc->h, 0, &cbs, rc);
+    if (!w || !rc->acts || flux_future_then(f, -1., response_cb, rc) < 0 ||
+        (rc->wait && flux_future_then(rc->wait, -1., wait_cb, rc) < 0))
+        cmd_error(rc->c, "out of memory");
+    else if (flux_run(rc->h) < 0 && !rc->finished)
+        cmd_error(rc->c, "the connection to the broker was lost");
+    if (rc->name_failed && rc->job)
+        jobtell_ended(rc->c, &rc->ended, rc->said, JOBTELL_TASKS);
+    else if (rc->name_failed)
+        print_ranks(rc);
+    sigwatch_destroy(w);
+    return rc->code;
+}
+
+static void clear(struct runclient *rc)
+{
+    flux_future_destroy(rc->wait);
+    flux_watcher_destroy(rc->in);
+    jobtell_stop(rc->tell);
+    taskout_destroy(rc->out);
+    courier_destroy(rc->acts);
+    jobstream_close(&rc->s);
+    idset_destroy(rc->ranks);
+    json_decref(rc->res_owner);
+    free(rc->res);
+    free(rc->text);
+    free(rc->said);
+}
+
+int runclient_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads)
+{
+    struct runclient rc = {.c = c, .h = h, .s.id = id, .job = true, .reads = reads};
+    struct wrexec_listen listen = {.id = id, .window = WREXEC_CLIENT_WINDOW, .input = reads};
+    flux_future_t *f = NULL;
+    int code = CMD_FAIL;
+    char text[24];
+
+    f = flux_rpc_struct(h, "wrexec.listen", &wrexec_listen_schema, &listen, 0, FLUX_MSGF_STREAMING);
+    rc.wait = flux_job_wait(h, id_text(&rc, text));
+    if (!f || !rc.wait) {
+        cmd_error(c, "out of memory");
+    } else if (open_output(&rc, label) == 0) {
+        rc.tell = jobtell_start(c, h, id, "^C cancels it");
+        code = run_attached(&rc, f);
+    }
+    flux_future_destroy(f);
+    clear(&rc);
+    return code;
+}
+
+void runclient_standard_fds(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+int runclient_exec(struct cmd *c, const struct runclient_params *p)
+{
+    struct runclient rc = {.c = c, .label_rank = p->label_rank};
+    struct wrexec_run run = p->run;
+    flux_future_t *f = NULL;
+    int code = CMD_FAIL;
+
+    if (!(rc.h = cmd_handle_signals(c)))
+        return CMD_FAIL;
+    run.window = WREXEC_CLIENT_WINDOW;
+    rc.reads = strcmp(run.input, "none") != 0 && runclient_stdin_useful();
+    if (!rc.reads)
+        run.input = "none";
+    if (open_output(&rc, p->label) == 0) {
+        if (!(f = send_request(&rc, p, &run)))
+            cmd_error(c, "out of memory");
+        else
+            code = run_attached(&rc, f);
+    }
+    flux_future_destroy(f);
+    clear(&rc);
+    return code;
+}

@@ -1,0 +1,89 @@
+/* jobstream.c - the client's side of a job's streams.
+ *
+ *    wrexec.credit   bytes of output that were written here, told when a quarter of the window is
+ *                    owed and no more than that waits
+ *    wrexec.stdin    bytes for the tasks; none: that was all
+ *
+ * Invariant: what waits here is bounded by the window, which the service does not exceed.
+ *
+ * Both go with a courier, in order, and again when the service had no room for them.
+ *
+ * Failure: the stream itself says when the job is gone; what could not be delivered then is dropped.
+ */
+#include "config.h"
+#include "job_stdio.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libutil/le.h"
+
+int jobstream_open(struct jobstream *s, const struct outsink_cb *cb)
+{
+    flux_reactor_t *r = flux_get_reactor(s->h);
+
+    s->sink[0] = outsink_create(r, STDOUT_FILENO, cb);
+    s->sink[1] = outsink_create(r, STDERR_FILENO, cb);
+    s->courier = courier_create(s->h, 0, NULL, NULL);
+    return s->sink[0] && s->sink[1] && s->courier ? 0 : -1;
+}
+
+void jobstream_close(struct jobstream *s)
+{
+    for (int i = 0; i < 2; i++) {
+        outsink_destroy(s->sink[i]);
+        s->sink[i] = NULL;
+    }
+    courier_destroy(s->courier);
+    s->courier = NULL;
+}
+
+size_t jobstream_waiting(const struct jobstream *s)
+{
+    return outsink_waiting(s->sink[0]) + outsink_waiting(s->sink[1]);
+}
+
+void jobstream_pay_back(struct jobstream *s)
+{
+    uint8_t *buf;
+
+    if (s->owed < WREXEC_CLIENT_WINDOW / 4 || jobstream_waiting(s) > WREXEC_CLIENT_WINDOW / 4 ||
+        s->over || !(buf = malloc(WREXEC_CREDIT_SIZE)))
+        return;
+    le_put64(buf, s->id);
+    le_put32(buf + 8, (uint32_t)s->owed);
+    if (courier_post(s->courier, "wrexec.credit", 0, buf, WREXEC_CREDIT_SIZE) == 0)
+        s->owed = 0;
+}
+
+int jobstream_output(struct jobstream *s, const void *data, size_t len, jobstream_f write,
+                     void *arg)
+{
+    struct wire_record rec;
+    int ok;
+
+    s->owed += len;
+    while ((ok = wire_record_next(&data, &len, &rec)) == 1)
+        write(arg, &rec);
+    if (ok == 0)
+        jobstream_pay_back(s);
+    return ok;
+}
+
+int jobstream_input(struct jobstream *s, const void *head, size_t headlen, const void *data,
+                    size_t len)
+{
+    size_t n = WREXEC_STDIN_HEAD + headlen + len;
+    uint8_t *p = malloc(n);
+
+    if (!p)
+        return -1;
+    le_put64(p, s->id);
+    if (headlen)
+        memcpy(p + WREXEC_STDIN_HEAD, head, headlen);
+    if (len)
+        memcpy(p + WREXEC_STDIN_HEAD + headlen, data, len);
+    return courier_post(s->courier, "wrexec.stdin", 0, p, n);
+}

@@ -1,0 +1,276 @@
+/* Frames: what the wrexec module and its launcher say to each other, over a stream socket on one
+ * machine, and what instances of the module say to each other along the tree (proto.h).
+ *
+ * A frame is a header of 16 bytes and a payload:
+ *    0  u32  payload length, at most WIRE_PAYLOAD_MAX
+ *    4  u16  type
+ *    6  u16  magic 0x5746
+ *    8  u64  job
+ * Between module and launcher numbers are in the byte order of the machine, except in output
+ * records, which travel on; between instances they are little-endian.
+ *
+ * To the launcher:
+ *    CONFIG     strings, see enum wire_config: what holds for all jobs; the first frame
+ *    RUN        struct wire_run and what belongs to it: start the local tasks of a job
+ *    SIGNAL     i32 signal: to the process group of every running task
+ *    KILL       (empty): SIGKILL to all there is of the job
+ *    STDIN      u32 task (WIRE_ALL: all that have a pipe), data; no data: end of file
+ *    CREDIT     u32: so many more bytes of output may be sent
+ *    PMI_DONE   i32 rc, then pairs (rc 0) or a sentence: the barrier handed over is complete
+ *    PMI_NAMED  u32 task (its number here), i32 rc, then a port (look-up, rc 0) or a sentence: the
+ *               answer to its PMI_NAME
+ *    SPAWNED    u32 what its SPAWN had, i32 rc, then the name of the new tasks' namespace (rc 0) or a
+ *               sentence
+ *
+ * From the launcher:
+ *    OUTPUT     records, see below
+ *    STDIN_ACK  u32: so many bytes of standard input were written (or were in vain)
+ *    FAIL       i32 exit code, i32 first task (-1: none), u32 count, text: the job cannot go on
+ *               (program not found, a task died within MPI, MPI_Abort)
+ *    PMI_FENCE  u32 number of the barrier, pairs: all local tasks are in it
+ *    PMI_NAME   u32 task (its number here), u32 enum wire_name, service, NUL, port, NUL; one a task
+ *               at a time
+ *    SPAWN      u32 for the answer (PMI-1: the task's number here; one at a time), u32 length of what
+ *               is asked for, u32 environment variables, that (pmi_spawn.h), strings: WIRE_STRINGS
+ *               fixed ones, environment: a task asks for further tasks
+ *    STARTED    (empty), of such further tasks: all of them that are to run here do
+ *    NOTE       text: something worth telling that does not end the job
+ *    BEGUN      (empty): a task here has begun with PMIx; once a job
+ *    DONE       times (struct wire_times), then i32 wait status for each local task: nothing of the
+ *               job is left here
+ *
+ * From flux-pmixd to the launcher, besides FAIL:
+ *    PMIX_READY   u32 common, u32 each, strings with their NULs: environment that all tasks get,
+ *                 then that of each local task in turn
+ *    PMIX_CLIENT  u32 rank, u32 1 (it is there) or 2 (it has finalized)
+ *
+ * Between instances, down: LAUNCH, SIGNAL, KILL, STDIN, CREDIT as above,
+ *    LAUNCH     u32 first credit for output, u64 random number of this launch, then a job as in
+ *               wrexec.launch (proto.h)
+ * and up: OUTPUT as above,
+ *    TAKEN      u32 node, u32 bytes: standard input was written there
+ *    FAIL       as above, the first task always -1: the text says where
+ *    STARTED    u32 nodes on which all tasks run
+ *    NOTE       as above
+ *    BEGUN      (empty): a task in this subtree has begun with MPI; once a job
+ *    RESULT     what result_pack() makes: all of the job in this subtree is over; its last frame
+ *
+ * A record of output: u32 task, u32 stream (1 or 2), u32 length, all little-endian; then the bytes.
+ *
+ * Flow: the launcher sends no more bytes of OUTPUT payload than it was given credit for (it may
+ * go over by one record).  The module sends no more bytes of STDIN than WIRE_STDIN_WINDOW
+ * unacknowledged.  DONE is the last frame about a job from the launcher; what comes for a job that
+ * is not there (any more) is ignored.
+ *
+ * Functions are pure and thread-safe.
+ */
+#ifndef WREXEC_WIRE_H
+#define WREXEC_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "exec_layout.h"
+#include "libutil/errmsg.h"
+
+#define WIRE_HEADER 16
+#define WIRE_PAYLOAD_MAX (64u << 20)
+#define WIRE_ALL UINT32_MAX
+#define WIRE_WINDOW (256u << 10)
+#define WIRE_STDIN_WINDOW (256u << 10)
+#define WIRE_TASKS_MAX (1u << 16)           /* on one node */
+#define WIRE_PMI_MAX (WIRE_PAYLOAD_MAX - 4) /* bytes of pairs in PMI_FENCE and PMI_DONE */
+
+enum wire_type {
+    WIRE_BAD, /* of wire_parse() */
+    WIRE_RUN = 1,
+    WIRE_SIGNAL,
+    WIRE_KILL,
+    WIRE_STDIN,
+    WIRE_CREDIT,
+    WIRE_PMI_DONE,
+    WIRE_PMI_NAMED,
+    WIRE_SPAWNED,
+    WIRE_OUTPUT = 16,
+    WIRE_STDIN_ACK,
+    WIRE_FAIL,
+    WIRE_PMI_FENCE,
+    WIRE_DONE,
+    WIRE_PMI_NAME,
+    WIRE_NOTE,
+    WIRE_BEGUN,
+    WIRE_SPAWN,
+    WIRE_STARTED,
+    WIRE_PMIX_READY = 32,
+    WIRE_PMIX_CLIENT,
+    WIRE_LAUNCH = 48,
+    WIRE_TAKEN,
+    WIRE_RESULT,
+    WIRE_CONFIG,
+};
+enum wire_name { WIRE_NAME_PUBLISH = 1, WIRE_NAME_LOOKUP, WIRE_NAME_UNPUBLISH };
+#define WIRE_NAME_MAX 1024 /* bytes of a service or a port */
+
+/* When the last of some tasks was started, and when the last of them was reaped: microseconds since
+ * 1970 by the clocks of their nodes; both 0: none was started.  They travel up the tree, so they are
+ * little-endian everywhere. */
+struct wire_times {
+    uint64_t started;
+    uint64_t exited;
+};
+#define WIRE_TIMES 16
+#define WIRE_SPAWN_HEAD 12
+#define WIRE_SPAWN_PMIX 0x80000000u /* in the first number of SPAWN: asked for by PMIx */
+#define WIRE_LAUNCH_HEAD 12         /* before the job in LAUNCH */
+
+struct wire_frame {
+    enum wire_type type;
+    unsigned said; /* the type in its header: what a WIRE_BAD was meant to be */
+    uint64_t job;
+    uint32_t len;
+    const uint8_t *payload;
+};
+
+void wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len);
+/* Look for a frame at the start of `data`: its whole size with *f filled; 0 when more bytes are
+ * needed; -1 with EPROTO and a sentence when these bytes are not a frame, after which the stream
+ * cannot be read any further.  A frame of an unknown type, or of a length that its type cannot have,
+ * is WIRE_BAD, with a sentence: it can be skipped, and ends the job that it is about.  So payloads of
+ * simple types have been checked for length. */
+ptrdiff_t wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_t *err);
+
+/* WIRE_TIMES bytes.  -1 with EPROTO and a sentence for what no tasks can have: only one of both, or
+ * an end before the start. */
+void wire_times_put(void *dst, const struct wire_times *t);
+int wire_times_get(const void *p, struct wire_times *t, errmsg_t *err);
+
+/* The name of the namespace of a launch's tasks: that of no other job of any host, now or later. */
+#define WIRE_JOB_NAME_MAX 64
+void wire_job_name(char name[WIRE_JOB_NAME_MAX], uint64_t job, uint64_t nonce);
+
+uint32_t wire_u32(const void *p); /* in the machine's order, from any address */
+int32_t wire_i32(const void *p);
+
+/* --- output records --- */
+
+#define WIRE_RECORD 12
+struct wire_record {
+    uint32_t task;
+    uint32_t stream;
+    uint32_t len;
+    const uint8_t *data;
+};
+void wire_record_header(void *dst, uint32_t task, uint32_t stream, uint32_t len);
+/* Take the next record off: 1; 0 at the end; -1 with EPROTO. */
+int wire_record_next(const void **p, size_t *left, struct wire_record *rec);
+
+/* --- CONFIG --- */
+
+/* Its strings: the local broker's URI and libpmi.so for tasks, the programs to be run before and
+ * after each job and how many seconds they may take, directories of Lua plugins, where job
+ * directories and cgroups are made, whether brokers of one host are one for MPI.  "": none. */
+enum wire_config {
+    WIRE_C_URI,
+    WIRE_C_LIBPMI,
+    WIRE_C_PROLOG,
+    WIRE_C_EPILOG,
+    WIRE_C_HOOK_TIMEOUT,
+    WIRE_C_LUA_PATH,
+    WIRE_C_TMPDIR,
+    WIRE_C_CGROUP,
+    WIRE_C_HUNG_MAX,
+    WIRE_C_SHARE_HOSTS,
+    WIRE_CONFIG_STRINGS
+};
+
+/* --- RUN --- */
+
+enum {
+    WIRE_F_EXEC = 1,      /* not a job: no PMI, no job id in the environment */
+    WIRE_F_STDIN_ALL = 2, /* every task reads a copy of standard input */
+    WIRE_F_STDIN_NONE = 4,
+    WIRE_F_MPI_NONE = 8,  /* no PMI */
+    WIRE_F_MPI_PMIX = 16, /* a PMIx server instead of PMI-1 */
+    WIRE_F_CYCLIC = 32,
+    WIRE_F_LABEL = 64,        /* "TASK: " before each line in files */
+    WIRE_F_KILLBAD = 128,     /* the first task that fails ends the job */
+    WIRE_F_OUTPUT_NONE = 256, /* streams without file go to /dev/null */
+    WIRE_F_BIND = 512,        /* to all cores of the job here */
+    WIRE_F_BIND_TASK = 1024,  /* to the task's share of them */
+    WIRE_F_GPU_OFF = 2048,    /* no variables about gpus */
+    WIRE_F_GPU_ALL = 4096,    /* each task is shown all of them, not its share */
+    WIRE_F_NESTED = 8192,     /* a session runs in it */
+    WIRE_F_MEMORY = 32768,    /* its memory here is a limit, too */
+    WIRE_F_CROWDED = 65536,   /* its cores here may be those of other tasks, too */
+    WIRE_F_JOIN = 16384,      /* without a file of its own standard error goes where output goes */
+    WIRE_F_MPI_BOTH = 131072, /* beside PMI-1 a PMIx server, started when a task first asks it */
+};
+#define WIRE_FLAGS_ALL 262143u
+#define WIRE_LIMITS_MAX 16
+
+struct wire_limit {
+    uint32_t resource; /* RLIMIT_* */
+    uint32_t carried;  /* 1: of the submitter: the soft limit alone, up to the hard one here */
+    uint64_t soft;
+};
+
+/* The next so many tasks, by rank, are of this command, which has so many strings in argv, and so
+ * many changes to the environment, NAME=value or NAME (unset), behind them. */
+struct wire_command {
+    uint32_t ntasks;
+    uint32_t argc;
+    uint32_t envc;
+};
+#define WIRE_COMMAND_DIR 0    /* string of a command: its working directory */
+#define WIRE_COMMAND_SEARCH 1 /* ... directories to search for its program */
+#define WIRE_COMMAND_ARGV 2   /* ... what follows */
+#define WIRE_COMMANDS_MAX 4096
+
+struct wire_run {
+    uint32_t flags;
+    uint32_t node;   /* number of this node in the job */
+    uint32_t window; /* first credit for output */
+    uint32_t argc;
+    uint32_t envc;
+    uint32_t nfiles;
+    uint32_t nruns; /* of the layout */
+    uint32_t nlimits;
+    uint32_t ncommands;  /* 0: one for all tasks, in argv */
+    uint32_t first;      /* number in the job of the first task: above 0 for those spawned */
+    uint32_t universe;   /* tasks that the job's resources have room for */
+    uint64_t parent;     /* of spawned tasks: the job that they belong to; else 0 */
+    uint64_t memory;     /* MiB on this node, 0: not told */
+    uint64_t expiration; /* when its time is up, microseconds since 1970; 0: never */
+    uint64_t nonce;      /* of this launch of the job: the same on all its nodes, and of no other */
+    uint64_t mask;       /* umask of the tasks + 1, 0: the launcher's */
+    uint64_t grace;      /* microseconds between SIGTERM and SIGKILL when it has to end */
+    const void *runs;    /* nruns struct layout_run, from any address */
+    const void *limits;  /* nlimits struct wire_limit, from any address */
+    const void *commands; /* ncommands struct wire_command, from any address */
+    /* Strings that follow, each with its NUL: WIRE_NODE_STRINGS about this node, WIRE_STRINGS fixed
+     * ones, name and text of each file (of spawned tasks: key and value of each pair that they find in
+     * their store), argv (for each command: working directory, directories to search, "" each where
+     * the job's are meant, its argv, its changes), environment. */
+    const char *strings;
+    size_t strings_len;
+    /* From the layout, filled in by wire_run_get(). */
+    uint32_t nnodes;
+    uint32_t ntasks; /* of the job */
+};
+enum { WIRE_S_CWD, WIRE_S_IN, WIRE_S_OUT, WIRE_S_ERR, WIRE_STRINGS };
+/* The job's name, this node's, its cores and gpus (idsets), the hosts of all nodes of the job (a host
+ * list; "": not told). */
+enum { WIRE_N_NAME, WIRE_N_NODE, WIRE_N_CORES, WIRE_N_GPUS, WIRE_N_HOSTS, WIRE_NODE_STRINGS };
+#define WIRE_RUN_FIXED 92
+
+/* The first WIRE_RUN_FIXED bytes of RUN; runs, limits, commands and strings follow. */
+void wire_run_put(void *dst, const struct wire_run *run);
+/* Strict; pointers lead into the payload.  -1 with EPROTO and a sentence. */
+int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *err);
+/* Its layout, to be destroyed by the caller.  NULL with ENOMEM and a sentence. */
+layout_t *wire_run_layout(const struct wire_run *run, errmsg_t *err);
+
+/* Are these bytes exactly `count` NUL-terminated strings? */
+int wire_strings_ok(const char *strings, size_t len, size_t count);
+
+#endif

@@ -1,0 +1,249 @@
+/* What the wrexec service and those who use it say to each other.
+ *
+ * The job module at rank 0:
+ *    wrexec.jobs    streaming, {} -> struct wrexec_jobs, one for what came in a pass of the loop.
+ *                   The first is sent at once and lists what runs: a module that was reloaded takes
+ *                   up where the other left; what ended while nobody asked is told then.  One
+ *                   stream at a time; a later one takes over (the former ends with ENODATA).
+ *    wrexec.launch  raw -> (empty): jobs to be run, see launchbuf below.  Whatever goes wrong with
+ *                   a job is told by `ended`, code 126 or 127, with a sentence.
+ *    wrexec.kill    struct wrexec_kill -> {}; SIGKILL ends all there is of a job.  Who
+ *                   listens to an id that is not known is told (ENOENT): so a job that ends before
+ *                   it was launched is to be named here.
+ *
+ * Clients, to rank 0:
+ *    wrexec.listen  streaming, struct wrexec_listen: output of a job whose output mode is "client"
+ *                   (for others only notices and the result).  Responses: raw output records
+ *                   (wire.h); JSON struct wrexec_notice (the first when the job is launched, with
+ *                   its ranks); as the last, not streaming, JSON struct wrexec_result.  It may come
+ *                   before wrexec.launch does.  Tasks wait for it when their pipes are full.  One
+ *                   client at a time: EBUSY.
+ *    wrexec.stdin   raw -> (empty): u64 id, bytes (none: end of file); at most
+ *                   WIRE_STDIN_WINDOW bytes that no notice has acknowledged.  From the client that
+ *                   listens, or ran it.
+ *    wrexec.credit  raw -> (empty): u64 id, u32 bytes: so much more output may be sent to me;
+ *                   from nobody else
+ *    wrexec.run     streaming, raw: struct jobreq with struct wrexec_run as its JSON: flux exec.
+ *                   Responses as of wrexec.listen.
+ *    wrexec.spawn   raw: u64 job or group, u32 1: by PMIx, then the frame SPAWN (wire.h) without its
+ *                   first number
+ *                   -> struct wrexec_spawned: further tasks for a job that runs, of one of its own
+ *                   (spawn.c).  From instances.
+ *    wrexec.signal  {id, signum} -> {}: to the tasks of a wrexec.run
+ *
+ * None of these may vanish or be overtaken by the next: who sends them uses a courier
+ * (libflux/courier.h), which sends again what found a full mailbox (EAGAIN).
+ *
+ * Between instances, raw, one message for all that waits in a pass: frames of wire.h.
+ *    wrexec.tree    streaming, to a child in the tree: an empty response when it is there, then
+ *                   what comes up
+ *    wrexec.down    raw -> (empty), to the same child
+ *
+ * Numbers in raw payloads are little-endian.
+ *
+ * Functions are pure and thread-safe.
+ */
+#ifndef WREXEC_PROTO_H
+#define WREXEC_PROTO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libschema/schema.h"
+#include "libutil/errmsg.h"
+#include "exec_wire.h"
+
+/* A request to run something: JSON, and strings that JSON cannot carry.
+ *    "WXR1", u32 length of JSON, u32 argc, u32 envc, JSON, strings: WIRE_STRINGS
+ *    fixed ones, argv, environment */
+struct jobreq {
+    const char *json; /* not NUL-terminated */
+    size_t json_len;
+    uint32_t argc;
+    uint32_t envc;
+    const char *strings;
+    size_t strings_len;
+};
+/* malloc'd; *len its length, one more byte is there for flux_msg_take_raw().  NULL with ENOMEM. */
+void *jobreq_encode(const struct jobreq *req, size_t *len);
+/* Strict; pointers lead into `data`.  -1 with EPROTO and a sentence. */
+int jobreq_decode(const void *data, size_t len, struct jobreq *req, errmsg_t *err);
+/* Gather the strings; malloc'd.  NULLs count as "".  NULL with ENOMEM. */
+char *jobreq_strings(const char *const fixed[WIRE_STRINGS], char *const *argv, char *const *envp,
+                     struct jobreq *req);
+/* String number i of the request: the fixed ones, then argv, then the environment. */
+const char *jobreq_string(const struct jobreq *req, size_t i);
+
+struct wrexec_run {
+    const char *ranks; /* idset: one task on each */
+    const char *input; /* "first", "all", "none": which tasks read standard input */
+    uint32_t window;   /* first credit for output */
+};
+extern const struct flux_schema wrexec_run_schema;
+
+/* One of: started (`ranks`), failing (`text`; what is left will be killed), standard input taken
+ * (`taken` bytes on node `node`). */
+struct wrexec_notice {
+    uint64_t id;
+    const char *ranks;
+    int code;
+    const char *text;
+    uint64_t taken;
+    uint32_t node;
+};
+extern const struct flux_schema wrexec_notice_schema;
+
+struct wrexec_result {
+    int code;         /* exit code of the whole: of what ended it, else of the worst task */
+    const char *text; /* what ended it; NULL: the tasks did */
+    json_t *status;   /* [[wait status, "tasks"], ...] */
+    json_t *failed;   /* [[task, rank, wait status], ...]: some of those that did not exit with 0 */
+};
+extern const struct flux_schema wrexec_result_schema;
+
+struct wrexec_signal {
+    uint64_t id;
+    int signum;
+};
+extern const struct flux_schema wrexec_signal_schema;
+
+/* --- jobs --- */
+
+/* One job to be run: JSON in wrexec.launch. */
+struct wrexec_launch {
+    uint64_t id;
+    uint32_t uid;
+    json_t *nodes;      /* [["ranks", ntasks, "cores", "gpus", MiB], ...]: broker ranks, each once;
+                          ntasks on each of them (> 0); idsets of its cores and gpus ("": not told);
+                          memory (0: not told).  Equal nodes are folded.  Node numbers of the job
+                          follow ascending ranks. */
+    const char *names;  /* hostlist: names of these nodes by ascending rank; NULL: host names */
+    const char *name;   /* of the job: {{name}}; NULL: the program's */
+    const char *layout; /* "block" (default), "cyclic" */
+    const char *input;  /* who reads standard input: "first", "all", "none" (default) */
+    const char *output; /* streams without file: "kvs" (default), "client", "none" */
+    const char *affinity;    /* cpu-affinity: "off" (default), "on", "per-task" */
+    const char *gpuaffinity; /* "per-task" (default), "on", "off" */
+    const char *mpi;         /* "pmi" (default), "pmix", "both", "none" */
+    bool label;              /* "TASK: " before each line in files */
+    bool killbad;            /* the first task that fails ends the job */
+    bool nested;             /* a session of its own runs in it */
+    bool memlimit;           /* it asked for its memory: that is a limit */
+    json_t *commands;        /* [[ntasks, words, changes], ...], as in struct wire_command: several
+                               programs, whose words are in argv; NULL: one, which argv is */
+    bool crowded;            /* its cores may be those of other nodes, too */
+    bool exec;               /* of wrexec itself: flux exec */
+    bool overcommit;         /* its tasks may be more than its resources are for */
+    uint64_t parent;         /* of tasks that were spawned: the job that they belong to */
+    uint32_t first;          /* ... the number in the job of the first of them */
+    uint32_t universe;       /* ... tasks that the job has room for */
+    double grace;         /* seconds between SIGTERM and SIGKILL when it has to end; 0: at once */
+    json_t *softlimits;   /* the same, of the submitter: applied as far as the hard limits go */
+    int mask;             /* umask of the tasks + 1; 0: the broker's */
+    json_t *rlimits;      /* {"nofile":n, "stack":n, ...}, -1: unlimited; NULL: as the broker's */
+    uint64_t outputlimit; /* 1 + bytes kept in the store; 0: attribute wrexec.output-limit */
+    double expiration;    /* when its resources are taken back, seconds since 1970; 0: never */
+};
+extern const struct flux_schema wrexec_launch_schema;
+
+struct wrexec_spawned {
+    const char *name; /* of the namespace in which the new tasks are */
+};
+extern const struct flux_schema wrexec_spawned_schema;
+#define WREXEC_SPAWN_HEAD 20
+
+/* Encoder of wrexec.launch:  "WXL1", then for each job
+ *    u32 JSON length, u32 files, u32 argc, u32 strings length, u32 environment length
+ *    JSON; strings, each with its NUL: WIRE_STRINGS fixed ones, name and text of each file, argv;
+ *    environment, NAME=value with NUL after each (length 0xffffffff: that of the job before)
+ */
+typedef struct launchbuf launchbuf_t;
+struct launchreq {
+    const struct wrexec_launch *launch;
+    const char *fixed[WIRE_STRINGS]; /* NULL: "" */
+    const char *const *files;        /* name, text, name, text... */
+    size_t nfiles;
+    char *const *argv; /* NULL-terminated, at least one */
+    const void *env;   /* NAME=value, NUL after each */
+    size_t envlen;
+};
+launchbuf_t *launchbuf_create(void);
+void launchbuf_destroy(launchbuf_t *b); /* NULL-safe, keeps errno */
+/* -1 with EINVAL (no UTF-8 where JSON needs it, ill-formed environment), EMSGSIZE (the message
+ * would grow beyond LAUNCH_MAX: send it first), ENOMEM; then nothing was added. */
+int launchbuf_add(launchbuf_t *b, const struct launchreq *req);
+size_t launchbuf_count(const launchbuf_t *b);
+/* The payload, malloc'd, one more byte is there for flux_msg_take_raw(); the buffer is empty then.
+ * NULL with ENOENT when it holds no job. */
+void *launchbuf_take(launchbuf_t *b, size_t *len);
+#define LAUNCH_MAX (64u << 20)
+
+/* Decoder.  Pointers lead into the payload. */
+struct launchrec {
+    const char *json;
+    size_t json_len;
+    uint32_t nfiles;
+    uint32_t argc;
+    uint32_t envc;
+    const char *strings; /* fixed, files, argv */
+    size_t strings_len;
+    const char *env;
+    size_t env_len;
+};
+/* Take the next job off: start with *pos = 0.  1, 0 at the end, -1 with EPROTO and a sentence. */
+int launchrec_next(const void *data, size_t len, size_t *pos, struct launchrec *rec, errmsg_t *err);
+
+/* One job alone, as in the frame LAUNCH between instances: its head (of LAUNCHREC_HEAD bytes, to be
+ * followed by JSON, strings and environment), and read again.  As above. */
+#define LAUNCHREC_HEAD 20
+void launchrec_head(void *dst, const struct launchrec *rec);
+int launchrec_get(const void *data, size_t len, struct launchrec *rec, errmsg_t *err);
+
+/* A response of wrexec.jobs.  Arrays that are absent are empty. */
+struct wrexec_jobs {
+    json_t *running; /* [id...]: in the first response only */
+    json_t *ended;   /* [struct wrexec_ended...] */
+    json_t *raise;   /* [struct wrexec_raise...] */
+};
+extern const struct flux_schema wrexec_jobs_schema;
+
+struct wrexec_ended {
+    uint64_t id;
+    int code;            /* exit code of the whole: of what ended it, else of the worst task */
+    const char *text;    /* what ended it; NULL: the tasks did */
+    json_t *status;      /* [[wait status, "tasks"], ...] */
+    double t;            /* when, seconds since 1970 */
+    double t_started;    /* when the last task was started, by its node's clock; 0: none was */
+    double t_exited;     /* when the last task was gone; 0: none was started */
+    uint64_t outputlost; /* bytes above the limit, or that the store did not take */
+    json_t *failed;      /* as in struct wrexec_result */
+};
+extern const struct flux_schema wrexec_ended_schema;
+
+struct wrexec_raise {
+    uint64_t id;
+    const char *type; /* "exec", "output", "plugin" */
+    int severity;     /* 0: wrexec is ending the job; more: for information */
+    const char *note;
+};
+extern const struct flux_schema wrexec_raise_schema;
+
+struct wrexec_kill {
+    json_t *ids; /* [id...] */
+    int signum;
+};
+extern const struct flux_schema wrexec_kill_schema;
+
+struct wrexec_listen {
+    uint64_t id;
+    uint32_t window; /* first credit for output; 0: WREXEC_CLIENT_WINDOW */
+    bool input;      /* standard input will be sent: else tasks that wait for it read end of file */
+};
+extern const struct flux_schema wrexec_listen_schema;
+
+#define WREXEC_CLIENT_WINDOW (1u << 20)
+#define WREXEC_STDIN_HEAD 8
+#define WREXEC_CREDIT_SIZE 12
+
+#endif

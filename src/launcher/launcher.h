@@ -1,0 +1,584 @@
+/* The launcher's own interfaces: see launcher.c for the whole. */
+#ifndef WREXEC_LAUNCHER_H
+#define WREXEC_LAUNCHER_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "libidset/idset.h"
+#include "libpmi/pmi_server.h"
+#include "libsubprocess/spawn.h"
+#include "libutil/buf.h"
+#include "libutil/errmsg.h"
+#include "libutil/hmap.h"
+#include "libutil/list.h"
+#include "libexec/exec_wire.h"
+
+/* A descriptor in the loop. */
+struct source {
+    int fd; /* -1: closed */
+    uint32_t events;
+    bool armed; /* known to epoll */
+    void (*ready)(struct source *s, uint32_t events);
+};
+
+struct job;
+struct work;
+struct request;
+
+struct stream {
+    struct source src; /* our end of the pipe */
+    struct task *task;
+    int num;              /* 1 or 2 */
+    struct outfile *file; /* labelled lines go there, NULL: to the module */
+    buf_t *line;          /* the beginning of one */
+};
+
+/* What tasks from rank `first` on run. */
+struct command {
+    uint32_t first;
+    const char *dir;    /* "": the job's */
+    const char *search; /* "": the job's */
+    char **argv;        /* NULL-terminated */
+    char **changes;     /* to the environment, likewise */
+};
+
+struct task {
+    struct job *job;
+    uint32_t rank;
+    pid_t pid;    /* 0: not started, or reaped */
+    pid_t leader; /* of its process group: what its id was */
+    int status;
+    struct stream out[2];
+    struct source in; /* our end of standard input */
+    buf_t *inbuf;     /* what it did not take yet */
+    bool in_eof;
+    struct source pmi;
+    buf_t *pmiout;
+};
+
+/* state     of a job                                                      left when
+ * NEW       it has just come                                              its prolog or server or
+ *                                                                         tasks start
+ * PROLOG    its prolog runs (launcher_hook.c)                             that has ended
+ * STARTING  its PMIx server starts (launcher_pmix.c)                      that is ready, or the job
+ *                                                                         is killed
+ * SPAWNING  starters start tasks (launcher_starter.c)                     all are, one cannot be, or
+ *                                                                         the job is killed and
+ *                                                                         nothing of it hangs, or
+ *                                                                         that is given up
+ * RUNNING   tasks run                                                     the last task was reaped
+ * ENDING    what is left of it is being killed, pipes are being drained,  nothing remains
+ *           its epilog runs
+ * OVER      DONE was sent; freed at the end of the round, a ghost when what was given up comes back
+ */
+enum job_state {
+    JOB_NEW,
+    JOB_PROLOG,
+    JOB_STARTING,
+    JOB_SPAWNING,
+    JOB_RUNNING,
+    JOB_ENDING,
+    JOB_OVER
+};
+
+/* Changes to an environment: NAME=value, or NAME: removed. */
+struct changes {
+    char **v;
+    size_t n;
+};
+
+/* What starters are to do, in order.  Theirs, under their lock. */
+struct batch {
+    struct list_node todo; /* works */
+    unsigned ntodo;
+    struct list_node node; /* waiting for a starter */
+    bool busy;             /* one serves it */
+    bool stop;             /* no more of it is to be done */
+    bool begins;           /* it is refused, not kept, when too much hangs */
+};
+#define BATCH_MAX 32u /* tasks that a job has with the starters */
+
+struct job {
+    struct launcher *l;
+    uint64_t id;
+    enum job_state state;
+    struct wire_run run; /* strings point into `body` */
+    void *body;
+    size_t len; /* of that */
+    layout_t *layout;
+    /* What the strings of the request say. */
+    const char *name, *node, *hosts;
+    idset_t *cores, *gpus; /* of the job on this node; may be empty */
+    const char *fixed[WIRE_STRINGS];
+    char **files;             /* name, text, ... */
+    char **argv;              /* NULL-terminated */
+    struct command *commands; /* run.ncommands of them; argv is that of the first */
+    char **env;
+    struct changes changes; /* to it, by plugins */
+    bool plugins;           /* their hooks are to be called */
+    bool unbound;           /* tasks cannot be bound, as was told */
+    hmap_t *opened;         /* names of output files */
+    hmap_t *outfiles;       /* name -> struct outfile */
+    cpu_set_t cpus;
+    uint32_t ntasks; /* on this node */
+    uint32_t nspawned;
+    uint32_t running;
+    struct wire_times times;
+    int64_t credit; /* bytes of output that may be sent */
+    bool paused;    /* some stream waits for credit */
+    bool doomed;    /* killed before its tasks were started */
+    bool failed;    /* FAIL was sent */
+    bool tell;      /* SIGTERM is to go to all its processes */
+    uint64_t tag;   /* in a limit of all its processes, 0: none */
+    uint64_t mercy; /* after SIGTERM: until then what tasks leave behind may live (CLOCK_MONOTONIC,
+                          microseconds) */
+    unsigned notes; /* NOTE was sent */
+    uint64_t early; /* signals that came before the tasks were there: bit of signal - 1 */
+    unsigned tries; /* to tell who a process without environment belongs to */
+    struct hook *hook; /* prolog, later epilog; may be NULL */
+    char *record;      /* file for the launcher after this one; may be NULL */
+    struct job *host;  /* of spawned tasks: the job they belong to, while it is here; its directory,
+                        * cgroup, prolog and epilog are theirs, too */
+    struct list_node guest, guests; /* in host->guests; such of its own */
+    bool shared_dir;                /* `dir` is that of the host */
+    bool closing;                   /* it waits for no more of these */
+    bool heir;                      /* of a launcher that was lost: only its epilog is run */
+    struct pmi_server *pmi;
+    struct pmix *pmix; /* with WIRE_F_MPI_PMIX or _BOTH: NULL until it was begun */
+    uint32_t barriers; /* handed over */
+    char **shm;        /* files in /dev/shm that MPICH said to have made */
+    size_t nshm;
+    char *dir;                 /* its directory here, or that of its host */
+    char mark[96];             /* NAME=value in the environment of all its processes */
+    struct list_node ending;   /* in launcher.ending */
+    struct start *start;       /* while it is SPAWNING, or a ghost */
+    struct batch first;        /* all that is to be done until its tasks run */
+    struct batch last;         /* ... when these have ended */
+    struct jobcgroup *cgroup;  /* its memory is limited by it; may be NULL */
+    unsigned asked;            /* works that did not come back yet */
+    unsigned asked_first;      /* ... of these in `first` */
+    struct list_node spawning; /* in launcher.spawning: more can be asked for */
+    struct list_node cutting;  /* in launcher.cutting: killed, but something hangs */
+    uint64_t give_up;          /* then: when it is left behind (CLOCK_MONOTONIC, microseconds) */
+    bool killed;
+    bool cut;
+    bool epilogged; /* its epilog was begun */
+    bool given_up;  /* what is killed but hangs is not waited for any more */
+    bool removing;  /* its directory */
+    bool ghost;     /* over, but something of it hangs */
+    buf_t *held;    /* standard input that came meanwhile */
+    struct task *tasks;
+};
+
+/* Each process of a job has LAUNCHER_MARK TOKEN=ID in its environment, and those of the sessions
+ * around: a launcher knows what is its own, however deep below. */
+#define LAUNCHER_MARK "FLUX_LAUNCHED_"
+
+struct launcher {
+    int epfd;
+    int nullfd;
+    struct source control;
+    struct source signals;
+    buf_t *in;
+    buf_t *out;
+    hmap_t *jobs;    /* id -> struct job */
+    hmap_t *pids;    /* pid -> struct task */
+    hmap_t *servers; /* pid -> struct pmix */
+    hmap_t *hooks;   /* pid -> struct hook */
+    struct list_node ending;
+    struct list_node spawning;
+    struct list_node cutting;
+    struct starters *starters;
+    struct batch chores; /* of no job */
+    bool stop;           /* it is to leave */
+    bool over;           /* it has left */
+    unsigned leaving;    /* how far it is with that */
+    uint64_t leave_by;
+    unsigned hung_max; /* so much may hang at a time */
+    bool removing;     /* the base of directories */
+    bool again;        /* look again in a moment */
+    bool tell;         /* SIGTERM is to go to all processes of some job */
+    uint64_t wake;     /* look again after so many microseconds */
+    hmap_t *tags;      /* slot -> struct job */
+    uint64_t tag_base; /* what all tags begin with, 0: there are none */
+    int tag_shift;     /* down to that bit */
+    uint32_t tag_slots;
+    uint32_t tag_next;
+    struct rlimit files; /* limit of open files for tasks */
+    char *config;        /* what `uri` and those below point into */
+    const char *uri;     /* of the local broker; may be NULL */
+    const char *libpmi;  /* may be NULL */
+    const char *prolog;  /* programs; may be NULL */
+    const char *epilog;
+    double hook_timeout;     /* seconds they may take */
+    const char *luapath;     /* may be NULL */
+    const char *tmpdir;      /* where to make job directories; NULL: choose */
+    const char *cgroup;      /* where to make cgroups; NULL: choose */
+    struct cgroups *cgroups; /* NULL: not looked for yet */
+    bool apart;              /* brokers of one host are different hosts for MPI */
+    char hostname[256];
+    struct orphans *orphans;
+    struct bind *bind;
+    struct lua *lua;  /* NULL: no plugins, or not yet */
+    bool childless;   /* no child of any kind was there when last reaped */
+    const char *rank; /* of the local broker, as text */
+    const char *lost; /* token of the launcher before, when that was lost */
+    bool configured;  /* WIRE_CONFIG has come */
+    int pmixd;        /* is there a PMIx server? 1; -1: no; 0: not looked for yet */
+    int sweeps;       /* so many times yet what it left is looked for */
+    int unsure;       /* ... when none was found, but it cannot be told of all */
+    char token[17];   /* of this launcher, random */
+    char **outer;     /* marks of the launchers of the sessions around this one */
+    size_t nouter;
+    char *dirname;      /* base of backing directories */
+    int dirlock;        /* holds it, -1: not made */
+    unsigned dirmaking; /* so many works may hold it */
+};
+
+/* launcher.c: the loop and the connection */
+int source_start(struct launcher *l, struct source *s, int fd, uint32_t events,
+                 void (*ready)(struct source *, uint32_t));
+void source_pause(struct launcher *l, struct source *s);
+void source_resume(struct launcher *l, struct source *s);
+void source_close(struct launcher *l, struct source *s);
+/* Queue a frame: `fixed` then `data`. */
+void send_frame(struct launcher *l, enum wire_type type, uint64_t job, const void *fixed,
+                size_t fixedlen, const void *data, size_t len);
+/* Something worth telling that ends no job. */
+void send_note(struct job *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Give a job up: its exit code, the tasks it is about (-1: none) and why.  The first time only. */
+void send_fail(struct job *j, int code, int32_t first, uint32_t count, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* launcher_job.c */
+void job_run(struct launcher *l, uint64_t id, const void *payload, size_t len);
+/* Take over a job of a launcher that was lost, of which only the epilog is to be run.  NULL when its
+ * request cannot be used, or there is such a job. */
+struct job *job_inherit(struct launcher *l, uint64_t id, const void *payload, size_t len);
+void job_signal(struct job *j, int signum);
+void job_kill(struct job *j);
+void job_destroy(void *arg);
+/* Start the tasks: at once, or when the job's PMIx server is ready. */
+void job_start(struct job *j);
+const char *job_node_name(const struct job *j);
+void jobs_reap(struct launcher *l);
+/* Let a starter do this for a job. */
+void job_work(struct job *j, struct batch *b, struct work *w);
+/* Forget what was not begun, and begin no more. */
+void job_drop(struct job *j, struct batch *b);
+/* A work of a job has come back. */
+void job_worked(struct work *w);
+/* ... that was to start a task. */
+void job_started(struct work *w);
+/* The directory is made, or it is not, why. */
+void job_dir_made(struct job *j, const char *why);
+/* Begin to end. */
+void job_ending(struct job *j);
+/* Go on with jobs whose tasks are being started. */
+void jobs_spawn(struct launcher *l);
+/* Handle one round of events, waiting at most so many milliseconds (-1: for ever). */
+void launcher_events(struct launcher *l, int ms);
+/* What is due once per round: ends of jobs. */
+void jobs_step(struct launcher *l);
+/* Kill everything there is, and wait until it is gone, but not for ever for what hangs. */
+void jobs_kill_all(struct launcher *l);
+void jobs_kill_children(struct launcher *l);
+
+/* The prolog runs; it has ended: why it failed, or NULL. */
+void job_prolog_runs(struct job *j);
+void job_prolog_done(struct job *j, const char *why);
+/* A file for labelled output cannot be opened. */
+void job_file_failed(struct job *j, const char *why);
+/* The PMIx server cannot be started. */
+void job_server_failed(struct job *j, const char *why);
+
+/* launcher_hook.c */
+/* Run the prolog: 1 when job_prolog_done() will be called, 0 when there is none, -1 with a
+ * sentence. */
+int hook_prolog(struct job *j, errmsg_t *err);
+/* Run the epilog, once: true until it has ended. */
+bool hook_epilog(struct job *j);
+void hook_kill(struct job *j);
+/* The launcher is about to end: stop what runs; then, when all tasks are gone, run the epilogs that
+ * are still to be run: true until they have ended. */
+void hook_interrupt(struct job *j);
+bool hooks_epilogs(struct launcher *l);
+/* Is a child a hook, and (it was reaped) was it? */
+bool hook_is(const struct launcher *l, pid_t pid);
+bool hook_reaped(struct launcher *l, pid_t pid, int status);
+void hook_destroy(struct job *j);
+
+/* launcher_task.c */
+#define PMI_TASK_FD 3
+/* What a task of a job with commands runs. */
+const struct command *job_command(const struct job *j, uint32_t rank);
+/* The job that a task's environment and names tell: that it belongs to. */
+uint64_t job_number(const struct job *j);
+/* The number of a task in it. */
+uint32_t task_number(const struct task *t);
+/* Does a socket for PMI-1 wait for each task? */
+bool job_has_pmi(const struct job *j);
+/* Get ready to start tasks; the exit code that stands for all (0), with a sentence. */
+int tasks_prepare(struct job *j, errmsg_t *err);
+/* Ask for some more, for a slice of time; true when more can be asked for at once. */
+bool tasks_more(struct job *j);
+/* A request has come back, with its task: 0, or the exit code that stands for the task and all after it, with a
+ * sentence.  In any case no more than `ends` are to be started, for `code` and `why`. */
+int tasks_started(struct request *r, errmsg_t *err);
+bool tasks_all(const struct job *j, int *code, errmsg_t *why);
+void tasks_forget(struct job *j);
+/* Text with its {{...}} replaced, malloc'd, of at most `max` bytes; NULL with errno. */
+char *job_expand(const struct job *j, const char *text, uint32_t task, size_t max);
+/* A file of a task, to be opened: names to be freed.  -1 with ENOMEM. */
+int job_file(struct job *j, const char *path, uint32_t task, int flags, struct spawn_file *f);
+
+/* launcher_env.c */
+enum env_slot { SLOT_CORES, SLOT_GPUS, SLOT_CUDA, SLOT_ROCR, ENV_SLOTS };
+struct env {
+    char **vars; /* NULL-terminated */
+    size_t n;
+    char *owned[32];
+    size_t nowned;
+    char rank[40], local[40], pmirank[40]; /* change from task to task */
+    size_t share_at[ENV_SLOTS];            /* 0: none */
+    char *shares[ENV_SLOTS];
+    char **pmix; /* places that pmix_task_env() fills */
+};
+int env_build(struct env *e, struct job *j); /* -1 with ENOMEM */
+void env_task(struct env *e, struct job *j, const struct task *t);
+void env_compact(struct env *e); /* for what is no task: without the places of tasks */
+void env_free(struct env *e);
+const char *env_get(char *const *env, const char *name);
+/* Set or remove a variable: the last word counts.  -1 with ENOMEM. */
+int changes_set(struct changes *c, const char *var);
+/* ... for tasks of a command, but for what belongs to the launcher alone. */
+int changes_of_command(struct changes *c, const struct command *cmd);
+/* Is a variable among them?  *val: its value, NULL: removed. */
+bool changes_find(const struct changes *c, const char *name, const char **val);
+/* An environment with the changes, to be freed (its strings are those of both).  NULL with
+ * ENOMEM. */
+char **changes_apply(const struct changes *c, char *const *env);
+/* ... for one task, to be kept when env_task() goes on to the next: *texts, to be freed too, has the
+ * strings that change. */
+char **env_copy(const struct env *e, const struct changes *c, char **texts);
+void changes_clear(struct changes *c);
+/* Do its tasks here have to take turns? */
+bool job_shares_cores(const struct job *j);
+/* The share of cores of a task; NULL with ENOMEM. */
+idset_t *env_task_cores(const struct job *j, const struct task *t);
+void strv_free(char **v);
+
+/* launcher_lua.c: hooks of plugins; nothing without.  -1 with a sentence. */
+int lua_init(struct job *j, errmsg_t *err);
+int lua_task_start(struct job *j, const struct task *t, char *const *env, struct changes *changes,
+                   errmsg_t *err);
+void lua_task_exit(struct job *j, const struct task *t);
+void lua_finish(struct job *j);
+void lua_unload(struct lua *lua);
+
+/* launcher_bind.c: the processors a task may use, NULL: all.  Valid until the next call. */
+const cpu_set_t *bind_task(struct job *j, const struct task *t);
+void bind_destroy(struct bind *b);
+
+/* launcher_object.c: map a shared object of ours, for dlclose().  NULL with a sentence. */
+void *object_open(const char *name, errmsg_t *err);
+
+/* launcher_file.c: labelled output in files */
+int file_attach(struct stream *s, const char *path, errmsg_t *err);
+/* Bytes of a task; len 0: the end. */
+void file_output(struct stream *s, const void *data, size_t len);
+/* So much waits to be written that no more should be read. */
+bool file_full(const struct stream *s);
+/* Has all been written, and closed? */
+bool files_done(struct job *j);
+/* Begin nothing more; then, when nothing of it hangs, free them. */
+void files_drop(struct job *j);
+void files_close(struct job *j);
+
+/* launcher_orphan.c */
+/* Call fn(l) in a thread of its own, while this one watches for orphans; until orphans_over() and
+ * all threads that do not hang have ended.  The exit code of the launcher. */
+int orphans_watch(struct launcher *l, void (*fn)(struct launcher *l));
+void orphans_over(struct launcher *l);
+/* Is there a child that is nobody's: left behind by a task? */
+bool orphans_there(struct launcher *l);
+
+/* launcher_starter.c */
+/* Something that may hang, done outside the loop: the first member of what has its data. */
+struct work {
+    struct list_node node;
+    struct batch *batch;
+    struct job *job; /* NULL: of none */
+    /* By any thread: touches nothing but what is its own, or stays; spawns with params.pid = pid. */
+    void (*run)(struct work *w, pid_t *pid);
+    void (*done)(struct work *w); /* by the loop, afterwards: it frees it */
+    void (*drop)(struct work *w); /* ... when it is not begun */
+    /* What came of it. */
+    bool failed; /* nothing after it in its batch is to be done */
+    int errnum;
+    errmsg_t err;
+    pid_t pid;   /* of a child */
+    bool reaped; /* that, already, with this status */
+    int status;
+};
+/* Start the program of a work, in run(). */
+void work_spawn(struct work *w, struct spawn_params *sp, pid_t *pid);
+
+/* One task to be started. */
+struct request {
+    struct work w;
+    struct task *task;
+    struct spawn_params sp;
+    struct spawn_fd fds[4];
+    struct spawn_file files[SPAWN_FILES_MAX];
+    size_t nfds, nfiles;
+    bool own[4]; /* of fds: to be closed */
+    int cgroup;  /* what its child writes to, to enter; -1: none */
+    char **argv; /* NULL: that of the job */
+    char **envp;
+    char *texts; /* strings of it that are the task's own */
+    struct changes changes;
+    cpu_set_t cpus;
+    /* What came of it. */
+    bool lost;   /* there is no such program */
+    char *found; /* the program; may be NULL */
+};
+void request_free(struct request *r);
+
+int starters_init(struct launcher *l);
+/* Run the loop, in this thread or another: before(), works and after(), until l->over; then
+ * orphans_over() is called. */
+int starters_run(struct launcher *l, void (*before)(struct launcher *),
+                 void (*after)(struct launcher *));
+/* All threads that do not hang have ended; then, when the jobs are gone, free what there is. */
+void starters_stop(struct launcher *l);
+void starters_fini(struct launcher *l);
+/* Handle what is done. */
+void starters_collect(struct launcher *l);
+/* Does a thread hang?  Then what it has must stay until the process ends. */
+bool starters_stuck(const struct launcher *l);
+/* Is there something to be done in this round? */
+bool starters_wait(const struct launcher *l);
+/* A child was reaped, or looked at: is it a starter's? */
+bool starters_reaped(struct launcher *l, pid_t pid, int status);
+bool starters_have(struct launcher *l, pid_t pid);
+void batch_init(struct batch *b, bool begins);
+void batch_add(struct launcher *l, struct batch *b, struct work *w);
+/* Forget what was not begun, and begin no more: how many that were. */
+unsigned batch_drop(struct launcher *l, struct batch *b);
+/* Kill the child that is being made; its number, 0: none. */
+pid_t batch_kill(struct launcher *l, struct batch *b);
+
+/* launcher_tag.c */
+void tag_init(struct launcher *l);
+/* Give a job its tag, and take it back. */
+void tag_take(struct job *j);
+void tag_release(struct job *j);
+/* The limit RLIMIT_LOCKS for what the job starts; false: leave it. */
+bool tag_limit(const struct job *j, struct rlimit *rl);
+/* Has a process a tag of this launcher?  *j: of which job, NULL: of one that is over. */
+bool tag_job(struct launcher *l, pid_t pid, struct job **j);
+/* ... or of the launcher with this token? */
+bool tag_of_launcher(pid_t pid, const char *token);
+
+/* launcher_hunt.c */
+/* End what the job left behind: true when there is something, whose end is to be waited for. */
+bool leftovers(struct job *j);
+/* SIGTERM for all processes of the job, at the end of this round. */
+void hunt_terminate(struct job *j);
+void hunt_tell(struct launcher *l);
+
+/* launcher_io.c */
+void stream_ready(struct source *s, uint32_t events);
+void job_credit(struct job *j, uint32_t bytes);
+/* Read what is left: true when every pipe was closed, false when credit ran out. */
+bool job_drain(struct job *j);
+void job_stdin(struct job *j, uint32_t task, const void *data, size_t len);
+/* All tasks are there: give them what came while they were started. */
+void stdin_release(struct job *j);
+void stdin_close(struct task *t);
+
+/* launcher_pmi.c */
+void pmi_ready(struct source *s, uint32_t events);
+void job_pmi_done(struct job *j, const void *payload, size_t len);
+/* A spawned task ended before it began with MPI, while others wait for it: the job fails. */
+void spawned_in_vain(struct task *t);
+/* A task of the job ended: is that the end of its MPI? */
+void pmi_task_ended(struct task *t);
+void job_pmi_named(struct job *j, const void *payload, size_t len);
+void job_pmi_spawned(struct job *j, const void *payload, size_t len);
+/* Ask for further tasks: `request` is as in pmi_spawn.h, `tag` comes back in SPAWNED.  -1 with
+ * ENOMEM. */
+int job_ask_spawn(struct job *j, uint32_t tag, const void *request, size_t len);
+/* Its name for PMI: that of no other job of this host, now or later. */
+void pmi_job_name(const struct job *j, char *buf, size_t size);
+/* Which tasks are on which node, as PMI_process_mapping, malloc'd; NULL with ENOMEM. */
+char *pmi_job_mapping(const struct job *j);
+
+/* launcher_shm.c */
+struct pmi_pair;
+/* A task has put this; the job is about to get a signal; the end of it, before its PMI server
+ * goes. */
+void shm_put(struct job *j, const struct pmi_pair *pair);
+void shm_look(struct job *j);
+void shm_remove(struct job *j);
+
+/* launcher_pmix.c; every function may be called for a job without PMIx. */
+/* Start the server of a job: 1 when its tasks have to wait for job_start(), 0 when it needs none,
+ * -1 with a sentence. */
+int pmix_begin(struct job *j, errmsg_t *err);
+/* Environment that all tasks of the job get, and that of one task: copied as pointers to `vars`,
+ * which has room for pmix_env_max(); how many. */
+size_t pmix_env_max(const struct job *j);
+size_t pmix_env(struct job *j, char **vars);
+size_t pmix_task_env(struct job *j, const struct task *t, char **vars);
+void pmix_task_ended(struct task *t);
+/* SPAWNED, of what the server asked for. */
+void pmix_spawned(struct job *j, const void *payload, size_t len);
+/* The last task was reaped: end the server; is it gone? */
+void pmix_end(struct job *j);
+bool pmix_gone(const struct job *j);
+/* Is a child a server, and (it was reaped) was it? */
+bool pmix_is(const struct launcher *l, pid_t pid);
+bool pmix_reaped(struct launcher *l, pid_t pid, int status);
+void pmix_destroy(struct job *j);
+
+/* launcher_record.c: jobs whose epilog is still to be run */
+/* Record a job, what plugins changed, and that its epilog has ended. */
+void record_write(struct job *j);
+void record_changes(struct job *j);
+void record_remove(struct job *j);
+/* All processes of the lost launcher are gone: run the epilogs of its jobs. */
+void records_run(struct launcher *l);
+
+/* launcher_dir.c: directories of jobs */
+/* Make it, with the job's files in it; job_dir_made() is called, and j->dir is NULL when it cannot be
+ * made.  -1 with a sentence: there is no memory for that. */
+int backing_make(struct job *j, errmsg_t *err);
+/* Remove it, once: true until that is done. */
+bool backing_remove(struct job *j);
+/* Remove what the launcher of this token left behind; it is dead. */
+void backing_sweep(struct launcher *l, const char *token);
+/* Does a launcher with this token live, as far as can be seen in the directories? */
+bool backing_held(const struct launcher *l, const char *token);
+/* Remove all, once: true until that is done. */
+bool backing_leave(struct launcher *l);
+void backing_fini(struct launcher *l);
+
+/* launcher_cgroup.c: the limit of a job's memory */
+/* Before its tasks: it has one when it asked for memory; else its log says why it has not. */
+void cgroup_make(struct job *j);
+/* What a task writes to when it enters; NULL: it stays where it is. */
+const int *cgroup_procs(const struct job *j);
+/* A task was reaped: was it for that limit? */
+void cgroup_task_ended(struct task *t);
+/* Nothing of the job is left. */
+void cgroup_remove(struct job *j);
+void cgroups_destroy(struct launcher *l);
+
+#endif

@@ -1,0 +1,610 @@
+/* Rank 0: what the job module asks for, and what it is told.
+ *
+ *  1. Jobs that come before the shape of the tree is known wait for it, and so do signals for them,
+ *     in order.
+ *  2. What is to be told is gathered in arrays, and goes out as one response at the end of the
+ *     pass. While the job module does not ask (it is being reloaded), it waits here: never more
+ *     than one entry for each job that was launched.
+ *  3. The first response of a stream lists what runs, so that a job module that has lost its
+ *     memory, or one that meets a wrexec which has lost its jobs, knows.  And how the last ones
+ *     ended, once more: one that was being reloaded may not have looked at that.
+ *
+ *  4. Every request is answered: wrexec.launch and wrexec.kill when they were handled, and with
+ *     EAGAIN what finds no room, so that the job module sends it again.
+ *
+ * Failure: a job that cannot be started has ended, with code 126 and a sentence.  A launch message
+ * that cannot be read is refused and logged: the job module then asks for the stream anew, and what
+ * it believes to run and is not in the first response is dead.
+ */
+#include "config.h"
+#include "coord.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/le.h"
+
+#define WAITING_MAX 65536
+#define ENDED_MAX \
+    10000 /* in one message: a number and a code each, whose writing takes the same for all */
+#define REFUSED_CODE 126
+#define TOLD_MAX (256u << 10) /* bytes of ends that are kept; some 3000 */
+
+/* A message that told how jobs ended. */
+struct told {
+    struct list_node node;
+    size_t len;
+    char json[];
+};
+
+/* A request that waits, and what is to be done with it. */
+struct waiting {
+    struct list_node node;
+    void (*fn)(struct root *r, const flux_msg_t *req);
+    flux_msg_t *msg;
+};
+
+static void launch(struct root *r, const flux_msg_t *req);
+
+/* --- what the job module is told --- */
+
+static void told_drop(struct root *r, struct told *t)
+{
+    list_remove(&t->node);
+    r->told_bytes -= t->len;
+    free(t);
+}
+
+static void told_clear(struct root *r)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&r->told)))
+        told_drop(r, list_entry(n, struct told, node));
+}
+
+static void told_keep(struct root *r, const char *json)
+{
+    size_t len = strlen(json) + 1;
+    struct told *t = malloc(sizeof(*t) + len);
+
+    if (!t)
+        return;
+    t->len = len;
+    memcpy(t->json, json, len);
+    list_append(&r->told, &t->node);
+    r->told_bytes += len;
+    while (r->told_bytes > TOLD_MAX && list_first(&r->told) != &t->node)
+        told_drop(r, list_entry(list_first(&r->told), struct told, node));
+}
+
+/* How the last jobs ended, whether that was told or not; NULL: none has. */
+static json_t *last_ends(const struct root *r)
+{
+    json_t *all = json_array();
+
+    LIST_FOREACH(it, &r->told)
+    {
+        json_t *m = json_loads(list_entry(it, struct told, node)->json, 0, NULL);
+
+        json_array_extend(all, json_object_get(m, "ended"));
+        json_decref(m);
+    }
+    if (r->ended)
+        json_array_extend(all, r->ended);
+    if (json_array_size(all) > 0)
+        return all;
+    json_decref(all);
+    return NULL;
+}
+
+static void tell(struct root *r)
+{
+    struct wrexec_jobs m = {.ended = r->ended, .raise = r->raise};
+    char *json;
+
+    if (!r->jobs_req || (!m.ended && !m.raise))
+        return;
+    if (!(json = flux_schema_encode(&wrexec_jobs_schema, &m))) {
+        flux_log(r->ctx->h, LOG_ERR, "no memory to tell how jobs ended: tried again");
+        return;
+    }
+    flux_respond_more(r->ctx->h, r->jobs_req, json);
+    if (m.ended)
+        told_keep(r, json);
+    free(json);
+    json_decref(r->ended);
+    json_decref(r->raise);
+    r->ended = r->raise = NULL;
+    window_reset(&r->window);
+}
+
+static void flusher_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, void *arg)
+{
+    tell(arg);
+}
+
+static void gather(struct root *r, json_t **array, json_t *entry)
+{
+    if (!entry || (!*array && !(*array = json_array())) ||
+        json_array_append_new(*array, entry) < 0) {
+        flux_log(r->ctx->h, LOG_ERR, "no memory to tell how a job ended");
+        return;
+    }
+    if (window_add(&r->window, 0, flux_now(r->ctx->h)))
+        tell(r);
+    flux_watcher_start(r->flusher);
+}
+
+static void tell_ended(struct root *r, struct wrexec_ended *e)
+{
+    e->t = flux_wall(r->ctx->h);
+    gather(r, &r->ended, flux_schema_encode_json(&wrexec_ended_schema, e));
+}
+
+void root_tell_ended(struct root *r, struct rootjob *rj, const struct wrexec_result *res)
+{
+    struct wire_times times = result_times(rj->j->result);
+    struct wrexec_ended e = {.id = rj->j->id,
+                             .code = res->code,
+                             .text = res->text,
+                             .status = res->status,
+                             .failed = res->failed,
+                             .t_started = (double)times.started * 1e-6,
+                             .t_exited = (double)times.exited * 1e-6,
+                             .outputlost = rj->lost};
+
+    tell_ended(r, &e);
+}
+
+static void tell_refused(struct root *r, uint64_t id, const char *text)
+{
+    json_t *none = json_array();
+    struct wrexec_ended e = {.id = id, .code = REFUSED_CODE, .text = text, .status = none};
+
+    if (none)
+        tell_ended(r, &e);
+    json_decref(none);
+    clients_unknown(r->clients, id);
+}
+
+void root_tell_raise(struct root *r, uint64_t id, const char *type, int severity, const char *note)
+{
+    struct wrexec_raise e = {.id = id, .type = type, .severity = severity, .note = note};
+
+    gather(r, &r->raise, flux_schema_encode_json(&wrexec_raise_schema, &e));
+}
+
+/* What waits to be launched runs as far as the job module is concerned: it was told to launch it. */
+static void add_waiting(const struct root *r, json_t *running)
+{
+    LIST_FOREACH(it, &r->waiting)
+    {
+        const struct waiting *w = list_entry(it, struct waiting, node);
+        struct launchrec rec;
+        size_t len, pos = 0;
+        const void *data = flux_msg_payload(w->msg, &len);
+        errmsg_t err;
+
+        while (w->fn == launch && launchrec_next(data, len, &pos, &rec, &err) == 1) {
+            uint64_t id = 0;
+
+            spec_destroy(spec_create(rec.json, rec.json_len, r->ctx->size, &id, &err));
+            /* Also one that will be refused: it is told when that is done. */
+            if (id)
+                json_array_append_new(running, json_integer((json_int_t)id));
+        }
+    }
+}
+
+void root_jobs(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct root *r = ctx->root;
+    struct wrexec_jobs m = {0};
+    size_t pos = 0;
+    char *json;
+    void *val;
+
+    if (!r || !flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
+        flux_respond_error(h, req, EINVAL, "wrexec.jobs is a streaming request to rank 0");
+        return;
+    }
+    if (r->jobs_req) {
+        flux_respond_error(h, r->jobs_req, ENODATA, "another has taken over");
+        flux_msg_destroy(r->jobs_req);
+    }
+    r->jobs_req = flux_msg_incref(req);
+    flux_msg_sender(req, r->jobs_sender, sizeof(r->jobs_sender));
+    m.running = json_array();
+    while (m.running && hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
+        const struct job *j = val;
+
+        /* One that is finished here has been told, or is about to be. */
+        if (j->rj && !j->rj->exec && !j->rj->parent && list_empty(&j->over))
+            json_array_append_new(m.running, json_integer((json_int_t)j->id));
+    }
+    if (m.running)
+        add_waiting(r, m.running);
+    m.ended = last_ends(r);
+    m.raise = r->raise;
+    json = m.running ? flux_schema_encode(&wrexec_jobs_schema, &m) : NULL;
+    if (json) {
+        flux_respond_more(h, req, json);
+        told_clear(r);
+        if (m.ended)
+            told_keep(r, json);
+        json_decref(r->ended);
+        json_decref(r->raise);
+        r->ended = r->raise = NULL;
+        window_reset(&r->window);
+    } else {
+        flux_respond_error(h, req, ENOMEM, "no memory to list what runs");
+        flux_msg_destroy(r->jobs_req);
+        r->jobs_req = NULL;
+    }
+    free(json);
+    json_decref(m.running);
+    json_decref(m.ended);
+}
+
+/* --- launching --- */
+
+struct job *root_start(struct root *r, struct spec *spec, const struct launchrec *rec,
+                       struct listener *l, errmsg_t *err)
+{
+    struct job *j = job_create(r->ctx, spec, err);
+
+    if (!j)
+        return NULL;
+    if (!(j->rj = rootjob_create(r, j))) {
+        errmsg_fail(err, ENOMEM, "no memory for a job");
+        job_free(j);
+        return NULL;
+    }
+    j->nonce = flux_random(r->ctx->h);
+    if (l) {
+        j->rj->l = l;
+        l->rj = j->rj;
+        l->id = j->id;
+    }
+    clients_job(r->clients, j->rj);
+    job_launch(j, rec);
+    if (j->rj->l && !j->rj->l->input)
+        job_stdin(j, NULL, 0);
+    job_check(j);
+    return j;
+}
+
+static void launch(struct root *r, const flux_msg_t *req)
+{
+    struct ctx *ctx = r->ctx;
+    struct launchrec rec;
+    const void *data;
+    size_t len, pos = 0;
+    errmsg_t err;
+    int rc;
+
+    data = flux_msg_payload(req, &len);
+    while ((rc = launchrec_next(data, len, &pos, &rec, &err)) == 1) {
+        uint64_t id;
+        struct spec *s = spec_create(rec.json, rec.json_len, ctx->size, &id, &err);
+
+        if (s && id >= JOB_EXEC_BIT) {
+            errmsg_fail(&err, EINVAL, "id: %" PRIu64 " is too large", id);
+            spec_destroy(s);
+        } else if (s && root_start(r, s, &rec, NULL, &err)) {
+            continue;
+        }
+        if (id)
+            tell_refused(r, id, err.text);
+        else
+            flux_log(ctx->h, LOG_ERR, "a job without id cannot be launched: %s", err.text);
+    }
+    if (rc < 0) {
+        flux_log(ctx->h, LOG_ERR, "%s", err.text);
+        flux_respond_error(ctx->h, req, EPROTO, "%s", err.text);
+    } else {
+        flux_respond(ctx->h, req, NULL);
+    }
+}
+
+static int wait_ready(struct root *r, const flux_msg_t *req,
+                      void (*fn)(struct root *r, const flux_msg_t *req))
+{
+    struct waiting *w = r->nwaiting < WAITING_MAX ? calloc(1, sizeof(*w)) : NULL;
+
+    if (!w)
+        return -1;
+    w->fn = fn;
+    w->msg = flux_msg_incref(req);
+    list_append(&r->waiting, &w->node);
+    r->nwaiting++;
+    return 0;
+}
+
+/* Now, or when the tree is known. */
+static void when_ready(struct root *r, const flux_msg_t *req,
+                       void (*fn)(struct root *r, const flux_msg_t *req))
+{
+    if (r->ctx->ready) {
+        fn(r, req);
+    } else if (wait_ready(r, req, fn) < 0) {
+        flux_respond_error(r->ctx->h, req, EAGAIN,
+                           "rank 0 does not know the shape of the tree yet, and too much waits");
+    }
+}
+
+void root_launch(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (ctx->root)
+        when_ready(ctx->root, req, launch);
+    else
+        flux_respond_error(h, req, EINVAL, "jobs are launched at rank 0, not at rank %u",
+                           ctx->rank);
+}
+
+void root_ready(struct root *r)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&r->waiting))) {
+        struct waiting *w = list_entry(n, struct waiting, node);
+
+        list_remove(n);
+        r->nwaiting--;
+        w->fn(r, w->msg);
+        flux_msg_destroy(w->msg);
+        free(w);
+    }
+    runs_ready(r->runs);
+}
+
+/* --- other requests --- */
+
+static void kill_one(struct root *r, uint64_t id, int signum)
+{
+    struct job *j = hmap_get_u64(r->ctx->jobs, id);
+
+    if (!j || !j->rj) {
+        clients_unknown(r->clients, id);
+        return;
+    }
+    if (rootjob_over(j->rj))
+        return;
+    /* The first that was sent counts: SIGKILL may only be what follows its grace. */
+    if (!j->rj->signaled && (signum == SIGTERM || signum == SIGKILL))
+        j->rj->signaled = signum;
+    if (signum == SIGKILL) {
+        const struct listener *l = j->rj->l;
+        bool again = j->killed;
+
+        j->killed = true;
+        /* Output that nobody came for does not keep it; nor, when it was killed before, output that
+         * its client does not take: that may be stopped for ever. */
+        if (j->spec->output == SPEC_OUTPUT_CLIENT && (!l || (again && l->credit <= 0))) {
+            j->rj->gone = true;
+            rootjob_signal(j->rj, signum);
+            job_flush(j);
+            return;
+        }
+    }
+    rootjob_signal(j->rj, signum);
+}
+
+static void kill_all(struct root *r, const flux_msg_t *req)
+{
+    flux_t *h = r->ctx->h;
+    struct wrexec_kill k;
+    json_t *owner, *id;
+    size_t i;
+
+    if (flux_request_decode(h, req, &wrexec_kill_schema, &k, &owner) < 0)
+        return;
+    if (k.signum <= 0 || k.signum >= _NSIG) {
+        flux_respond_error(h, req, EINVAL, "%d is not a signal", k.signum);
+    } else {
+        json_array_foreach(k.ids, i, id)
+        {
+            if (json_is_integer(id))
+                kill_one(r, (uint64_t)json_integer_value(id), k.signum);
+        }
+        flux_respond(h, req, "{}");
+    }
+    json_decref(owner);
+}
+
+void root_kill(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (ctx->root)
+        when_ready(ctx->root, req, kill_all);
+    else
+        flux_respond_error(h, req, EINVAL, "jobs are ended at rank 0, not at rank %u", ctx->rank);
+}
+
+/* The client of a job, when a request is from it; else NULL. */
+static struct listener *client_of(const struct ctx *ctx, uint64_t id, const flux_msg_t *req)
+{
+    char sender[FLUX_SENDER_MAX], theirs[FLUX_SENDER_MAX];
+    struct job *j = hmap_get_u64(ctx->jobs, id);
+
+    if (!j || !j->rj || !j->rj->l ||
+        strcmp(flux_msg_sender(req, sender, sizeof(sender)),
+               flux_msg_sender(j->rj->l->req, theirs, sizeof(theirs))) != 0)
+        return NULL;
+    return j->rj->l;
+}
+
+/* A piece of standard input, from the client of the job. */
+void root_stdin(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct listener *l;
+    size_t len;
+    const uint8_t *data = flux_msg_payload(req, &len);
+
+    if (len < WREXEC_STDIN_HEAD || len > WREXEC_STDIN_HEAD + WIRE_STDIN_WINDOW) {
+        flux_respond_error(h, req, EPROTO, "standard input of %zu bytes in one message", len);
+        return;
+    }
+    if ((l = client_of(arg, le_get64(data), req)))
+        job_stdin(l->rj->j, data + WREXEC_STDIN_HEAD, len - WREXEC_STDIN_HEAD);
+    /* Of a job that has ended: taken in vain, as by tasks that have. */
+    flux_respond(h, req, NULL);
+}
+
+/* It got rid of some output. */
+void root_credit(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct listener *l;
+    size_t len;
+    const uint8_t *data = flux_msg_payload(req, &len);
+
+    if (len != WREXEC_CREDIT_SIZE) {
+        flux_respond_error(h, req, EPROTO, "credit in a message of %zu bytes", len);
+        return;
+    }
+    if ((l = client_of(arg, le_get64(data), req))) {
+        l->credit += le_get32(data + 8);
+        if (!rootjob_over(l->rj))
+            job_flush(l->rj->j);
+    }
+    flux_respond(h, req, NULL);
+}
+
+void root_client_gone(struct root *r, const char *sender, uint32_t matchtag)
+{
+    clients_gone(r->clients, sender, matchtag);
+    runs_gone(r->runs, sender, matchtag);
+    if (r->jobs_req && strcmp(sender, r->jobs_sender) == 0 &&
+        (!matchtag || matchtag == flux_msg_matchtag(r->jobs_req))) {
+        if (matchtag)
+            flux_respond_error(r->ctx->h, r->jobs_req, ENODATA, "canceled");
+        flux_msg_destroy(r->jobs_req);
+        r->jobs_req = NULL;
+    }
+}
+
+/* --- from one instance to the next --- */
+
+static void save_array(const json_t *array, flux_handover_t *o)
+{
+    char *text = array ? json_dumps(array, JSON_COMPACT) : NULL;
+
+    if (array && !text)
+        flux_handover_fail(o, ENOMEM);
+    flux_handover_put_str(o, text);
+    free(text);
+}
+
+static json_t *load_array(flux_handover_t *o)
+{
+    const char *text = flux_handover_get_str(o);
+    json_t *array = text ? json_loads(text, 0, NULL) : NULL;
+
+    if (text && !json_is_array(array))
+        flux_handover_fail(o, EPROTO);
+    return array;
+}
+
+void root_save(struct root *r, flux_handover_t *o)
+{
+    flux_handover_put_mark(o, "root");
+    flux_handover_put_msg(o, r->jobs_req);
+    flux_handover_put(o, r->next_spawn);
+    save_array(r->ended, o);
+    save_array(r->raise, o);
+    LIST_FOREACH(it, &r->told)
+    flux_handover_put_str(o, list_entry(it, struct told, node)->json);
+    flux_handover_put_str(o, NULL);
+    LIST_FOREACH(it, &r->waiting)
+    {
+        const struct waiting *w = list_entry(it, struct waiting, node);
+
+        flux_handover_put_msg(o, w->msg);
+        flux_handover_put(o, w->fn == launch);
+    }
+    flux_handover_put_msg(o, NULL);
+    runs_save(r->runs, o);
+    output_save(r->output, o);
+}
+
+void root_load(struct root *r, flux_handover_t *o)
+{
+    const char *json;
+    flux_msg_t *msg;
+
+    flux_handover_get_mark(o, "root");
+    if ((r->jobs_req = flux_handover_get_msg(o)))
+        flux_msg_sender(r->jobs_req, r->jobs_sender, sizeof(r->jobs_sender));
+    r->next_spawn = flux_handover_get(o, UINT64_MAX);
+    r->ended = load_array(o);
+    r->raise = load_array(o);
+    while ((json = flux_handover_get_str(o)))
+        told_keep(r, json);
+    while ((msg = flux_handover_get_msg(o))) {
+        if (wait_ready(r, msg, flux_handover_get(o, 1) ? launch : kill_all) < 0)
+            flux_handover_fail(o, ENOMEM);
+        flux_msg_destroy(msg);
+    }
+    runs_load(r->runs, o);
+    output_load(r->output, o);
+    flux_watcher_start(r->flusher);
+}
+
+/* --- life --- */
+
+struct root *root_create(struct ctx *ctx)
+{
+    struct root *r = calloc(1, sizeof(*r));
+
+    if (!r)
+        return NULL;
+    r->ctx = ctx;
+    list_init(&r->waiting);
+    list_init(&r->told);
+    window_init(&r->window, (struct window_limits){.count = ENDED_MAX});
+    r->flusher = flux_defer_create(flux_get_reactor(ctx->h), flusher_cb, r);
+    r->output = output_create(r);
+    r->clients = clients_create(r);
+    r->runs = runs_create(r);
+    if (!r->flusher || !r->output || !r->clients || !r->runs) {
+        root_destroy(r);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return r;
+}
+
+void root_destroy(struct root *r)
+{
+    struct list_node *n;
+
+    if (!r)
+        return;
+    while ((n = list_first(&r->waiting))) {
+        struct waiting *w = list_entry(n, struct waiting, node);
+
+        list_remove(n);
+        flux_msg_destroy(w->msg);
+        free(w);
+    }
+    if (r->jobs_req)
+        flux_respond_error(r->ctx->h, r->jobs_req, ECONNABORTED, "the wrexec module was unloaded");
+    flux_msg_destroy(r->jobs_req);
+    json_decref(r->ended);
+    json_decref(r->raise);
+    told_clear(r);
+    flux_watcher_destroy(r->flusher);
+    runs_destroy(r->runs);
+    clients_destroy(r->clients);
+    output_destroy(r->output);
+    free(r);
+}

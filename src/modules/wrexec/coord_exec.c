@@ -1,0 +1,339 @@
+/* wrexec.run: programs that a client runs itself (flux exec), past the queue.
+ *
+ * One task on each of the ranks that were asked for.  It has a number of its own above
+ * JOB_EXEC_BIT, which says in output, signals and input what is meant; it is told to nobody but its
+ * client, and ends with it.
+ *
+ *  1. A request that comes before the shape of the tree and the ranks that are up are known waits
+ *     for them.
+ *  2. Which ranks are up is asked once, and again after an event that says it has changed.
+ *
+ * Failure: the request is answered with errno and a sentence, and nothing was started.
+ */
+#include "config.h"
+#include "coord.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/overlay_wire.h"
+
+#define WAITING_MAX 65536
+
+enum known { UNKNOWN, ASKED, KNOWN };
+
+struct waiting {
+    struct list_node node;
+    flux_msg_t *req;
+};
+
+struct runs {
+    struct root *root;
+    enum known up_state;
+    idset_t *up;
+    flux_future_t *up_f;
+    uint64_t next_exec;
+    struct list_node waiting;
+    size_t nwaiting;
+};
+
+/* The ranks that are wanted: all of them have to be up.  To be destroyed by the caller. */
+static idset_t *place(const struct runs *rs, const struct wrexec_run *run, errmsg_t *err)
+{
+    idset_t *ranks = idset_parse(run->ranks, err), *missing;
+    char *text;
+
+    if (!ranks)
+        return NULL;
+    if (!idset_empty(ranks) && idset_subset(ranks, rs->up))
+        return ranks;
+    missing = idset_difference(ranks, rs->up);
+    text = idset_format(missing, 0);
+    errmsg_fail(err, EHOSTUNREACH, "rank%s %s %s not up; see flux up",
+                idset_count(missing) == 1 ? "" : "s", text ? text : "?",
+                idset_count(missing) == 1 ? "is" : "are");
+    free(text);
+    idset_destroy(missing);
+    idset_destroy(ranks);
+    return NULL;
+}
+
+/* One task on each of them.  NULL when memory is out. */
+static json_t *nodes(const char *ranks)
+{
+    json_t *all = json_array(), *one = json_array();
+
+    if (json_array_append_new(one, json_string(ranks)) < 0 ||
+        json_array_append_new(one, json_integer(1)) < 0 ||
+        json_array_append_new(one, json_string("")) < 0 ||
+        json_array_append_new(one, json_string("")) < 0 ||
+        json_array_append_new(one, json_integer(0)) < 0 || json_array_append(all, one) < 0) {
+        json_decref(all);
+        all = NULL;
+    }
+    json_decref(one);
+    return all;
+}
+
+static int start(struct runs *rs, const flux_msg_t *req, const struct wrexec_run *run,
+                 const struct jobreq *strings, struct wrexec_launch *launch, errmsg_t *err)
+{
+    struct root *r = rs->root;
+    char *json = flux_schema_encode(&wrexec_launch_schema, launch);
+    struct launchrec rec = {.json = json,
+                            .json_len = json ? strlen(json) : 0,
+                            .argc = strings->argc,
+                            .envc = strings->envc,
+                            .strings = strings->strings};
+    struct listener *l = NULL;
+    struct spec *spec = NULL;
+    struct job *j = NULL;
+    uint64_t id;
+
+    rec.env = jobreq_string(strings, (size_t)WIRE_STRINGS + strings->argc);
+    rec.strings_len = (size_t)(rec.env - strings->strings);
+    rec.env_len = strings->strings_len - rec.strings_len;
+    if (!json)
+        errmsg_fail(err, ENOMEM, "no memory to run it");
+    else if ((spec = spec_create(json, rec.json_len, r->ctx->size, &id, err))) {
+        if ((l = listener_create(r->clients, req, launch->id, run->window))) {
+            l->input = true;
+            if (!(j = root_start(r, spec, &rec, l, err)))
+                listener_forget(r->clients, l);
+        } else {
+            spec_destroy(spec);
+            errmsg_fail(err, ENOMEM, "no memory to run it");
+        }
+    }
+    free(json);
+    return j ? 0 : -1;
+}
+
+static int try_run(struct runs *rs, const flux_msg_t *req, errmsg_t *err)
+{
+    struct wrexec_run run = {0};
+    struct wrexec_launch launch = {
+        .uid = flux_msg_userid(req), .output = "client", .gpuaffinity = "off", .exec = true};
+    struct jobreq strings;
+    idset_t *ranks = NULL;
+    const void *data;
+    json_t *owner;
+    size_t len;
+    int rc = -1;
+
+    data = flux_msg_payload(req, &len);
+    if (jobreq_decode(data, len, &strings, err) < 0)
+        return -1;
+    if (!(owner =
+              flux_schema_decode(&wrexec_run_schema, strings.json, strings.json_len, &run, err)))
+        return -1;
+    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
+        errmsg_fail(err, EPROTO, "wrexec.run has to be a streaming request");
+        goto out;
+    }
+    if (!(ranks = place(rs, &run, err)))
+        goto out;
+    if (!(launch.nodes = nodes(run.ranks))) {
+        errmsg_fail(err, ENOMEM, "no memory to run it");
+        goto out;
+    }
+    launch.input = run.input ? run.input : "first";
+    launch.id = JOB_EXEC_BIT + rs->next_exec++;
+    rc = start(rs, req, &run, &strings, &launch, err);
+out:
+    json_decref(launch.nodes);
+    idset_destroy(ranks);
+    json_decref(owner);
+    return rc;
+}
+
+/* --- what has to be known first --- */
+
+static void ask(struct runs *rs);
+
+void runs_ready(struct runs *rs)
+{
+    struct list_node *n;
+
+    while (rs->root->ctx->ready && rs->up_state == KNOWN && (n = list_first(&rs->waiting))) {
+        struct waiting *w = list_entry(n, struct waiting, node);
+        errmsg_t err = {"unknown"};
+
+        list_remove(n);
+        rs->nwaiting--;
+        if (try_run(rs, w->req, &err) < 0)
+            flux_respond_error(rs->root->ctx->h, w->req, errno, "%s", err.text);
+        flux_msg_destroy(w->req);
+        free(w);
+    }
+    if (!list_empty(&rs->waiting))
+        ask(rs);
+}
+
+static void up_cb(flux_future_t *f, void *arg)
+{
+    struct runs *rs = arg;
+    struct overlay_status st = {0};
+    idset_t *up = NULL;
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &overlay_status_schema, &st, &err) == 0)
+        up = idset_parse(st.up, &err);
+    if (up) {
+        idset_destroy(rs->up);
+        rs->up = up;
+    } else {
+        flux_log(rs->root->ctx->h, LOG_ERR, "cannot learn which ranks are up: %s", err.text);
+    }
+    flux_future_destroy(f);
+    rs->up_f = NULL;
+    /* With what was known before, if anything; the next request asks again. */
+    rs->up_state = rs->up ? KNOWN : UNKNOWN;
+    if (rs->up)
+        runs_ready(rs);
+}
+
+void root_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    if (ctx->root)
+        ctx->root->runs->up_state = UNKNOWN;
+}
+
+static void ask(struct runs *rs)
+{
+    flux_t *h = rs->root->ctx->h;
+
+    if (rs->up_state == UNKNOWN && !rs->up_f) {
+        rs->up_f = flux_rpc(h, "overlay.status", NULL, FLUX_NODEID_ANY, 0);
+        if (rs->up_f && flux_future_then(rs->up_f, -1., up_cb, rs) == 0)
+            rs->up_state = ASKED;
+    }
+}
+
+static int add_waiting(struct runs *rs, const flux_msg_t *req)
+{
+    struct waiting *w = rs->nwaiting < WAITING_MAX ? calloc(1, sizeof(*w)) : NULL;
+
+    if (!w)
+        return -1;
+    w->req = flux_msg_incref(req);
+    list_append(&rs->waiting, &w->node);
+    rs->nwaiting++;
+    return 0;
+}
+
+void root_run(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct runs *rs = ctx->root ? ctx->root->runs : NULL;
+
+    if (!rs) {
+        flux_respond_error(h, req, EINVAL, "programs are run by rank 0, not by rank %u", ctx->rank);
+        return;
+    }
+    if (add_waiting(rs, req) < 0) {
+        flux_respond_error(h, req, EAGAIN, "too many programs wait to be run");
+        return;
+    }
+    runs_ready(rs);
+}
+
+void root_signal(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct wrexec_signal s;
+    struct job *j;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &wrexec_signal_schema, &s, &owner) < 0)
+        return;
+    j = hmap_get_u64(ctx->jobs, s.id);
+    if (s.signum <= 0 || s.signum >= _NSIG)
+        flux_respond_error(h, req, EINVAL, "%d is no signal", s.signum);
+    else if (!j || !j->rj || j->finished)
+        flux_respond_error(h, req, ESRCH, "nothing with the number %" PRIu64 " is running", s.id);
+    else {
+        job_signal(j, s.signum);
+        flux_respond(h, req, "{}");
+    }
+    json_decref(owner);
+}
+
+/* --- life --- */
+
+void runs_gone(struct runs *rs, const char *sender, uint32_t matchtag)
+{
+    LIST_FOREACH_SAFE(it, tmp, &rs->waiting)
+    {
+        struct waiting *w = list_entry(it, struct waiting, node);
+        char buf[FLUX_SENDER_MAX];
+
+        if (strcmp(flux_msg_sender(w->req, buf, sizeof(buf)), sender) != 0 ||
+            (matchtag && flux_msg_matchtag(w->req) != matchtag))
+            continue;
+        list_remove(&w->node);
+        rs->nwaiting--;
+        if (matchtag)
+            flux_respond_error(rs->root->ctx->h, w->req, ENODATA, "canceled");
+        flux_msg_destroy(w->req);
+        free(w);
+    }
+}
+
+void runs_save(const struct runs *rs, flux_handover_t *o)
+{
+    flux_handover_put_mark(o, "runs");
+    flux_handover_put(o, rs->next_exec);
+    LIST_FOREACH(it, &rs->waiting)
+    flux_handover_put_msg(o, list_entry(it, struct waiting, node)->req);
+    flux_handover_put_msg(o, NULL);
+}
+
+/* Which ranks are up is asked anew. */
+void runs_load(struct runs *rs, flux_handover_t *o)
+{
+    flux_msg_t *req;
+
+    flux_handover_get_mark(o, "runs");
+    rs->next_exec = flux_handover_get(o, UINT64_MAX);
+    while ((req = flux_handover_get_msg(o))) {
+        if (add_waiting(rs, req) < 0)
+            flux_handover_fail(o, ENOMEM);
+        flux_msg_destroy(req);
+    }
+}
+
+struct runs *runs_create(struct root *r)
+{
+    struct runs *rs = calloc(1, sizeof(*rs));
+
+    if (!rs)
+        return NULL;
+    rs->root = r;
+    rs->next_exec = 1;
+    list_init(&rs->waiting);
+    return rs;
+}
+
+void runs_destroy(struct runs *rs)
+{
+    struct list_node *n;
+
+    if (!rs)
+        return;
+    while ((n = list_first(&rs->waiting))) {
+        struct waiting *w = list_entry(n, struct waiting, node);
+
+        list_remove(n);
+        flux_msg_destroy(w->req);
+        free(w);
+    }
+    flux_future_destroy(rs->up_f);
+    idset_destroy(rs->up);
+    free(rs);
+}

@@ -1,0 +1,261 @@
+/* Output that is kept in the key-value store: job.ID.output, one value that grows.
+ *
+ * It holds records one after the other, each a line "TASK STREAM LENGTH" (STREAM: 1 stdout, 2
+ * stderr) and that many bytes.
+ *
+ *  1. One commit is under way at a time, for all jobs; what comes meanwhile is the next.
+ *  2. Above HELD bytes that wait no more is taken: the jobs concerned are asked again (job_flush)
+ *     when a commit is over, and their tasks stand still meanwhile.
+ *  3. Of a job no more than its limit is kept, heads included; what is beyond counts as lost, which
+ *     is told once by "raise", and with its end.
+ *  4. A job's end is told after its output is in the store.
+ *
+ *  5. When the module hands over, the next instance waits for the commit under way.
+ *
+ * Failure: what a failed commit held is lost, and told like that.
+ */
+#include "config.h"
+#include "coord.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HELD (4u << 20)
+#define LIMIT (64ull << 20)
+
+struct output {
+    struct root *root;
+    uint64_t limit;
+    size_t held;
+    struct list_node dirty;     /* jobs with something to commit */
+    struct list_node waiting;   /* jobs that were told to wait */
+    struct list_node committed; /* jobs in the commit that is under way */
+    flux_future_t *commit;
+    flux_watcher_t *flusher;
+};
+
+static void lost(struct output *o, struct rootjob *rj, uint64_t bytes, const char *why)
+{
+    char text[300];
+
+    if (!rj->lost) {
+        snprintf(text, sizeof(text), "output is lost from here on: %s", why);
+        root_tell_raise(o->root, rj->j->id, "output", 1, text);
+    }
+    rj->lost += bytes;
+}
+
+/* The commit is over; `why` it failed, or NULL.  What came meanwhile is the next. */
+static void committed(struct output *o, const char *why)
+{
+    struct list_node *n, over, again;
+
+    list_init(&over);
+    list_init(&again);
+    while ((n = list_first(&o->committed))) {
+        list_remove(n);
+        list_append(&over, n);
+    }
+    while ((n = list_first(&over))) {
+        struct rootjob *rj = list_entry(n, struct rootjob, dirty);
+
+        list_remove(n);
+        rj->committing = false;
+        if (why)
+            lost(o, rj, rj->sent, why);
+        rj->sent = 0;
+        if (rj->outbuf && buf_len(rj->outbuf) > 0)
+            list_append(&o->dirty, &rj->dirty);
+        else if (rootjob_over(rj))
+            root_job_finished(rj->j);
+    }
+    if (!list_empty(&o->dirty))
+        flux_watcher_start(o->flusher);
+    /* Those that find no room again are put behind the others. */
+    while ((n = list_first(&o->waiting))) {
+        list_remove(n);
+        list_append(&again, n);
+    }
+    while ((n = list_first(&again))) {
+        list_remove(n);
+        job_flush(list_entry(n, struct rootjob, waiting)->j);
+    }
+}
+
+static void commit_cb(flux_future_t *f, void *arg)
+{
+    struct output *o = arg;
+    errmsg_t err;
+    bool ok = (flux_kvs_commit_get(f, NULL, NULL, &err) == 0);
+
+    flux_future_destroy(f);
+    o->commit = NULL;
+    committed(o, ok ? NULL : err.text);
+}
+
+static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct output *o = arg;
+    flux_kvs_txn_t *txn;
+    struct list_node *n;
+    char key[64];
+
+    if (o->commit || list_empty(&o->dirty))
+        return;
+    txn = flux_kvs_txn_create();
+    while ((n = list_first(&o->dirty))) {
+        struct rootjob *rj = list_entry(n, struct rootjob, dirty);
+        size_t len = buf_len(rj->outbuf);
+
+        list_remove(n);
+        list_append(&o->committed, n);
+        rj->committing = true;
+        rj->sent = len;
+        snprintf(key, sizeof(key), "job.%" PRIu64 ".output", rj->j->id);
+        if (!txn || flux_kvs_txn_append(txn, key, buf_data(rj->outbuf), len, NULL) < 0) {
+            lost(o, rj, len, "out of memory");
+            rj->sent = 0;
+        }
+        o->held -= len;
+        buf_consume(rj->outbuf, len);
+    }
+    o->commit = txn ? flux_kvs_commit(o->root->ctx->h, NULL, txn) : NULL;
+    flux_kvs_txn_destroy(txn);
+    if (o->commit && flux_future_then(o->commit, -1., commit_cb, o) == 0)
+        return;
+    flux_future_destroy(o->commit);
+    o->commit = NULL;
+    flux_log(o->root->ctx->h, LOG_ERR, "no memory to keep output of jobs");
+    committed(o, "out of memory");
+}
+
+bool output_put(struct output *o, struct rootjob *rj, const void *data, size_t len)
+{
+    uint64_t cap = rj->cap ? rj->cap - 1 : o->limit;
+    struct wire_record rec;
+
+    if (o->held > HELD) {
+        if (list_empty(&rj->waiting))
+            list_append(&o->waiting, &rj->waiting);
+        return false;
+    }
+    if (!rj->outbuf && !(rj->outbuf = buf_create(0))) {
+        lost(o, rj, len, "out of memory");
+        return true;
+    }
+    while (wire_record_next(&data, &len, &rec) == 1) {
+        char head[48], *p;
+        int n = snprintf(head, sizeof(head), "%u %u %u\n", rec.task, rec.stream, rec.len);
+
+        if (rj->lost || rj->kept + (size_t)n + rec.len > cap) {
+            char why[96];
+
+            snprintf(why, sizeof(why), "its limit of %" PRIu64 " bytes is reached", cap);
+            lost(o, rj, rec.len, why);
+            continue;
+        }
+        if (!(p = buf_reserve(rj->outbuf, (size_t)n + rec.len))) {
+            lost(o, rj, rec.len, "out of memory");
+            continue;
+        }
+        memcpy(p, head, (size_t)n);
+        if (rec.len)
+            memcpy(p + n, rec.data, rec.len);
+        buf_commit(rj->outbuf, (size_t)n + rec.len);
+        rj->kept += (size_t)n + rec.len;
+        o->held += (size_t)n + rec.len;
+    }
+    if (buf_len(rj->outbuf) > 0 && !rj->committing && list_empty(&rj->dirty)) {
+        list_append(&o->dirty, &rj->dirty);
+        if (!o->commit)
+            flux_watcher_start(o->flusher);
+    }
+    return true;
+}
+
+bool output_settled(struct output *o, struct rootjob *rj)
+{
+    return !rj->committing && list_empty(&rj->dirty);
+}
+
+void output_forget(struct output *o, struct rootjob *rj)
+{
+    list_remove(&rj->dirty);
+    list_remove(&rj->waiting);
+    if (rj->outbuf)
+        o->held -= buf_len(rj->outbuf);
+}
+
+void output_set_limit(struct output *o, uint64_t bytes)
+{
+    o->limit = bytes ? bytes : LIMIT;
+}
+
+struct output *output_create(struct root *r)
+{
+    struct output *o = calloc(1, sizeof(*o));
+
+    if (!o)
+        return NULL;
+    o->root = r;
+    o->limit = LIMIT;
+    list_init(&o->dirty);
+    list_init(&o->waiting);
+    list_init(&o->committed);
+    if (!(o->flusher = flux_defer_create(flux_get_reactor(r->ctx->h), flusher_cb, o))) {
+        free(o);
+        return NULL;
+    }
+    return o;
+}
+
+void output_destroy(struct output *o)
+{
+    if (!o)
+        return;
+    flux_future_destroy(o->commit);
+    flux_watcher_destroy(o->flusher);
+    free(o);
+}
+
+/* --- from one instance to the next --- */
+
+void output_save(const struct output *o, flux_handover_t *ho)
+{
+    flux_handover_put_mark(ho, "output");
+    flux_handover_put(ho, o->limit);
+    flux_handover_put(ho, o->commit != NULL);
+    flux_handover_put(ho, o->commit ? flux_rpc_tag(o->commit) : 0);
+}
+
+void output_load(struct output *o, flux_handover_t *ho)
+{
+    bool commit;
+    uint32_t tag;
+
+    flux_handover_get_mark(ho, "output");
+    o->limit = flux_handover_get(ho, UINT64_MAX);
+    commit = flux_handover_get(ho, 1);
+    tag = (uint32_t)flux_handover_get(ho, UINT32_MAX);
+    if (!commit)
+        return;
+    o->commit = flux_rpc_resume(o->root->ctx->h, "", 0, 0, tag);
+    if (!o->commit || flux_future_then(o->commit, -1., commit_cb, o) < 0)
+        flux_handover_fail(ho, ENOMEM);
+}
+
+void output_take_up(struct output *o, struct rootjob *rj)
+{
+    size_t len = rj->outbuf ? buf_len(rj->outbuf) : 0;
+
+    o->held += len;
+    if (rj->committing)
+        list_append(&o->committed, &rj->dirty);
+    else if (len > 0)
+        list_append(&o->dirty, &rj->dirty);
+    if (len > 0 && !o->commit)
+        flux_watcher_start(o->flusher);
+}

@@ -1,0 +1,478 @@
+/* wrexec.spawn: further tasks that the tasks of a job ask for (MPI_Comm_spawn, by PMI-1 or PMIx).
+ *
+ * They are a group: started over the job's nodes in the same way as a job, under a number of its own
+ * (JOB_SPAWN_BIT), with ranks from 0 on, and a namespace of their own.  Everything else is the job's:
+ * number, environment, output, directory, limits of time and memory, signals and end (rootjob.c).
+ * Its tasks are numbered on in the job, in output and statuses.
+ *
+ * Resources: a node has room for one task on each core that the job has there, and for no fewer than
+ * the job was started with; with --overcommit for as many as may be on a node.  Tasks of the job count
+ * until all of those that it was started with have ended, those of a group until all of the group
+ * have.  A group fills the nodes in the order of their ranks; with --overcommit it is spread evenly.
+ *
+ * state of a group     meaning                                           left when
+ * starting             spawn_req is to be answered                       all nodes said STARTED, or a
+ *                                                                        failure: refused
+ * running              its failures are the job's                        all its tasks are over
+ * refused              what was started of it is being killed            likewise
+ *
+ *  1. Every request is answered, once: with the name of the namespace when all tasks run, else with
+ *     an error, and then no task of it stays and the job does not fail.
+ *  2. A request is refused when the job is ending, or has as many groups as it may (GROUPS_MAX).
+ *  3. Of the infos `wdir`, `path` and `env` (NAME=VALUE, any number) count; others are not looked at.
+ */
+#include "config.h"
+#include "coord.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libidset/hostlist.h"
+#include "libpmi/pmi_spawn.h"
+#include "libutil/le.h"
+#include "libutil/strbuf.h"
+
+#define GROUPS_MAX 4096
+
+/* What a request says. */
+struct asked {
+    uint64_t id;
+    bool pmix; /* by PMIx */
+    struct pmi_spawn_request req;
+    const char *fixed[WIRE_STRINGS];
+    const char *env;
+    size_t env_len;
+};
+
+static int read_request(const flux_msg_t *msg, struct asked *a, errmsg_t *err)
+{
+    size_t len, n;
+    const uint8_t *p = flux_msg_payload(msg, &len);
+    const char *strings;
+    uint32_t envc;
+
+    if (!p || len < WREXEC_SPAWN_HEAD || (n = le_get32(p + 12)) > len - WREXEC_SPAWN_HEAD)
+        return errmsg_fail(err, EPROTO, "a request to spawn is cut off");
+    a->id = le_get64(p);
+    a->pmix = le_get32(p + 8) != 0;
+    envc = le_get32(p + 16);
+    strings = (const char *)p + WREXEC_SPAWN_HEAD + n;
+    len -= WREXEC_SPAWN_HEAD + n;
+    if (!wire_strings_ok(strings, len, (size_t)WIRE_STRINGS + envc))
+        return errmsg_fail(err, EPROTO, "the strings of a request to spawn are damaged");
+    for (int i = 0; i < WIRE_STRINGS; i++) {
+        a->fixed[i] = strings;
+        len -= strlen(strings) + 1;
+        strings += strlen(strings) + 1;
+    }
+    a->env = strings;
+    a->env_len = len;
+    return pmi_spawn_request_get(p + WREXEC_SPAWN_HEAD, n, &a->req, err);
+}
+
+/* --- placement --- */
+
+/* Room that is left on each node of the job, by node; malloc'd.  NULL without memory. */
+static uint32_t *room_left(const struct rootjob *top)
+{
+    const struct job *j = top->j;
+    uint32_t *room = calloc(j->nnodes, sizeof(*room)), node = 0;
+
+    if (!room)
+        return NULL;
+    for (uint32_t r = idset_first(j->ranks); r != IDSET_NONE; r = idset_next(j->ranks, r), node++) {
+        uint32_t used = j->finished ? 0 : layout_count(j->spec->layout, node);
+
+        LIST_FOREACH(it, &top->groups)
+        {
+            const struct job *g = list_entry(it, struct rootjob, group)->j;
+            struct spec_node n;
+
+            if (!idset_test(g->ranks, r))
+                continue;
+            spec_node(g->spec, r, &n);
+            used += n.count;
+        }
+        room[node] = spec_room(j->spec, r);
+        room[node] -= used < room[node] ? used : room[node];
+    }
+    return room;
+}
+
+/* How many of `want` tasks come to each node: in place of the room. */
+static int place(const struct rootjob *top, uint32_t *room, uint32_t want, errmsg_t *err)
+{
+    bool spread = top->j->spec->w.overcommit;
+    uint32_t n = top->j->nnodes;
+    uint64_t all = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        all += room[i];
+    if (want > all)
+        return errmsg_fail(err, ENOSPC,
+                           "%u task%s cannot be spawned: job %" PRIu64 " has room for %" PRIu64
+                           " more (one a core; give it cores with -c, or --overcommit)",
+                           want, want == 1 ? "" : "s", top->j->id, all);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t part = spread ? (want + (n - i) - 1) / (n - i) : want;
+
+        room[i] = part < room[i] ? part : room[i];
+        want -= room[i];
+    }
+    /* What found no room in its turn. */
+    if (want > 0)
+        return errmsg_fail(err, ENOSPC, "so many tasks cannot be spread over %u nodes", n);
+    return 0;
+}
+
+static int add_node(json_t *nodes, const struct rootjob *top, const idset_t *ranks, uint32_t count)
+{
+    char *text = idset_format(ranks, 0);
+    struct spec_node n;
+    int rc = -1;
+
+    spec_node(top->j->spec, idset_first(ranks), &n);
+    if (text)
+        rc = json_array_append_new(nodes, json_pack("[s, I, s, s, I]", text, (json_int_t)count,
+                                                    n.cores, n.gpus, (json_int_t)n.memory));
+    free(text);
+    return rc;
+}
+
+/* Are two nodes the same but for their names? */
+static bool alike(const struct spec *s, uint32_t a, uint32_t b)
+{
+    struct spec_node x, y;
+
+    spec_node(s, a, &x);
+    spec_node(s, b, &y);
+    return x.cores == y.cores && x.gpus == y.gpus;
+}
+
+/* For wrexec.launch: `nodes`, equal neighbours folded, and the names of all. */
+static json_t *nodes_of(const struct rootjob *top, const uint32_t *count, char **names)
+{
+    const struct job *j = top->j;
+    idset_t *run = idset_create();
+    hostlist_t *hosts = j->spec->w.names ? hostlist_create() : NULL;
+    json_t *nodes = json_array();
+    uint32_t node = 0, each = 0;
+    bool ok = run && nodes && (hosts || !j->spec->w.names);
+
+    for (uint32_t r = idset_first(j->ranks); ok && r != IDSET_NONE;
+         r = idset_next(j->ranks, r), node++) {
+        if (count[node] == 0)
+            continue;
+        if (hosts) {
+            struct spec_node n;
+
+            spec_node(j->spec, r, &n);
+            ok = hostlist_append(hosts, n.name, NULL) == 0;
+        }
+        if (!idset_empty(run) && (count[node] != each || !alike(j->spec, idset_first(run), r))) {
+            ok = ok && add_node(nodes, top, run, each) == 0;
+            idset_destroy(run);
+            ok = (run = idset_create()) && ok;
+        }
+        each = count[node];
+        ok = ok && idset_set(run, r) == 0;
+    }
+    ok = ok && !idset_empty(run) && add_node(nodes, top, run, each) == 0;
+    if (ok && hosts)
+        ok = (*names = hostlist_format(hosts)) != NULL;
+    idset_destroy(run);
+    hostlist_destroy(hosts);
+    if (ok)
+        return nodes;
+    json_decref(nodes);
+    return NULL;
+}
+
+/* --- what is started --- */
+
+static void add_string(strbuf_t *sb, const char *s)
+{
+    strbuf_addn(sb, s, strlen(s) + 1);
+}
+
+/* The words of a command, see struct wire_run; how many. */
+static uint32_t add_command(strbuf_t *sb, const struct asked *a, const struct pmi_spawn_command *c,
+                            uint32_t *nenv)
+{
+    const char *dir = pmi_spawn_info(c, "wdir"), *path = pmi_spawn_info(c, "path"), *p = c->argv;
+
+    /* A relative one starts at the job's. */
+    if (dir && dir[0] != '/' && a->fixed[WIRE_S_CWD][0])
+        strbuf_addf(sb, "%s/", a->fixed[WIRE_S_CWD]);
+    add_string(sb, dir ? dir : "");
+    add_string(sb, path ? path : "");
+    for (uint32_t i = 0; i < c->argc; i++, p += strlen(p) + 1)
+        add_string(sb, p);
+    for (uint32_t i = 0; i < c->ninfo; i++) {
+        const char *value = p + strlen(p) + 1;
+
+        if (strcmp(p, "env") == 0 && strchr(value, '=') && value[0] != '=') {
+            add_string(sb, value);
+            (*nenv)++;
+        }
+        p = value + strlen(value) + 1;
+    }
+    return WIRE_COMMAND_ARGV + c->argc;
+}
+
+/* Strings as in a launch, and the table of commands. */
+static json_t *commands_of(const struct asked *a, strbuf_t *sb, uint32_t *argc)
+{
+    json_t *commands = json_array();
+
+    for (int i = 0; i < WIRE_STRINGS; i++)
+        add_string(sb, a->fixed[i]);
+    strbuf_addn(sb, a->req.pairs, a->req.pairs_len);
+    for (uint32_t i = 0; i < a->req.ncommands; i++) {
+        const struct pmi_spawn_command *c = &a->req.commands[i];
+        uint32_t nenv = 0, n = add_command(sb, a, c, &nenv);
+
+        if (json_array_append_new(commands, json_pack("[I, I, I]", (json_int_t)c->nprocs,
+                                                      (json_int_t)n, (json_int_t)nenv)) < 0) {
+            json_decref(commands);
+            return NULL;
+        }
+        *argc += n + nenv;
+    }
+    return commands;
+}
+
+static void start(struct root *r, struct rootjob *top, const flux_msg_t *msg, struct spec *spec,
+                  const struct launchrec *rec)
+{
+    errmsg_t err = {"out of memory"};
+    struct job *j = job_create(r->ctx, spec, &err);
+
+    if (j && !(j->rj = rootjob_create(r, j))) {
+        job_free(j);
+        j = NULL;
+    }
+    if (!j) {
+        flux_respond_error(r->ctx->h, msg, ENOMEM, "%s", err.text);
+        return;
+    }
+    j->nonce = flux_random(r->ctx->h);
+    j->rj->parent = top;
+    j->rj->spawn_req = flux_msg_incref(msg);
+    j->rj->unstarted = j->nnodes;
+    list_append(&top->groups, &j->rj->group);
+    top->spawned += layout_ntasks(spec->layout);
+    job_launch(j, rec);
+    job_check(j);
+}
+
+static int launch(struct root *r, struct rootjob *top, const flux_msg_t *msg, const struct asked *a,
+                  const uint32_t *count, errmsg_t *err)
+{
+    struct wrexec_launch w = top->j->spec->w;
+    struct launchrec rec = {.nfiles = a->req.npairs, .env = a->env, .env_len = a->env_len};
+    char *names = NULL, *json = NULL;
+    strbuf_t *sb = strbuf_create(0);
+    struct spec *spec = NULL;
+    uint64_t id;
+
+    w.id = JOB_SPAWN_BIT + r->next_spawn++;
+    w.parent = top->j->id;
+    w.first = layout_ntasks(top->j->spec->layout) + top->spawned;
+    w.universe = top->j->spec->universe;
+    w.layout = "block";
+    w.input = "none";
+    /* Where both interfaces are, they speak what those spoke that spawn them. */
+    if (top->j->spec->flags & WIRE_F_MPI_BOTH)
+        w.mpi = a->pmix ? "pmix" : "pmi";
+    /* Tasks that are there already have their shares. */
+    if (top->j->spec->flags & WIRE_F_BIND_TASK)
+        w.affinity = "on";
+    w.nodes = nodes_of(top, count, &names);
+    w.names = names;
+    w.commands = sb ? commands_of(a, sb, &rec.argc) : NULL;
+    if (w.nodes && w.commands)
+        json = flux_schema_encode(&wrexec_launch_schema, &w);
+    rec.json = json;
+    rec.json_len = json ? strlen(json) : 0;
+    rec.strings_len = sb ? strbuf_len(sb) : 0;
+    rec.strings = sb ? strbuf_str(sb) : "";
+    for (const char *p = a->env; p < a->env + a->env_len; p += strlen(p) + 1)
+        rec.envc++;
+    if (!json || !wire_strings_ok(rec.strings, rec.strings_len,
+                                  (size_t)WIRE_STRINGS + 2ull * rec.nfiles + rec.argc))
+        errmsg_fail(err, ENOMEM, "out of memory for a spawn");
+    else if ((spec = spec_create(json, rec.json_len, r->ctx->size, &id, err)))
+        start(r, top, msg, spec, &rec);
+    json_decref(w.nodes);
+    json_decref(w.commands);
+    free(names);
+    free(json);
+    strbuf_destroy(sb);
+    return spec ? 0 : -1;
+}
+
+static int try_spawn(struct root *r, const flux_msg_t *msg, struct asked *a, errmsg_t *err)
+{
+    struct job *j;
+    struct rootjob *top;
+    size_t ngroups = 0;
+    uint32_t *count;
+    int rc = -1;
+
+    if (read_request(msg, a, err) < 0)
+        return -1;
+    j = hmap_get_u64(r->ctx->jobs, a->id);
+    top = j && j->rj ? (j->rj->parent ? j->rj->parent : j->rj) : NULL;
+    if (!top || top->exec || rootjob_over(top))
+        return errmsg_fail(err, ESRCH, "the job that spawns tasks is not running");
+    if (top->terminating || top->failed || top->signaled || top->j->killed || j->rj->refused)
+        return errmsg_fail(err, ECANCELED, "job %" PRIu64 " is ending", top->j->id);
+    LIST_FOREACH(it, &top->groups)
+    ngroups++;
+    if (ngroups >= GROUPS_MAX)
+        return errmsg_fail(err, EAGAIN, "job %" PRIu64 " has %d groups of spawned tasks already",
+                           top->j->id, GROUPS_MAX);
+    if (!(count = room_left(top)))
+        return errmsg_fail(err, ENOMEM, "out of memory for a spawn");
+    if (place(top, count, a->req.nprocs, err) == 0)
+        rc = launch(r, top, msg, a, count, err);
+    free(count);
+    return rc;
+}
+
+void root_spawn(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct asked a = {0};
+    errmsg_t err;
+
+    if (!ctx->root)
+        flux_respond_error(h, req, EINVAL, "tasks are spawned by rank 0, not by rank %u",
+                           ctx->rank);
+    else if (try_spawn(ctx->root, req, &a, &err) < 0)
+        flux_respond_error(h, req, errno, "%s", err.text);
+    pmi_spawn_request_clear(&a.req);
+}
+
+/* --- the life of a group --- */
+
+void group_answer(struct rootjob *g, int errnum, const char *text)
+{
+    flux_t *h = g->root->ctx->h;
+    struct wrexec_spawned res = {.name = text};
+
+    if (!g->spawn_req)
+        return;
+    if (errnum)
+        flux_respond_error(h, g->spawn_req, errnum, "%s", text);
+    else
+        flux_respond_struct(h, g->spawn_req, &wrexec_spawned_schema, &res);
+    flux_msg_destroy(g->spawn_req);
+    g->spawn_req = NULL;
+}
+
+void group_refuse(struct rootjob *g, int errnum, const char *text)
+{
+    g->refused = true;
+    group_answer(g, errnum, text);
+    if (g->j->finished)
+        return;
+    g->j->killed = true;
+    job_signal(g->j, SIGKILL);
+}
+
+void root_job_started(struct job *j, uint32_t nodes)
+{
+    struct rootjob *g = j->rj;
+    char name[WIRE_JOB_NAME_MAX];
+
+    if (!g->parent || nodes == 0 || nodes > g->unstarted)
+        return;
+    g->unstarted -= nodes;
+    if (g->unstarted > 0)
+        return;
+    wire_job_name(name, j->id, j->nonce);
+    group_answer(g, 0, name);
+}
+
+/* Into the statuses of the job. */
+static void merge(struct rootjob *g, json_t *failed)
+{
+    struct rootjob *top = g->parent;
+    size_t len;
+    void *data = result_pack(g->j->result, &len);
+    errmsg_t err = {"out of memory"};
+
+    if (!data || result_unpack(top->j->result, data, len, &err) < 0)
+        root_job_failed(top->j, 1, err.text);
+    free(data);
+    if (failed && (top->failed_tasks || (top->failed_tasks = json_array())) &&
+        json_array_size(top->failed_tasks) < 8)
+        (void)json_array_extend(top->failed_tasks, failed);
+}
+
+void group_over(struct rootjob *g, json_t *failed)
+{
+    struct rootjob *top = g->parent;
+
+    if (g->spawn_req)
+        group_refuse(g, ECANCELED, "the spawned tasks ended before all of them were started");
+    if (!g->refused)
+        merge(g, failed);
+    list_remove(&g->group);
+    g->parent = NULL;
+    if (top->j->finished)
+        root_job_finished(top->j);
+}
+
+/* --- from one instance to the next --- */
+
+void group_save(const struct rootjob *rj, flux_handover_t *o)
+{
+    char *failed = rj->failed_tasks ? json_dumps(rj->failed_tasks, JSON_COMPACT) : NULL;
+
+    flux_handover_put(o, rj->spawned);
+    flux_handover_put_str(o, failed);
+    free(failed);
+    flux_handover_put(o, rj->parent ? rj->parent->j->id : 0);
+    flux_handover_put_msg(o, rj->spawn_req);
+    flux_handover_put(o, rj->unstarted);
+    flux_handover_put(o, rj->refused);
+}
+
+void group_load(struct rootjob *rj, flux_handover_t *o)
+{
+    const char *failed;
+
+    rj->spawned = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    if ((failed = flux_handover_get_str(o)) && !(rj->failed_tasks = json_loads(failed, 0, NULL)))
+        flux_handover_fail(o, EPROTO);
+    rj->parent_id = flux_handover_get(o, UINT64_MAX);
+    rj->spawn_req = flux_handover_get_msg(o);
+    rj->unstarted = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    rj->refused = flux_handover_get(o, 1);
+}
+
+void groups_link(struct root *r, flux_handover_t *o)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(r->ctx->jobs, &pos, NULL, NULL, &val)) {
+        struct rootjob *g = ((struct job *)val)->rj;
+        struct job *top = g && g->parent_id ? hmap_get_u64(r->ctx->jobs, g->parent_id) : NULL;
+
+        if (!g || !g->parent_id)
+            continue;
+        if (!top || !top->rj || top->rj->parent_id) {
+            flux_handover_fail(o, EPROTO);
+            return;
+        }
+        g->parent = top->rj;
+        list_append(&top->rj->groups, &g->group);
+    }
+}

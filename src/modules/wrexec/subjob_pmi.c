@@ -1,0 +1,464 @@
+/* PMI barriers across nodes, over the key-value store.
+ *
+ * A job has a namespace of its own, "job-ID", whose master is at the job's first rank: what its
+ * tasks tell each other goes between its nodes, and the root of the session has no part in it but
+ * the name.  Each node asks for it at its first barrier; the first one to do so makes it, and rank
+ * 0 removes it when the job is over (rootjob.c).
+ *
+ * The pairs that the tasks of a node put since the last barrier are one value:
+ *
+ *    NUM.NODE      NUM: number of the barrier in the job, from 0
+ *    NUM.NODE-K    further segments of the blob (pmi_pack.h), K from 1, since a value of the store
+ *                  has a limit
+ *
+ * put by the node's fence "NUM", which all nodes of the job take part in.  The store merges it on
+ * the way and makes one root change of it; then each node reads the directory NUM once, with
+ * values, and hands the whole set to its launcher, which answers all its tasks from it.  So P tasks
+ * cost one fence, and one directory read a node, never P times P look-ups.
+ *
+ * A job on one node does without the store.
+ *
+ * state of a barrier   its future                    next
+ * naming               the namespace being made      fencing (at once when it is there already)
+ * fencing              the fence                     reading
+ * reading              the directory                 over
+ *
+ * When the module hands over, the next instance waits for the same answer.
+ *
+ * A barrier that tasks of another node will never enter, since they left without a word, would last
+ * for ever.  So a node says once up the tree that it has begun (its first barrier; with PMIx its
+ * first client), and where a part of the job ends that never did while another one has, the job
+ * fails.  Tasks that share a node are their launcher's business.  Jobs without MPI send nothing.
+ *
+ * Failure: the tasks are told that the barrier failed, with the store's sentence, and the job
+ * fails; so it does when the pairs of all nodes together are more than one frame to the launcher can
+ * have (WIRE_PMI_MAX).  Those of one node are bounded by its PMI server.
+ */
+#include "config.h"
+#include "wrexec.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libkvs/kvs.h"
+#include "libpmi/pmi_pack.h"
+#include "libutil/buf.h"
+#include "libutil/le.h"
+#include "libexec/wrexec_names.h"
+#include "libexec/exec_result.h"
+
+/* A barrier under way; or a request about a name (job_name()), or for further tasks (job_spawn()). */
+enum step { NAMING, FENCING, READING, ASKING, SPAWNING, STEPS };
+struct fence {
+    struct list_node node;
+    struct job *job;
+    enum step step;
+    uint32_t num; /* of the barrier; of the task that asks; what its answer is to have */
+    void *pairs;  /* of this node, while NAMING */
+    size_t len;
+    flux_future_t *f;
+};
+
+static void fence_free(struct fence *fe)
+{
+    list_remove(&fe->node);
+    flux_future_destroy(fe->f);
+    free(fe->pairs);
+    free(fe);
+}
+
+void job_namespace(uint64_t id, char name[JOB_NAMESPACE_MAX])
+{
+    snprintf(name, JOB_NAMESPACE_MAX, "job-%" PRIu64, id);
+}
+
+void job_fences_free(struct job *j)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&j->fences)))
+        fence_free(list_entry(n, struct fence, node));
+}
+
+static void fence_failed(struct fence *fe, const char *what, const char *why);
+
+static void fence_done(struct fence *fe, const void *data, size_t len)
+{
+    struct job *j = fe->job;
+    int32_t code = 0;
+
+    if (exec_try_send(j->ctx->exec, WIRE_PMI_DONE, j->id, &code, sizeof(code), data, len) < 0)
+        fence_failed(fe, "could not be passed on to the launcher", strerror(errno));
+    else
+        fence_free(fe);
+}
+
+static void fence_failed(struct fence *fe, const char *what, const char *why)
+{
+    struct job *j = fe->job;
+    int32_t code = -1;
+    char text[400];
+
+    snprintf(text, sizeof(text), "PMI barrier %u %s: %s (rank %u)", fe->num, what, why,
+             j->ctx->rank);
+    exec_send(j->ctx->exec, WIRE_PMI_DONE, j->id, &code, sizeof(code), text, strlen(text));
+    fence_free(fe);
+    job_fail(j, 1, text);
+}
+
+static void read_cb(flux_future_t *f, void *arg)
+{
+    struct fence *fe = arg;
+    struct flux_kvs_dirent e;
+    buf_t *all = NULL;
+    size_t pos = 0;
+    errmsg_t err;
+    int rc;
+
+    /* No pairs anywhere, no directory. */
+    if (flux_future_errnum(f) == ENOENT) {
+        fence_done(fe, NULL, 0);
+        return;
+    }
+    all = buf_create(WIRE_PMI_MAX);
+    while ((rc = flux_kvs_readdir_next(f, &pos, &e, &err)) == 1)
+        if (!all || !e.data || buf_append(all, e.data, e.size) < 0) {
+            if (all && errno == ENOBUFS)
+                errmsg_set(&err, "the pairs of all nodes are more than %u MiB",
+                           WIRE_PAYLOAD_MAX >> 20);
+            else
+                errmsg_set(&err, "out of memory");
+            break;
+        }
+    if (rc == 0)
+        fence_done(fe, buf_data(all), buf_len(all));
+    else
+        fence_failed(fe, "could not be read", err.text);
+    buf_destroy(all);
+}
+
+static void fenced_cb(flux_future_t *f, void *arg)
+{
+    struct fence *fe = arg;
+    char ns[JOB_NAMESPACE_MAX], key[16];
+    errmsg_t err;
+
+    if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0) {
+        fence_failed(fe, "failed", err.text);
+        return;
+    }
+    flux_future_destroy(f);
+    job_namespace(fe->job->id, ns);
+    snprintf(key, sizeof(key), "%u", fe->num);
+    fe->step = READING;
+    fe->f = flux_kvs_readdir(fe->job->ctx->h, ns, key, FLUX_KVS_VALUES, NULL);
+    if (!fe->f || flux_future_then(fe->f, -1., read_cb, fe) < 0)
+        fence_failed(fe, "could not be read", strerror(errno));
+}
+
+static flux_kvs_txn_t *pairs_txn(struct job *j, uint32_t num, const void *blob, size_t len,
+                                 errmsg_t *err)
+{
+    flux_kvs_txn_t *txn = flux_kvs_txn_create();
+    const uint8_t *p = blob;
+    size_t n = 0, k = 0;
+    char key[64];
+
+    if (!txn)
+        errmsg_fail(err, ENOMEM, "out of memory");
+    for (; txn && len > 0; p += n, len -= n, k++) {
+        n = pmi_segment_len(p, len);
+        if (k == 0)
+            snprintf(key, sizeof(key), "%u.%u", num, j->node);
+        else
+            snprintf(key, sizeof(key), "%u.%u-%zu", num, j->node, k);
+        if (n == 0)
+            errmsg_fail(err, EPROTO, "the launcher's pairs cannot be read");
+        if (n == 0 || flux_kvs_txn_put_raw(txn, key, p, n, err) < 0) {
+            flux_kvs_txn_destroy(txn);
+            txn = NULL;
+        }
+    }
+    return txn;
+}
+
+/* With the pairs of this node. */
+static void fence_enter(struct fence *fe, const void *pairs, size_t len)
+{
+    struct job *j = fe->job;
+    char ns[JOB_NAMESPACE_MAX], name[16];
+    errmsg_t err = {"out of memory"};
+    flux_kvs_txn_t *txn = pairs_txn(j, fe->num, pairs, len, &err);
+
+    if (!txn) {
+        fence_failed(fe, "could not be entered", err.text);
+        return;
+    }
+    job_namespace(j->id, ns);
+    snprintf(name, sizeof(name), "%u", fe->num);
+    fe->step = FENCING;
+    fe->f = flux_kvs_fence(j->ctx->h, ns, name, j->nnodes, txn);
+    flux_kvs_txn_destroy(txn);
+    if (!fe->f || flux_future_then(fe->f, -1., fenced_cb, fe) < 0)
+        fence_failed(fe, "could not be entered", strerror(errno));
+}
+
+static void named_cb(flux_future_t *f, void *arg)
+{
+    struct fence *fe = arg;
+    errmsg_t err;
+    void *pairs;
+
+    if (flux_rpc_get(f, &err) < 0 && errno != EEXIST) {
+        fence_failed(fe, "could not be entered", err.text);
+        return;
+    }
+    flux_future_destroy(f);
+    fe->f = NULL;
+    fe->job->named = true;
+    pairs = fe->pairs;
+    fe->pairs = NULL;
+    fence_enter(fe, pairs, fe->len);
+    free(pairs);
+}
+
+/* --- who has begun --- */
+
+static void left_too_early(struct job *j, const idset_t *ranks)
+{
+    char *text = ranks ? idset_format(ranks, 0) : NULL, sentence[400];
+    int code = result_worst(j->result);
+
+    snprintf(sentence, sizeof(sentence),
+             "the tasks on rank%s %s left before MPI_Init, so the others would wait for ever",
+             idset_count(ranks) == 1 ? "" : "s", text ? text : "?");
+    free(text);
+    job_fail(j, code ? code : 1, sentence);
+}
+
+void job_check_begun(struct job *j)
+{
+    idset_t *ranks = NULL;
+
+    if (!j->begun || j->finished)
+        return;
+    if (j->node != JOB_LOCAL && j->local_done && !j->local_begun) {
+        j->local_begun = true; /* is said once */
+        ranks = idset_create_range(j->ctx->rank, j->ctx->rank);
+        left_too_early(j, ranks);
+        idset_destroy(ranks);
+    }
+    for (uint32_t i = 0; i < j->nparts; i++) {
+        struct part *p = &j->parts[i];
+
+        if (!p->done || p->begun)
+            continue;
+        p->begun = true;
+        ranks = idset_intersect(p->edge->below, j->ranks);
+        left_too_early(j, ranks);
+        idset_destroy(ranks);
+    }
+}
+
+void job_begun(struct job *j, struct part *p)
+{
+    bool first = !j->begun;
+
+    j->begun = true;
+    if (p)
+        p->begun = true;
+    else
+        j->local_begun = true;
+    if (first && !j->rj)
+        edges_send_up(j->ctx->edges, WIRE_BEGUN, j->id, NULL, 0);
+    job_check_begun(j);
+}
+
+/* --- barriers --- */
+
+void job_fence(struct job *j, uint32_t num, const void *blob, size_t len)
+{
+    char ns[JOB_NAMESPACE_MAX];
+    struct fence *fe = calloc(1, sizeof(*fe));
+
+    if (!fe) {
+        job_fail(j, 1, "out of memory for a PMI barrier");
+        return;
+    }
+    if (!j->local_begun && j->nnodes > 1)
+        job_begun(j, NULL);
+    fe->job = j;
+    fe->num = num;
+    list_append(&j->fences, &fe->node);
+    if (j->named) {
+        fence_enter(fe, blob, len);
+        return;
+    }
+    if (!(fe->pairs = malloc(len + 1))) {
+        fence_failed(fe, "could not be entered", "out of memory");
+        return;
+    }
+    memcpy(fe->pairs, blob, len);
+    fe->len = len;
+    job_namespace(j->id, ns);
+    fe->f = flux_kvs_namespace_create(j->ctx->h, ns, FLUX_KVS_OWNER_SELF, idset_first(j->ranks));
+    if (!fe->f || flux_future_then(fe->f, -1., named_cb, fe) < 0)
+        fence_failed(fe, "could not be entered", strerror(errno));
+}
+
+/* --- names --- */
+
+static void named(struct fence *fe, int rc, const char *text)
+{
+    struct job *j = fe->job;
+    int32_t fixed[2] = {(int32_t)fe->num, rc};
+    size_t len = strlen(text);
+
+    exec_send(j->ctx->exec, WIRE_PMI_NAMED, j->id, fixed, sizeof(fixed), text,
+              len < WIRE_NAME_MAX ? len : WIRE_NAME_MAX);
+    fence_free(fe);
+}
+
+static void name_cb(flux_future_t *f, void *arg)
+{
+    struct fence *fe = arg;
+    struct wrexec_named res = {0};
+    errmsg_t err;
+
+    if (flux_future_errnum(f))
+        named(fe, flux_future_errnum(f), flux_future_error(f));
+    else if (flux_rpc_get_struct(f, &wrexec_named_schema, &res, &err) < 0)
+        named(fe, 0, ""); /* nothing was asked for */
+    else if (strlen(res.port) > WIRE_NAME_MAX)
+        named(fe, EMSGSIZE, "the port is too long for PMI-1");
+    else
+        named(fe, 0, res.port);
+}
+
+void job_name(struct job *j, const void *payload, size_t len)
+{
+    static const char *const ops[] = {"publish", "lookup", "unpublish"};
+    const char *service = (const char *)payload + 8;
+    uint32_t op = wire_u32((const char *)payload + 4);
+    struct wrexec_name req = {.id = j->id, .service = service};
+    struct fence *fe = calloc(1, sizeof(*fe));
+
+    if (!fe || op < WIRE_NAME_PUBLISH || op > WIRE_NAME_UNPUBLISH ||
+        !wire_strings_ok(service, len - 8, 2)) {
+        free(fe);
+        job_fail(j, 1, "a name that a task publishes or looks up cannot be passed on");
+        return;
+    }
+    req.op = ops[op - WIRE_NAME_PUBLISH];
+    if (op == WIRE_NAME_PUBLISH)
+        req.port = service + strlen(service) + 1;
+    fe->job = j;
+    fe->step = ASKING;
+    fe->num = wire_u32(payload);
+    list_append(&j->fences, &fe->node);
+    fe->f = flux_rpc_struct(j->ctx->h, "wrexec.name", &wrexec_name_schema, &req, 0, 0);
+    if (!fe->f)
+        named(fe, errno, errno == EINVAL ? "names need to be UTF-8" : "out of memory");
+    else if (flux_future_then(fe->f, -1., name_cb, fe) < 0)
+        named(fe, errno, "out of memory");
+}
+
+/* --- further tasks --- */
+
+static void spawned(struct fence *fe, int rc, const char *text)
+{
+    int32_t fixed[2] = {(int32_t)fe->num, rc};
+    size_t len = strlen(text);
+
+    exec_send(fe->job->ctx->exec, WIRE_SPAWNED, fe->job->id, fixed, sizeof(fixed), text,
+              len < WIRE_NAME_MAX ? len : WIRE_NAME_MAX);
+    fence_free(fe);
+}
+
+static void spawn_cb(flux_future_t *f, void *arg)
+{
+    struct wrexec_spawned res = {0};
+    errmsg_t err;
+
+    if (flux_rpc_get_struct(f, &wrexec_spawned_schema, &res, &err) < 0)
+        spawned(arg, errno, err.text);
+    else
+        spawned(arg, 0, res.name);
+}
+
+void job_spawn(struct job *j, const void *payload, size_t len)
+{
+    struct fence *fe = calloc(1, sizeof(*fe));
+    uint8_t *req = malloc(WREXEC_SPAWN_HEAD + len);
+
+    if (!fe || !req) {
+        free(fe);
+        free(req);
+        job_fail(j, 1, "out of memory for a spawn");
+        return;
+    }
+    fe->job = j;
+    fe->step = SPAWNING;
+    fe->num = wire_u32(payload);
+    list_append(&j->fences, &fe->node);
+    le_put64(req, j->id);
+    le_put32(req + 8, (fe->num & WIRE_SPAWN_PMIX) != 0);
+    le_put32(req + 12, wire_u32((const char *)payload + 4));
+    le_put32(req + 16, wire_u32((const char *)payload + 8));
+    memcpy(req + WREXEC_SPAWN_HEAD, (const char *)payload + WIRE_SPAWN_HEAD, len - WIRE_SPAWN_HEAD);
+    fe->f = flux_rpc_raw(j->ctx->h, "wrexec.spawn", req, WREXEC_SPAWN_HEAD + len - WIRE_SPAWN_HEAD,
+                         0, 0);
+    free(req);
+    if (!fe->f || flux_future_then(fe->f, -1., spawn_cb, fe) < 0)
+        spawned(fe, errno, "out of memory");
+}
+
+/* --- from one instance to the next --- */
+
+void job_fences_save(const struct job *j, flux_handover_t *o)
+{
+    LIST_FOREACH(it, &j->fences)
+    {
+        const struct fence *fe = list_entry(it, struct fence, node);
+
+        flux_handover_put(o, 1);
+        flux_handover_put(o, fe->step);
+        flux_handover_put(o, fe->num);
+        flux_handover_put_data(o, fe->pairs, fe->len * (fe->pairs != NULL));
+        flux_handover_put(o, flux_rpc_tag(fe->f));
+    }
+    flux_handover_put(o, 0);
+}
+
+static int fence_load(struct job *j, flux_handover_t *o)
+{
+    static const flux_future_f after[STEPS] = {named_cb, fenced_cb, read_cb, name_cb, spawn_cb};
+    struct fence *fe = calloc(1, sizeof(*fe));
+    const void *data;
+
+    if (!fe)
+        return -1;
+    fe->job = j;
+    list_append(&j->fences, &fe->node);
+    fe->step = (enum step)flux_handover_get(o, STEPS - 1);
+    fe->num = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    data = flux_handover_get_data(o, &fe->len);
+    if (!(fe->pairs = malloc(fe->len + 1)))
+        return -1;
+    memcpy(fe->pairs, data, fe->len);
+    fe->f = flux_rpc_resume(j->ctx->h, "", 0, 0, (uint32_t)flux_handover_get(o, UINT32_MAX));
+    return fe->f ? flux_future_then(fe->f, -1., after[fe->step], fe) : -1;
+}
+
+void job_fences_load(struct job *j, flux_handover_t *o)
+{
+    while (flux_handover_get(o, 1) == 1) {
+        if (fence_load(j, o) == 0)
+            continue;
+        flux_handover_fail(o, ENOMEM);
+        return;
+    }
+}
