@@ -17,10 +17,11 @@
 
 #include "libutil/strutil.h"
 #include "sched_private.h"
+#include "sched_topology.h"
 
 #define DEPTH_MAX 10000
 
-static void *no_argument(const char *arg, char *err, size_t size)
+void *sched_no_argument(const char *arg, char *err, size_t size)
 {
     static const char nothing;
 
@@ -72,15 +73,17 @@ static enum sched_blocked conservative_blocked(void *state, const struct sched_p
     return reserved < *depth ? SCHED_BLOCKED_RESERVE : SCHED_BLOCKED_BACKFILL;
 }
 
-static const struct sched_queue_policy fcfs = {.create = no_argument, .blocked = fcfs_blocked};
-static const struct sched_queue_policy easy = {.create = no_argument, .blocked = easy_blocked};
+static const struct sched_queue_policy fcfs = {.create = sched_no_argument,
+                                               .blocked = fcfs_blocked};
+static const struct sched_queue_policy easy = {.create = sched_no_argument,
+                                               .blocked = easy_blocked};
 static const struct sched_queue_policy conservative = {
     .create = conservative_create, .destroy = free, .blocked = conservative_blocked};
-static const struct sched_node_policy first_fit = {.create = no_argument,
+static const struct sched_node_policy first_fit = {.create = sched_no_argument,
                                                    .order = SCHED_NODES_BY_RANK};
-static const struct sched_node_policy best_fit = {.create = no_argument,
+static const struct sched_node_policy best_fit = {.create = sched_no_argument,
                                                   .order = SCHED_NODES_FULLEST};
-static const struct sched_node_policy spread = {.create = no_argument,
+static const struct sched_node_policy spread = {.create = sched_no_argument,
                                                 .order = SCHED_NODES_EMPTIEST};
 
 static const struct sched_policy builtin[] = {
@@ -90,6 +93,9 @@ static const struct sched_policy builtin[] = {
     {SCHED_PLUGIN_ABI, "first-fit", NULL, &first_fit},
     {SCHED_PLUGIN_ABI, "best-fit", NULL, &best_fit},
     {SCHED_PLUGIN_ABI, "spread", NULL, &spread},
+    {SCHED_PLUGIN_ABI, "compact", NULL, &sched_compact},
+    {SCHED_PLUGIN_ABI, "buddy", NULL, &sched_buddy},
+    {SCHED_PLUGIN_ABI, "interference-free", NULL, &sched_interference_free},
 };
 #define NBUILTIN (sizeof(builtin) / sizeof(builtin[0]))
 

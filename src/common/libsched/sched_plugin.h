@@ -21,7 +21,7 @@
  *
  * Any function pointer may be NULL: then the built-in behaviour is had.  All functions are called
  * from one thread, and must not block or take long: they are called once for each job of a pass (a
- * score: once for each node that would do).  Equal calls should give equal answers, or the same
+ * score: once for each node that would do; `select` also for later times).  Equal calls should give equal answers, or the same
  * workload would not be scheduled twice in the same way.
  *
  * A function that reports an error, or a number that is none (NaN), is not called again: the
@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define SCHED_PLUGIN_ABI 1
+#define SCHED_PLUGIN_ABI 2
 
 /* A job of the queue.  Lives as long as the call. */
 struct sched_plugin_job {
@@ -106,14 +106,70 @@ struct sched_queue_policy {
     void (*ended)(void *state, const struct sched_plugin_job *job, double now);
 };
 
+/* --- choice of nodes --- */
+
 enum sched_node_order {
     SCHED_NODES_BY_RANK = 0, /* first-fit: lowest ranks */
     SCHED_NODES_FULLEST,     /* best-fit: those with the fewest free cores that do */
     SCHED_NODES_EMPTIEST,    /* spread: those with the most free cores */
     SCHED_NODES_BY_SCORE,    /* by `score` */
+    SCHED_NODES_BY_SELECT,   /* by `select` */
 };
 
-/* Choice of nodes. */
+/* Which links between switches a job may use. */
+enum sched_crossing {
+    SCHED_CROSS_NOTHING = 1, /* it is within one leaf: none */
+    SCHED_CROSS_LEAVES,      /* any uplink of each of its leaves, which are in one pod */
+    SCHED_CROSS_PODS,        /* these, and any uplink of each of its pods */
+};
+
+/* The switches.  Nodes, leaves and pods have numbers from 0; the nodes' are in the order of their
+ * ranks.  Without a topology all nodes hang on one leaf of one pod.  Lives until the inventory
+ * changes. */
+struct sched_plugin_switches {
+    uint32_t nnodes, nleaves, npods;
+    const uint32_t *leaf_of;    /* of each node */
+    const uint32_t *pod_of;     /* of each leaf */
+    const uint32_t *leaf_begin; /* nodes of leaf l: leaf_nodes[leaf_begin[l]] up to, but without,
+                                   leaf_nodes[leaf_begin[l + 1]], ascending */
+    const uint32_t *leaf_nodes;
+    const uint32_t *pod_begin; /* leaves of pod p in pod_leaves, likewise */
+    const uint32_t *pod_leaves;
+};
+
+/* The nodes that have room for a job, now or as it will be at a later time, and who is on which switch.
+ * Room is counted in what the job asks for: in nodes, or, where it asks for slots wherever they are,
+ * in slots.  Lives as long as the call. */
+struct sched_plugin_view {
+    const struct sched_plugin_switches *sw;
+    const uint64_t *free; /* bit n % 64 of word n / 64: node n has room */
+    const uint32_t
+        *slots;     /* of each node that has room: how many slots; NULL: each counts as one */
+    uint32_t nfree; /* room in all */
+    /* Only if the policy has `select`: */
+    const uint32_t *leaf_free, *pod_free; /* room on each leaf, in each pod */
+    const uint32_t *leaf_t2, *leaf_t3;    /* how many SCHED_CROSS_LEAVES, _PODS jobs are on it */
+    const uint32_t *pod_t3;               /* how many SCHED_CROSS_PODS jobs are in it */
+    const uint32_t *pod_uncrossed;        /* room of each pod on leaves with neither of these */
+    const uint32_t *pod_open;             /* room of each pod on leaves without _LEAVES jobs */
+    uint32_t leaf_most;                   /* room on the leaf that has most */
+    uint32_t leaf_max,
+        pod_max;       /* what the largest leaf, pod would have if nothing ran; nodes that are
+                                   down or drained do not count */
+    uint64_t *scratch; /* room for nleaves + npods numbers, for the policy's own use */
+};
+
+/* A set of nodes for a job. */
+struct sched_plugin_set {
+    uint64_t
+        *nodes; /* a bit for each node, all 0: to be set for those that are taken.  As many as the
+                        job asks for, or nodes with as many slots (of the last ones, in the order of
+                        their numbers, some may be left over) */
+    uint64_t *idle; /* likewise, or left at 0: nodes that nobody gets until the job ends */
+    enum sched_crossing
+        crosses; /* how the job counts for those after it; 0: by the leaves it is on */
+};
+
 struct sched_node_policy {
     void *(*create)(const char *arg, char *err, size_t size); /* as above */
     void (*destroy)(void *state);
@@ -123,6 +179,17 @@ struct sched_node_policy {
      * slower than the other orders, which use an index. */
     int (*score)(void *state, const struct sched_plugin_job *job,
                  const struct sched_plugin_node *node, double *score);
+    /* Only for SCHED_NODES_BY_SELECT.  1: the job can start at the time `at` on this set, which is
+     * checked: nodes that have no room, or too few, count as an error.  0: not on what is free.  -1: an
+     * error.  More room, and fewer jobs on switches, must not turn 1 into 0. */
+    int (*select)(void *state, const struct sched_plugin_job *job,
+                  const struct sched_plugin_view *view, double at, struct sched_plugin_set *set);
+    /* May be NULL.  The same question without the set: 1, 0 or -1; for speed. */
+    int (*fits)(void *state, const struct sched_plugin_job *job,
+                const struct sched_plugin_view *view, double at);
+    /* May it refuse though there is room enough?  Then a job that waits is kept a set of nodes, and not
+     * a number of them. */
+    bool refuses;
 };
 
 struct sched_policy {

@@ -76,6 +76,8 @@ int sched_set_node_policy(sched_t *s, const struct sched_policy *p, const char *
 
     if (!p->node)
         return errmsg_fail(err, EINVAL, "%s is not a policy for nodes", p->name);
+    if (p->node->order == SCHED_NODES_BY_SELECT)
+        return errmsg_fail(err, EINVAL, "%s is for replays only", p->name);
     if (policy_make(p, p->node->create, arg, &made, err) < 0)
         return -1;
     if (s->node && s->node->node->destroy)

@@ -395,6 +395,8 @@ void pass_end(sched_t *s);
 
 /* --- sched_builtin.c --- */
 
+/* `create` of a policy that takes no argument. */
+void *sched_no_argument(const char *arg, char *err, size_t size);
 /* What the built-in policy (EASY) answers. */
 enum sched_blocked builtin_blocked(uint32_t reserved);
 /* Does the policy let nobody past the first one that does not fit? */

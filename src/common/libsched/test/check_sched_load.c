@@ -316,7 +316,7 @@ static int bad_create_policy(const char *arg)
                                      NULL};
     int rc = sched_set_queue_policy(s, &old, arg, &err);
 
-    ck_assert_str_eq(err.text, "policy old was built for version 2 of the interface, not 1");
+    ck_assert_str_eq(err.text, "policy old was built for version 3 of the interface, not 2");
     ck_assert_str_eq(sched_queue_policy_name(s), "easy");
     sched_destroy(s);
     return rc;

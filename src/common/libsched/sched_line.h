@@ -1,0 +1,80 @@
+/* Jobs in an order: those that wait by (key, id), those that run by (end, id).
+ *
+ * A list of blocks of up to SCHED_BLOCK entries, each with the least of their nodes and times: so the
+ * next job that is small enough, or short enough, is found without a look at most of the others, and
+ * an entry is put in, or taken out, by moving a few neighbours.
+ *
+ * Thread rules: one thread per object.
+ */
+#ifndef SCHED_LINE_H
+#define SCHED_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SCHED_BLOCK 64
+
+struct sched_entry {
+    double a; /* order: by a, then by b */
+    uint64_t b;
+    double time; /* the job's estimate */
+    uint32_t nodes;
+    void *job;
+};
+
+struct sched_block {
+    uint32_t n;
+    uint32_t least_nodes;
+    double least_time;
+    struct sched_entry entry[SCHED_BLOCK];
+};
+
+struct sched_line {
+    struct sched_block **block;
+    struct sched_block *spare; /* one that became empty */
+    size_t nblock, room;
+    size_t count;
+};
+
+/* A place: an entry, or, with block == nblock, the end. */
+struct sched_at {
+    size_t block;
+    uint32_t pos;
+};
+
+/* Zeroed memory is an empty line. */
+void sched_line_clear(struct sched_line *l); /* frees what it has */
+/* 0, or -1 with ENOMEM.  No two entries have the same (a, b). */
+int sched_line_insert(struct sched_line *l, const struct sched_entry *e);
+/* It is there. */
+void sched_line_remove(struct sched_line *l, double a, uint64_t b);
+/* Take the entry out that is at this place; the place is then the next one's, or the end. */
+void sched_line_take(struct sched_line *l, struct sched_at *at);
+
+/* The entry there, NULL at the end. */
+static inline struct sched_entry *sched_line_entry(const struct sched_line *l,
+                                                   const struct sched_at *at)
+{
+    return at->block < l->nblock ? &l->block[at->block]->entry[at->pos] : NULL;
+}
+static inline void sched_line_next(const struct sched_line *l, struct sched_at *at)
+{
+    if (++at->pos >= l->block[at->block]->n) {
+        at->block++;
+        at->pos = 0;
+    }
+}
+/* The first one whose key is (a, b) or behind that; number i, from 0. */
+struct sched_at sched_line_from(const struct sched_line *l, double a, uint64_t b);
+struct sched_at sched_line_nth(const struct sched_line *l, size_t i);
+/* How many have a smaller key. */
+size_t sched_line_place(const struct sched_line *l, double a, uint64_t b);
+
+/* From `at` on (itself included), the first one of at most `nodes` nodes that either has at most
+ * `extra` or for which now + time <= until.  NULL: there is none; `at` is then the end.  `looked`
+ * grows by what that has cost. */
+struct sched_entry *sched_line_fit(const struct sched_line *l, struct sched_at *at, uint32_t nodes,
+                                   uint32_t extra, double now, double until, size_t *looked);
+
+#endif

@@ -1,0 +1,31 @@
+/* How many nodes are free from now on: a step function of time, for reservations that are a number of
+ * nodes and a time.
+ *
+ * Thread rules: one thread per object.
+ */
+#ifndef SCHED_PROFILE_H
+#define SCHED_PROFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sched_profile {
+    double *at;    /* ascending; free[i] holds from at[i] up to at[i + 1], the last one for ever */
+    int64_t *free; /* may be negative for a while where more nodes went down than were free */
+    size_t n, room, skipped; /* `skipped` first ones are over */
+};
+
+/* Zeroed memory is an empty one; this frees what it has. */
+void sched_profile_clear(struct sched_profile *p);
+/* So many are free from this time on.  0, or -1 with ENOMEM. */
+int sched_profile_reset(struct sched_profile *p, double now, int64_t free);
+/* What is before that is over. */
+void sched_profile_advance(struct sched_profile *p, double now);
+/* `by` more (or fewer) are free in [from, to).  0, or -1 with ENOMEM. */
+int sched_profile_add(struct sched_profile *p, double from, double to, int64_t by);
+/* The earliest time from `from` on at which so many are free for so long. `limit`: it is known that
+ * this is such a time (INFINITY: none is known).  INFINITY: never. */
+double sched_profile_find(const struct sched_profile *p, double from, int64_t nodes, double length,
+                          double limit);
+
+#endif

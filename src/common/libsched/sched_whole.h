@@ -1,0 +1,125 @@
+/* Which jobs of whole nodes start, where all nodes are alike: fcfs, easy, conservative, replan, each
+ * with any node policy.
+ *
+ * Nodes that can be exchanged are counted: what is reserved is a number of nodes from a time on, and
+ * which nodes these will be is left open (sched.h reserves particular ones where it matters which).
+ * The node policies interference-free and buddy may refuse though nodes enough are free; with them,
+ * and easy, a set is reserved.  sched_t uses this engine for queues of such jobs, and so does
+ * sched_replay(); sched_place.h and sched_profile.h are its parts.
+ *
+ *   fcfs          strictly in order
+ *   easy          shadow: the earliest estimated end by which the first job that does not fit has nodes
+ *                 enough; extra: nodes that are then left over.  Behind it a job starts if it ends by
+ *                 its estimate at or before shadow, or takes no more than extra.  With
+ *                 interference-free or buddy, see sched_pass_topology in sched_whole.c.
+ *   conservative  every job has a reservation from when it comes; whenever jobs have ended the
+ *                 reservations are taken out and put in again, in order, and never get later
+ *   replan        all reservations are made anew in every pass: they may get later
+ *
+ * [A. Mu'alem, D. Feitelson, IEEE TPDS 12(6), 2001; D. Lifka, JSSPP 1995]
+ *
+ * Times are numbers of any clock; equal ones have to be equal to the last bit to be taken for equal.
+ * Thread rules: one thread per object.
+ */
+#ifndef SCHED_WHOLE_H
+#define SCHED_WHOLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libtopology/fattree.h"
+#include "libutil/errmsg.h"
+#include "sched_plugin.h"
+
+/* Nodes first, first + 1, ... first + count - 1. */
+struct sched_range {
+    uint32_t first, count;
+};
+
+/* What was found for a job, or is held by one. */
+struct sched_set {
+    struct sched_range *range; /* ascending, disjoint; none with "count" */
+    uint32_t nrange, room;
+    uint32_t nodes; /* in all: the policy buddy holds more than the job asked for */
+    enum sched_crossing crosses;
+};
+void sched_set_clear(struct sched_set *set); /* frees what it has */
+/* Add nodes that come behind those it has.  0, or -1 with ENOMEM. */
+int sched_set_add(struct sched_set *set, uint32_t first, uint32_t count);
+
+/* --- by names, as for a replay --- */
+
+struct sched_whole_options {
+    const char *queue;  /* "fcfs", "easy", "conservative", "replan" */
+    const char *select; /* "count", "first-fit", "best-fit", "spread", "compact", "buddy",
+                           "interference-free", "interference-free:wait=DURATION" (1h, 90s, ...) */
+    uint32_t depth;     /* easy: only so many jobs from the blocked head on are looked at; 0: all */
+    uint32_t nnodes;    /* of the machine, when there is no tree: then all hang on one leaf */
+    const fattree_t *tree; /* or NULL; has to live as long as the engine */
+};
+
+/* Are these known, and do they go together?  0, or -1 with EINVAL and a sentence. */
+int sched_whole_check(const struct sched_whole_options *options, errmsg_t *err);
+/* Is it a topology policy: one that may refuse though nodes enough are free? */
+bool sched_whole_is_topology(const char *select);
+
+/* --- the engine --- */
+
+typedef struct sched_whole sched_whole_t;
+
+enum sched_whole_queue {
+    SCHED_WHOLE_FCFS,
+    SCHED_WHOLE_EASY,
+    SCHED_WHOLE_CONSERVATIVE,
+    SCHED_WHOLE_REPLAN,
+};
+
+/* A job, owned by the engine; to be read only. */
+struct sched_whole_job {
+    double key; /* order of the queue: by key, then by id */
+    uint64_t id;
+    double submit, estimate;
+    uint32_t nodes;
+    bool running;
+    double start;         /* waits: reserved (INFINITY: not); runs: since when */
+    double end;           /* runs: when it ends by its estimate */
+    struct sched_set set; /* runs: what it holds */
+    void *owner;          /* of whoever added it */
+};
+
+/* All nodes free, no jobs.  NULL with EINVAL or ENOMEM and a sentence. */
+sched_whole_t *sched_whole_create(const struct sched_whole_options *options, errmsg_t *err);
+void sched_whole_destroy(sched_whole_t *w); /* NULL-safe, keeps errno; its jobs too */
+
+/* Could the machine take such a job if nothing ran? */
+bool sched_whole_could(const sched_whole_t *w, uint32_t nodes);
+/* A job comes into the queue.  It has to be one that the machine could take; (key, id) differs from
+ * all others, key too from -INFINITY; estimate > 0.  NULL with ENOMEM. */
+struct sched_whole_job *sched_whole_add(sched_whole_t *w, double key, uint64_t id, double submit,
+                                        uint32_t nodes, double estimate, void *owner);
+/* It leaves the queue, or ends: nodes and marks come back; it is freed. */
+void sched_whole_remove(sched_whole_t *w, struct sched_whole_job *j);
+void sched_whole_end(sched_whole_t *w, struct sched_whole_job *j, double now);
+
+struct sched_whole_ops {
+    /* The job is about to start on job->set.  0; anything else ends the pass, and it has not. */
+    int (*start)(struct sched_whole_job *job, double now, void *arg);
+    void *arg;
+};
+/* Look at the queue, after everything that happened at this time was told.  With `budget` (not 0)
+ * it may stop after about so many steps, and be called again at the same time; nothing may end
+ * meanwhile.  1: there is more to do; 0: through; -1: `start` said so, the policy has failed (EINVAL) or
+ * ENOMEM: the pass has ended, and the rest is left for the next one. */
+int sched_whole_pass(sched_whole_t *w, double now, size_t budget,
+                     const struct sched_whole_ops *ops);
+/* When something starts though nothing happens: the earliest reservation, INFINITY when there is
+ * none. */
+double sched_whole_next(const sched_whole_t *w);
+/* easy: what the last pass has worked out for the first job that waits: from when on it has nodes
+ * enough, and how many are left over then (not with topology policies).  false: nothing. */
+bool sched_whole_shadow(const sched_whole_t *w, const struct sched_whole_job **head, double *shadow,
+                        uint32_t *extra);
+size_t sched_whole_nwaiting(const sched_whole_t *w);
+
+#endif

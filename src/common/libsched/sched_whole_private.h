@@ -1,0 +1,78 @@
+/* Inside the engine for whole nodes: what its parts share. */
+#ifndef SCHED_WHOLE_PRIVATE_H
+#define SCHED_WHOLE_PRIVATE_H
+
+#include "sched_line.h"
+#include "sched_place.h"
+#include "sched_profile.h"
+#include "sched_topology.h"
+#include "sched_whole.h"
+
+enum sched_whole_phase {
+    SCHED_WHOLE_IDLE,
+    SCHED_WHOLE_HEADS,  /* from the front: who fits starts */
+    SCHED_WHOLE_BEHIND, /* easy: behind the first that does not fit */
+};
+
+struct sched_whole {
+    sched_switches_t *sw;
+    const struct sched_node_policy *policy;
+    void *state; /* the policy's */
+    enum sched_whole_queue queue_policy;
+    uint32_t depth;
+    uint32_t reservations; /* conservative: how many; UINT32_MAX: any number */
+    double overdue;        /* a job whose time is up is taken to end this much from now */
+
+    struct sched_line queue;       /* jobs that wait */
+    struct sched_line ends;        /* those that run, by (end, id) */
+    sched_place_t *place;          /* the present state */
+    sched_place_t *empty;          /* nothing runs */
+    sched_place_t *later;          /* policies that refuse: at the shadow */
+    sched_place_t *beside;         /* and: the present state with R taken */
+    struct sched_whole_job *spare; /* by ->owner */
+
+    /* The pass. */
+    enum sched_whole_phase phase;
+    double now;
+    size_t work, budget;
+    double cursor_key, stop_key; /* the next job to be looked at, and the first that is not */
+    uint64_t cursor_id, stop_id;
+    const struct sched_whole_job *head;
+    bool known; /* shadow, and extra or R */
+    double shadow;
+    uint32_t extra;
+    struct sched_set R;
+    struct sched_limits limits[2]; /* of `place` and `beside` */
+    bool limited;                  /* these say who fits */
+
+    /* conservative and replan: */
+    struct sched_profile profile;
+    bool ended;        /* since the last pass */
+    bool stirred;      /* a compression could move something */
+    bool stale;        /* the profile is not what it should be */
+    size_t unreserved; /* jobs that came since the last pass */
+    double next;       /* the earliest reservation */
+};
+
+/* When a running job is taken to end. */
+static inline double sched_whole_ends(const struct sched_whole *w, double end)
+{
+    return end > w->now ? end : w->now + w->overdue;
+}
+
+/* A job that waits, at this place of the queue, starts on ->set.  0, or -1. */
+int sched_whole_start(sched_whole_t *w, struct sched_at *at, const struct sched_whole_ops *ops);
+/* Find its set in the present state: 1, 0 or -1. */
+int sched_whole_select(sched_whole_t *w, const sched_place_t *place, struct sched_whole_job *j,
+                       double at, struct sched_set *set);
+int sched_whole_fits(sched_whole_t *w, const sched_place_t *place, const struct sched_whole_job *j,
+                     double at);
+
+/* --- sched_reserve.c: conservative and replan --- */
+
+int sched_reserve_pass(sched_whole_t *w, const struct sched_whole_ops *ops);
+/* A job that waits is taken out, one that runs ends. */
+void sched_reserve_gone(sched_whole_t *w, const struct sched_whole_job *j);
+void sched_reserve_ended(sched_whole_t *w, const struct sched_whole_job *j, double now);
+
+#endif
