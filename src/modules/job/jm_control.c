@@ -52,7 +52,7 @@ static int act_on(struct jm *jm, const flux_msg_t *req, uint32_t id, action_f fn
 
     if (!j)
         return no_job(jm, id, err);
-    if (!jm_may(req, j->st.userid))
+    if (!jm_request_may(req, j->st.userid))
         return errmsg_fail(err, EPERM, "job %u is somebody else's", id);
     if (j->st.state == JOB_STATE_INACTIVE)
         return errmsg_fail(err, EINVAL, "job %u has ended already", id);
@@ -300,7 +300,7 @@ void jm_control_memo_cb(flux_t *h, const flux_msg_t *req, void *arg)
     j = jm_job_find(jm, in.id);
     if (!j || !jm_state_active(j))
         flux_respond_error(h, req, ENOENT, "no job %" PRIu64 " is running", in.id);
-    else if (!jm_may(req, j->st.userid))
+    else if (!jm_request_may(req, j->st.userid))
         flux_respond_error(h, req, EPERM, "job %" PRIu64 " is somebody else's", in.id);
     else if (strlen(in.uri) > 4096)
         flux_respond_error(h, req, EINVAL, "uri: longer than 4096 bytes");

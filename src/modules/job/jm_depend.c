@@ -240,7 +240,7 @@ static void never(struct jm_dep *d, bool known)
     free(j->except_note);
     j->except_note = strdup(note);
     list_append(&j->jm->doomed, &j->feed);
-    jm_kick(j->jm);
+    jm_module_kick(j->jm);
 }
 
 /* Some of these; what a job leads to can end others, which others wait for, and so on: each takes
@@ -282,7 +282,7 @@ static void tell(struct jm *jm, struct list_node *deps, bool success)
         list_append(&fan->deps, n);
     }
     list_append(&jm->fanouts, &fan->node);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 static void end_doomed(struct jm_job *j)
@@ -317,7 +317,7 @@ void jm_depend_flush(struct jm *jm)
         end_doomed(list_entry(n, struct jm_job, feed));
     }
     if (!list_empty(&jm->fanouts) || !list_empty(&jm->doomed))
-        jm_kick(jm);
+        jm_module_kick(jm);
 }
 
 void jm_depend_fini(struct jm *jm)

@@ -50,7 +50,7 @@ static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
 static void idle_cb(void *arg)
 {
-    jm_kick(arg);
+    jm_module_kick(arg);
 }
 
 static void failed_cb(void *arg, const char *topic, int errnum, const char *why)
@@ -97,7 +97,7 @@ void jm_exec_launch(struct jm_job *j)
 {
     j->launching = true;
     list_append(&j->jm->exec.launch, &j->launch);
-    jm_kick(j->jm);
+    jm_module_kick(j->jm);
 }
 
 void jm_exec_recorded(struct jm_job *j)
@@ -190,7 +190,7 @@ void jm_exec_kill(struct jm *jm, uint64_t id, int signum)
     if (signum <= 0 || signum >= JM_SIGNALS || jm_ids_add(&x->kill[signum], id) < 0)
         return;
     x->killing = true;
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 static void flush_kills(struct jm *jm)
@@ -206,7 +206,7 @@ static void flush_kills(struct jm *jm)
             continue;
         sb = strbuf_create(0);
         jsonout_object(sb, NULL);
-        jm_put_ids(sb, "ids", v, v->n);
+        jm_json_ids(sb, "ids", v, v->n);
         jsonout_int(sb, "signum", sig);
         jsonout_object_end(sb);
         if (!sb || !(json = strbuf_take(sb)))
@@ -401,7 +401,7 @@ static void jobs_cb(flux_future_t *f, void *arg)
         jm->exec.attached = true;
     }
     flux_future_next(f);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 static void attach(struct jm *jm)

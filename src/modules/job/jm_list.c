@@ -74,7 +74,7 @@ static void put_time(strbuf_t *sb, const char *name, double t)
 static void put_text(strbuf_t *sb, const char *name, const char *text)
 {
     if (text && text[0])
-        jm_put_text(sb, name, text);
+        jm_json_text(sb, name, text);
 }
 
 /* `failed`: its member of that name, as JSON already. */
@@ -384,7 +384,7 @@ void jm_list_pass(struct jm *jm)
         if (l->why)
             continue;
         if (!flux_slice_more(&slice)) {
-            jm_kick(jm);
+            jm_module_kick(jm);
             break;
         }
         send_page(l);
@@ -394,7 +394,7 @@ void jm_list_pass(struct jm *jm)
         } else {
             list_remove(it);
             list_append(&jm->listings, it);
-            jm_kick(jm);
+            jm_module_kick(jm);
         }
     }
 }
@@ -425,7 +425,7 @@ static void why_cb(flux_future_t *f, void *arg)
     }
     flux_future_destroy(l->why);
     l->why = NULL;
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 static void ask_why(struct listing *l)
@@ -501,7 +501,7 @@ static void start(struct jm *jm, const flux_msg_t *req, const struct job_list *q
         return;
     }
     ask_why(l);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 void jm_list_cb(flux_t *h, const flux_msg_t *req, void *arg)

@@ -517,7 +517,7 @@ static void finish(struct jm *jm)
     jm_exec_start(jm);
     jm_hold_over(jm);
     sweep_namespaces(jm);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 /* --- step by step --- */

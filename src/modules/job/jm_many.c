@@ -38,7 +38,7 @@ void jm_many_start(struct jm *jm, struct jm_many *m)
         list_append(&jm->many, &m->node);
         jm->nmany++;
     }
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 void jm_many_stop(struct jm_many *m)
@@ -65,7 +65,7 @@ void jm_many_pass(struct jm *jm)
         jm->nmany++;
     }
     if (!list_empty(&jm->many))
-        jm_kick(jm);
+        jm_module_kick(jm);
 }
 
 void jm_many_fini(struct jm *jm)

@@ -27,8 +27,7 @@
  *    userid           jobs in the store that name another user (but for root) are not run
  *
  * Invariants:
- *  1. Requests that come before jobs were read back wait, at most HELD_MAX, and HELD_BYTES of them.
- *  2. Every accepted job reaches INACTIVE: each event that is waited for comes from a peer that is
+ *  1. Every accepted job reaches INACTIVE: each event that is waited for comes from a peer that is
  *     asked again, or says that it has forgotten, when it was lost.
  *
  * Failure: see the files.
@@ -46,188 +45,21 @@
 #include "libflux/overlay_wire.h"
 #include "libutil/duration.h"
 #include "libutil/strutil.h"
-#include "libschema/jsonout.h"
 
-#define HELD_MAX 65536
-#define HELD_BYTES (256u << 20)
 #define GRACE_DEFAULT 5.
 #define MAX_QUEUED 1000000
 #define PURGE_COUNT 100000
 #define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
 
-/* --- what all files of the module use --- */
-
-void jm_kick(struct jm *jm)
+void jm_module_kick(struct jm *jm)
 {
     flux_watcher_start(jm->pass);
-}
-
-bool jm_may(const flux_msg_t *req, uint32_t uid)
-{
-    return (flux_msg_rolemask(req) & (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER)) ||
-           flux_msg_userid(req) == uid;
-}
-
-void jm_put_text(strbuf_t *sb, const char *key, const char *text)
-{
-    size_t len = strlen(text);
-
-    jsonout_strn(sb, key, text, str_utf8_span(text, len) == len ? len : 0);
-}
-
-void jm_put_ids(strbuf_t *sb, const char *key, const struct jm_ids *v, size_t n)
-{
-    jsonout_array(sb, key);
-    for (size_t i = 0; i < n; i++)
-        jsonout_uint(sb, NULL, v->ids[i]);
-    jsonout_array_end(sb);
-}
-
-idset_t *jm_request_ids(struct jm *jm, const flux_msg_t *req, const char *text)
-{
-    errmsg_t err;
-    idset_t *ids = idset_parse(text, &err);
-
-    if (!ids) {
-        flux_respond_error(jm->h, req, errno, "ids: %s", err.text);
-    } else if (idset_count(ids) > JM_IDS_MAX) {
-        flux_respond_error(jm->h, req, E2BIG, "ids: %zu are too many, at most %u", idset_count(ids),
-                           JM_IDS_MAX);
-        idset_destroy(ids);
-        ids = NULL;
-    }
-    return ids;
-}
-
-int jm_ids_add(struct jm_ids *v, uint64_t id)
-{
-    if (v->n == v->cap) {
-        size_t cap = v->cap ? v->cap * 2 : 32;
-        uint64_t *ids = realloc(v->ids, cap * sizeof(*ids));
-
-        if (!ids) {
-            errno = ENOMEM;
-            return -1;
-        }
-        v->ids = ids;
-        v->cap = cap;
-    }
-    v->ids[v->n++] = id;
-    return 0;
-}
-
-void jm_ids_drop_first(struct jm_ids *v, size_t n)
-{
-    v->n -= n;
-    if (v->n)
-        memmove(v->ids, v->ids + n, v->n * sizeof(*v->ids));
-}
-
-void jm_ids_clear(struct jm_ids *v)
-{
-    free(v->ids);
-    v->ids = NULL;
-    v->n = v->cap = 0;
-}
-
-/* --- requests that came too early --- */
-
-struct held {
-    struct list_node node;
-    flux_msg_t *req;
-    flux_handler_f cb;
-    size_t bytes;
-    bool gone; /* its client is, or wants it no more */
-};
-
-bool jm_hold(struct jm *jm, const flux_msg_t *req, flux_handler_f cb)
-{
-    struct held *hd;
-    size_t bytes;
-
-    if (jm->ready)
-        return false;
-    (void)flux_msg_payload(req, &bytes);
-    if (jm->nheld >= HELD_MAX || jm->held_bytes + bytes > HELD_BYTES ||
-        !(hd = calloc(1, sizeof(*hd)))) {
-        flux_respond_error(jm->h, req, EAGAIN,
-                           "jobs are still being read back, and too many requests wait: try again");
-        return true;
-    }
-    hd->req = flux_msg_incref(req);
-    hd->cb = cb;
-    hd->bytes = bytes;
-    list_append(&jm->held, &hd->node);
-    jm->nheld++;
-    jm->held_bytes += bytes;
-    return true;
-}
-
-static struct held *unhold(struct jm *jm)
-{
-    struct list_node *n = list_first(&jm->held);
-
-    if (!n)
-        return NULL;
-    list_remove(n);
-    jm->nheld--;
-    jm->held_bytes -= list_entry(n, struct held, node)->bytes;
-    return list_entry(n, struct held, node);
-}
-
-static void held_free(struct held *hd)
-{
-    flux_msg_destroy(hd->req);
-    free(hd);
-}
-
-void jm_hold_over(struct jm *jm)
-{
-    struct held *hd;
-
-    while ((hd = unhold(jm))) {
-        /* Whoever is gone would be waited for, and be told, for ever. */
-        if (!hd->gone || flux_msg_has_flag(hd->req, FLUX_MSGF_NORESPONSE))
-            hd->cb(jm->h, hd->req, jm);
-        held_free(hd);
-    }
-}
-
-void jm_hold_cancel(struct jm *jm, const flux_msg_t *msg, uint32_t matchtag)
-{
-    char sender[FLUX_SENDER_MAX];
-
-    flux_msg_sender(msg, sender, sizeof(sender));
-    LIST_FOREACH(it, &jm->held)
-    {
-        struct held *hd = list_entry(it, struct held, node);
-
-        if (flux_msg_has_flag(hd->req, FLUX_MSGF_STREAMING) &&
-            flux_msg_matchtag(hd->req) == matchtag && jm_is_gone(hd->req, sender, NULL))
-            hd->gone = true;
-    }
-}
-
-bool jm_is_gone(const flux_msg_t *req, const char *sender, const idset_t *ranks)
-{
-    char name[FLUX_SENDER_MAX];
-    uint32_t rank;
-
-    if (sender)
-        return strcmp(flux_msg_sender(req, name, sizeof(name)), sender) == 0;
-    rank = km_sender_rank(req);
-    return rank != UINT32_MAX && idset_test(ranks, rank);
 }
 
 /* Who is gone has claims only for what was looked at already. */
 static void unclaimed_gone(struct jm *jm, const char *sender, const idset_t *ranks)
 {
-    LIST_FOREACH(it, &jm->held)
-    {
-        struct held *hd = list_entry(it, struct held, node);
-
-        hd->gone |= jm_is_gone(hd->req, sender, ranks);
-    }
+    jm_hold_gone(jm, sender, ranks);
     jm_submit_gone(jm, sender, ranks);
 }
 
@@ -271,7 +103,7 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     unclaimed_gone(jm, flux_msg_sender(req, sender, sizeof(sender)), NULL);
     km_senders_disconnect(jm->senders, req);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 /* The news of a client's end may come by a way that is broken now. */
@@ -290,7 +122,7 @@ static void down_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     }
     idset_destroy(ranks);
     json_decref(owner);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 struct stats {
@@ -444,7 +276,7 @@ static void attrs_cb(flux_future_t *f, void *arg)
     }
     flux_future_destroy(jm->attrs_f);
     jm->attrs_f = NULL;
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 static int take_args(struct jm *jm, int argc, char **argv, errmsg_t *err)
@@ -476,7 +308,6 @@ static int take_args(struct jm *jm, int argc, char **argv, errmsg_t *err)
 static void job_fini(flux_t *h, void *arg)
 {
     struct jm *jm = arg;
-    struct held *hd;
     int saved = errno;
 
     /* The store gets what it has not got; nobody waits for the answer. */
@@ -485,8 +316,7 @@ static void job_fini(flux_t *h, void *arg)
     flux_handlers_remove(jm->handlers);
     flux_future_destroy(jm->attrs_f);
     flux_future_destroy(jm->subscribed);
-    while ((hd = unhold(jm)))
-        held_free(hd);
+    jm_hold_fini(jm);
     jm_load_fini(jm);
     jm_list_fini(jm);
     jm_many_fini(jm);
@@ -494,7 +324,7 @@ static void job_fini(flux_t *h, void *arg)
     jm_watch_fini(jm);
     jm_queue_fini(jm);
     jm_submit_fini(jm);
-    jm_table_fini(jm);
+    jm_job_fini(jm);
     jm_depend_fini(jm);
     flux_future_destroy(jm->namespaces_f);
     jm_store_fini(jm);

@@ -323,27 +323,33 @@ struct jm {
 /* --- jm_module.c --- */
 
 /* Have the pass run before the reactor sleeps. */
-void jm_kick(struct jm *jm);
+void jm_module_kick(struct jm *jm);
 /* Until jobs were read back requests are kept; true when this one was kept (or refused). */
 bool jm_hold(struct jm *jm, const flux_msg_t *req, flux_handler_f cb);
 void jm_hold_over(struct jm *jm);
 /* Its sender wants no more of the stream with this match tag: forget it when it is kept. */
 void jm_hold_cancel(struct jm *jm, const flux_msg_t *msg, uint32_t matchtag);
+/* This sender, or (NULL) all at these ranks, are gone: who waits for an answer is not told. */
+void jm_hold_gone(struct jm *jm, const char *sender, const idset_t *ranks);
+void jm_hold_fini(struct jm *jm);
 /* Did this sender, or (NULL) one at these ranks, send the request? */
-bool jm_is_gone(const flux_msg_t *req, const char *sender, const idset_t *ranks);
+bool jm_request_is_from(const flux_msg_t *req, const char *sender, const idset_t *ranks);
 /* May the sender see and change jobs of this user? */
-bool jm_may(const flux_msg_t *req, uint32_t uid);
-/* Append JSON text of a string. */
-void jm_put_text(strbuf_t *sb, const char *key, const char *text);
+bool jm_request_may(const flux_msg_t *req, uint32_t uid);
+/* Append a string; it is empty when it is not UTF-8. */
+void jm_json_text(strbuf_t *sb, const char *key, const char *text);
 /* The first `n` ids, as an array. */
-void jm_put_ids(strbuf_t *sb, const char *key, const struct jm_ids *v, size_t n);
+void jm_json_ids(strbuf_t *sb, const char *key, const struct jm_ids *v, size_t n);
 /* Ids that a request names.  NULL when the request was answered with an error. */
 idset_t *jm_request_ids(struct jm *jm, const flux_msg_t *req, const char *text);
 int jm_ids_add(struct jm_ids *v, uint64_t id);
 void jm_ids_drop_first(struct jm_ids *v, size_t n);
 void jm_ids_clear(struct jm_ids *v);
 
-/* --- jm_table.c --- */
+/* --- jm_spec.c, jm_env.c, jm_job.c, jm_ended.c --- */
+
+/* A hash that only spreads: equality is decided by the bytes. */
+uint64_t jm_spec_hash(const char *data, size_t len);
 
 struct jm_spec *jm_spec_get(struct jm *jm, const char *text, size_t len, errmsg_t *err);
 /* Have spec->js.  -1 with errno and a sentence. */
@@ -370,8 +376,8 @@ void jm_ended_sort(struct jm *jm);
 void jm_ended_drop(struct jm *jm, struct jm_ended *e);
 const char *jm_ended_text(const struct jm_ended *e, int which);
 /* A moment in which nothing is to be done. */
-void jm_table_trim(struct jm *jm);
-void jm_table_fini(struct jm *jm);
+void jm_job_trim(struct jm *jm);
+void jm_job_fini(struct jm *jm);
 
 /* --- jm_state.c: events, and what they lead to --- */
 

@@ -41,7 +41,7 @@ void jm_purge_check(struct jm *jm)
             break;
         if (!flux_slice_more(&slice)) {
             jm->purging = true; /* the pass goes on with it */
-            jm_kick(jm);
+            jm_module_kick(jm);
             break;
         }
         purge(jm, e);
@@ -81,7 +81,7 @@ static void purge_id(struct purging *p, uint64_t id)
     struct jm *jm = p->many.jm;
     struct jm_ended *e = jm_ended_find(jm, id);
 
-    if (!e || !jm_may(p->req, e->uid) || young(jm, e, &p->in))
+    if (!e || !jm_request_may(p->req, e->uid) || young(jm, e, &p->in))
         return;
     purge(jm, e);
     p->out.purged++;
@@ -118,7 +118,7 @@ static int find_old(struct jm *jm, struct purging *p)
 
         if (left-- <= keep || young(jm, e, &p->in))
             break;
-        if (jm_may(p->req, e->uid) && jm_ids_add(&p->old, e->id) < 0)
+        if (jm_request_may(p->req, e->uid) && jm_ids_add(&p->old, e->id) < 0)
             return -1;
     }
     return 0;

@@ -154,7 +154,7 @@ static void wait_empty(struct jm *jm, const flux_msg_t *req, unsigned states)
         drain_free(d);
         return;
     }
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 void jm_queue_fini(struct jm *jm)
@@ -275,7 +275,7 @@ void jm_queue_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EINVAL,
                            "op: '%s' is none of status, stop, start, disable, enable, drain, idle",
                            in.op);
-    else if (!ops[i].anybody && !jm_may(req, FLUX_USERID_UNKNOWN))
+    else if (!ops[i].anybody && !jm_request_may(req, FLUX_USERID_UNKNOWN))
         flux_respond_error(h, req, EPERM, "only the owner of the session may %s the queue", in.op);
     else {
         if (ops[i].done)
@@ -283,5 +283,5 @@ void jm_queue_cb(flux_t *h, const flux_msg_t *req, void *arg)
         ops[i].fn(jm, req, in.reason);
     }
     json_decref(owner);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }

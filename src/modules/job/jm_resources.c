@@ -40,7 +40,7 @@ static void lost(struct jm *jm, int errnum)
     if (errnum == ENOSYS && ++jm->resrc_tries >= JM_RESRC_TRIES)
         jm->resrc_absent = true;
     flux_timer_start(jm->resrc_again, AGAIN, 0.);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 /* Nodes of one host. */
@@ -129,7 +129,7 @@ static void watch_cb(flux_future_t *f, void *arg)
         } else {
             flux_log(jm->h, LOG_ERR, "the inventory cannot be read: %s", err.text);
         }
-        jm_kick(jm);
+        jm_module_kick(jm);
     }
     flux_future_next(f);
 }

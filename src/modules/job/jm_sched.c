@@ -69,7 +69,7 @@ void jm_sched_add(struct jm_job *j)
         return;
     j->feeding = true;
     list_append(&s->add, &j->feed);
-    jm_kick(j->jm);
+    jm_module_kick(j->jm);
 }
 
 static void push(struct jm *jm, struct jm_ids *v, uint64_t id)
@@ -79,7 +79,7 @@ static void push(struct jm *jm, struct jm_ids *v, uint64_t id)
     if (jm_ids_add(v, id) < 0)
         flux_log(jm->h, LOG_ERR, "out of memory for the scheduler: it is wrong about job %llu",
                  (unsigned long long)id);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 void jm_sched_remove(struct jm_job *j)
@@ -118,7 +118,7 @@ void jm_sched_free(struct jm_job *j)
 void jm_sched_enable(struct jm *jm)
 {
     jm->sched.enabled = !jm->queue.stopped && !jm->queue.ending;
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 /* --- telling --- */
@@ -186,7 +186,7 @@ static void put_ids(struct feed *f, const char *name, struct jm_ids *v)
 
     if (n == 0)
         return;
-    jm_put_ids(f->sb, name, v, n);
+    jm_json_ids(f->sb, name, v, n);
     f->n += n;
     jm_ids_drop_first(v, n);
 }
@@ -228,7 +228,7 @@ static void fed_cb(flux_future_t *f, void *arg)
     if (flux_rpc_get(f, &err) < 0 && errno == EPROTO && jm->sched.generation)
         lost(jm, err.text);
     flux_future_destroy(f);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 static void send_feed(struct jm *jm)
@@ -383,7 +383,7 @@ static void attach_cb(flux_future_t *f, void *arg)
     for (size_t i = 0; i < json_array_size(a.deny); i++)
         take_deny(jm, json_array_get(a.deny, i));
     flux_future_next(f);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 static void attach(struct jm *jm)

@@ -57,7 +57,7 @@ static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     struct jm *jm = arg;
 
     jm->store.waiting = false;
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 static void lazy_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -65,7 +65,7 @@ static void lazy_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     struct jm *jm = arg;
 
     jm->store.due = true;
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 int jm_store_init(struct jm *jm)
@@ -118,7 +118,7 @@ void jm_store_dirty(struct jm_job *j)
     } else if (list_empty(&j->dirty)) {
         list_append(&jm->store.dirty, &j->dirty);
     }
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 void jm_store_submission(struct jm *jm, struct jm_submission *sub)
@@ -130,7 +130,7 @@ void jm_store_submission(struct jm *jm, struct jm_submission *sub)
         list_append(&jm->store.dirty, n);
     }
     jm->store.urgent = true;
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 void jm_store_unlink(struct jm *jm, uint64_t id)
@@ -138,7 +138,7 @@ void jm_store_unlink(struct jm *jm, uint64_t id)
     if (jm_ids_add(&jm->store.unlink, id) < 0)
         flux_log(jm->h, LOG_ERR, "out of memory: job.%llu stays in the store",
                  (unsigned long long)id);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 void jm_store_answer(struct jm *jm, const flux_msg_t *req, char *json)
@@ -154,7 +154,7 @@ void jm_store_answer(struct jm *jm, const flux_msg_t *req, char *json)
     a->json = json;
     list_append(&jm->store.answers, &a->node);
     jm->store.urgent = true;
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 /* --- a transaction --- */
@@ -416,7 +416,7 @@ static void commit_cb(flux_future_t *f, void *arg)
         jm_purge_check(jm);
     }
     flux_future_destroy(f);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 /* Does what has changed go now?  If not, a timer is set. */
@@ -470,7 +470,7 @@ void jm_store_flush(struct jm *jm)
         /* All that they asked for is on record, or was never to be. */
         send_answers(jm, &s->answers);
         s->urgent = s->wanted = s->due = false;
-        jm_table_trim(jm);
+        jm_job_trim(jm);
         return;
     }
     if (!now_or_later(jm))

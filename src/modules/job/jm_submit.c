@@ -84,7 +84,7 @@ static void client_gone(struct km_claim *c, bool cancelled)
     if (cancelled)
         return;
     jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", j->st.userid, true);
-    jm_kick(j->jm);
+    jm_module_kick(j->jm);
 }
 
 static size_t npending(const struct jm *jm)
@@ -200,7 +200,7 @@ void jm_submit_pass(struct jm *jm)
         return;
     read_slice(jm, list_entry(n, struct jm_submission, node));
     if (!list_empty(&jm->submissions))
-        jm_kick(jm);
+        jm_module_kick(jm);
 }
 
 static int take_envs(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
@@ -267,7 +267,7 @@ void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg)
     }
     list_append(&jm->submissions, &sub->node);
     jm->nsubmissions++;
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks)
@@ -276,7 +276,7 @@ void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks)
     {
         struct jm_submission *sub = list_entry(it, struct jm_submission, node);
 
-        sub->gone |= jm_is_gone(sub->req, sender, ranks);
+        sub->gone |= jm_request_is_from(sub->req, sender, ranks);
     }
 }
 

@@ -57,7 +57,7 @@ static void clock_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     while ((n = jm_heap_first(&jm->timers)) && n->at <= jm->now)
         due(list_entry(n, struct jm_job, timer));
     jm_purge_check(jm);
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 int jm_time_init(struct jm *jm)
@@ -77,7 +77,7 @@ int jm_time_set(struct jm_job *j, enum jm_time_event what, double at)
     if (jm_heap_put(&j->jm->timers, &j->timer, at) < 0)
         return -1;
     j->timer_for = what;
-    jm_kick(j->jm);
+    jm_module_kick(j->jm);
     return 0;
 }
 

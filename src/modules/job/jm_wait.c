@@ -116,7 +116,7 @@ static void tell(struct jm_wait *w, uint64_t id, const struct jm_ended *e, const
     if (e && jm_ended_text(e, JM_TEXT_FAILED)[0])
         jsonout_text(w->out, "failed", jm_ended_text(e, JM_TEXT_FAILED));
     if (text && text[0])
-        jm_put_text(w->out, "text", text);
+        jm_json_text(w->out, "text", text);
     if (error)
         jsonout_int(w->out, "error", error);
     jsonout_object_end(w->out);

@@ -272,7 +272,7 @@ void jm_watch_pass(struct jm *jm)
     flux_slice_begin(&slice, jm->r, SLICE_SECONDS, 4);
     while ((n = list_first(&jm->replays))) {
         if (!flux_slice_more(&slice)) {
-            jm_kick(jm);
+            jm_module_kick(jm);
             break;
         }
         tell_page(list_entry(n, struct watcher, replay));
@@ -316,7 +316,7 @@ static void watch(struct jm *jm, const flux_msg_t *req, idset_t *ids)
         watcher_free(w);
         return;
     }
-    jm_kick(jm);
+    jm_module_kick(jm);
 }
 
 void jm_watch_cb(flux_t *h, const flux_msg_t *req, void *arg)

@@ -1,0 +1,146 @@
+/* jm_ended.c - the records of ended jobs.
+ *
+ * Purpose: what is kept in memory of a job whose end is in the store: one block of about two
+ * hundred bytes, with its texts (names, hosts, exception) behind the numbers.
+ *
+ * Invariant: the list is in the order in which jobs ended.
+ *
+ * Failure: lack of memory is returned to the caller, and nothing has changed.
+ */
+#include "config.h"
+#include "jm_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ENDED_STEPS 1000
+
+struct jm_ended *jm_ended_find(struct jm *jm, uint64_t id)
+{
+    return hmap_get_u64(jm->ended, id);
+}
+
+const char *jm_ended_text(const struct jm_ended *e, int which)
+{
+    const char *p = e->text;
+
+    for (int i = 0; i < which; i++)
+        p += strlen(p) + 1;
+    return p;
+}
+
+struct jm_ended *jm_ended_create(const struct jm_job *j)
+{
+    idset_t *set = j->r ? rset_ranks(j->r) : NULL;
+    char *ranks = set ? idset_format(set, 0) : NULL;
+    char *hosts = j->r ? rset_hosts(j->r) : NULL;
+    const char *texts[] = {j->spec ? j->spec->name : NULL,
+                           ranks,
+                           hosts,
+                           j->except_type,
+                           j->except_note,
+                           j->uri,
+                           j->failed};
+    size_t len = 0;
+    struct jm_ended *e = NULL;
+    char *p;
+
+    if (j->r && (!ranks || !hosts))
+        goto out;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        len += (texts[i] ? strlen(texts[i]) : 0) + 1;
+    if (!(e = calloc(1, sizeof(*e) + len)))
+        goto out;
+    list_init(&e->node);
+    e->id = j->id;
+    e->t_submit = j->st.t_submit;
+    e->t_depend = j->st.t_depend;
+    e->t_run = j->st.t_run;
+    e->t_cleanup = j->st.t_cleanup;
+    e->t_inactive = j->st.t_inactive;
+    e->uid = j->st.userid;
+    e->canceled_by = j->canceled_by;
+    e->urgency = (uint8_t)j->st.urgency;
+    e->result = (uint8_t)jobstate_result(&j->st);
+    e->code = jobstate_code(&j->st);
+    if (j->spec) {
+        e->duration = j->spec->req.duration;
+        e->nnodes = j->r ? (uint32_t)rset_nnodes(j->r) : j->spec->nnodes;
+        e->ncores = j->r ? (uint32_t)rset_ncores(j->r) : j->spec->ncores;
+        e->ntasks = j->spec->ntasks;
+    }
+    p = e->text;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        size_t n = texts[i] ? strlen(texts[i]) : 0;
+
+        if (n)
+            memcpy(p, texts[i], n);
+        p += n + 1;
+    }
+out:
+    idset_destroy(set);
+    free(ranks);
+    free(hosts);
+    return e;
+}
+
+int jm_ended_add(struct jm *jm, struct jm_ended *e)
+{
+    struct list_node *n = &jm->ended_list;
+    int steps = 0;
+
+    if (hmap_put_u64(jm->ended, e->id, e) < 0) {
+        free(e);
+        errno = ENOMEM;
+        return -1;
+    }
+    /* Jobs end in order, but for those read back: jm_ended_sort().  Not so when the clock was set back:
+     * then the order in which they have ended counts. */
+    while (jm->ready && steps++ < ENDED_STEPS && n->prev != &jm->ended_list &&
+           list_entry(n->prev, struct jm_ended, node)->t_inactive > e->t_inactive)
+        n = n->prev;
+    list_append(n, &e->node);
+    return 0;
+}
+
+static int by_end(const void *a, const void *b)
+{
+    const struct jm_ended *x = *(struct jm_ended *const *)a, *y = *(struct jm_ended *const *)b;
+
+    if (x->t_inactive != y->t_inactive)
+        return x->t_inactive < y->t_inactive ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+void jm_ended_sort(struct jm *jm)
+{
+    size_t n = 0, max = hmap_count(jm->ended);
+    struct jm_ended **all = calloc(max + 1, sizeof(*all));
+
+    if (!all) {
+        flux_log(jm->h, LOG_ERR, "out of memory: ended jobs are not in the order of their ends");
+        return;
+    }
+    LIST_FOREACH_SAFE(it, tmp, &jm->ended_list)
+    {
+        list_remove(it);
+        all[n++] = list_entry(it, struct jm_ended, node);
+    }
+    qsort(all, n, sizeof(*all), by_end);
+    for (size_t i = 0; i < n; i++)
+        list_append(&jm->ended_list, &all[i]->node);
+    free(all);
+}
+
+void jm_ended_drop(struct jm *jm, struct jm_ended *e)
+{
+    struct jm_env *env = hmap_take_u64(jm->env_sources, e->id);
+
+    if (env)
+        env->source = 0;
+    (void)hmap_take_u64(jm->ended, e->id);
+    list_remove(&e->node);
+    jm->nfreed++;
+    free(e);
+}

@@ -1,0 +1,174 @@
+/* jm_spec.c - jobspecs in memory.
+ *
+ * Purpose: jobs with the same jobspec share one struct jm_spec, found by a hash of the text and
+ * compared; a batch of a thousand equal jobs has one.  The parsed form is kept until the launch
+ * while there are fewer than PARSED_MAX of them; any other is parsed again when it is needed.
+ *
+ * Invariants:
+ *  1. A jobspec is in the table exactly while it has references and is marked as shared.  When two
+ *     texts have the same hash, the second one is not shared.
+ *  2. nparsed counts the jobspecs that have a parsed form.
+ *
+ * Failure: a text that is not a valid jobspec, or lack of memory, is returned to the caller with a
+ * sentence, and nothing has changed.
+ */
+#include "config.h"
+#include "jm_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PARSED_MAX 4096
+
+/* FNV-1a by eight bytes: only spreads; equality is decided by the bytes. */
+uint64_t jm_spec_hash(const char *data, size_t len)
+{
+    uint64_t h = UINT64_C(14695981039346656037) ^ len;
+
+    while (len >= 8) {
+        uint64_t v;
+
+        memcpy(&v, data, 8);
+        h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 32;
+        data += 8;
+        len -= 8;
+    }
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (uint8_t)data[i]) * UINT64_C(1099511628211);
+    return h ^ (h >> 29);
+}
+
+static void spec_unparse(struct jm *jm, struct jm_spec *spec)
+{
+    if (!spec->js)
+        return;
+    jobspec_destroy(spec->js);
+    spec->js = NULL;
+    jm->nparsed--;
+}
+
+int jm_spec_parse(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
+{
+    if (spec->js)
+        return 0;
+    if (!(spec->js = jobspec_parse(spec->text, spec->len, err)))
+        return -1;
+    jm->nparsed++;
+    return 0;
+}
+
+void jm_spec_idle(struct jm *jm, struct jm_spec *spec, bool launched)
+{
+    if (jm->nparsed > PARSED_MAX || (launched && spec->refs == 1))
+        spec_unparse(jm, spec);
+}
+
+static void spec_free(struct jm *jm, struct jm_spec *spec)
+{
+    spec_unparse(jm, spec);
+    rreq_clear(&spec->req);
+    free(spec->req_json);
+    free(spec->impossible);
+    free(spec->name);
+    free(spec);
+}
+
+void jm_spec_put(struct jm *jm, struct jm_spec *spec)
+{
+    if (!spec || --spec->refs > 0)
+        return;
+    if (spec->shared)
+        (void)hmap_take_u64(jm->specs, spec->hash);
+    spec_free(jm, spec);
+}
+
+/* Hosts that it may run on are ranks to the scheduler. */
+static int restrict_hosts(struct jm *jm, struct jm_spec *spec, const char *hosts, errmsg_t *err)
+{
+    idset_t *ranks;
+
+    if (!hosts || !jm->inventory)
+        return 0;
+    if (!(ranks = resgraph_ranks_of_hosts(jm->inventory, hosts, err))) {
+        /* One that was accepted before a restart is not lost for that: see jm_load.c. */
+        if (jm->ready || errno != ENOENT)
+            return -1;
+        spec->impossible = strdup(err->text);
+        return spec->impossible ? 0 : -1;
+    }
+    if (!spec->req.ranks) {
+        spec->req.ranks = ranks;
+        return 0;
+    }
+    if (idset_keep(spec->req.ranks, ranks) < 0) {
+        idset_destroy(ranks);
+        return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
+    }
+    idset_destroy(ranks);
+    return 0;
+}
+
+static int spec_digest(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
+{
+    const jobspec_t *js = spec->js;
+    json_t *req;
+    uint64_t slots;
+    size_t ndeps;
+
+    (void)jobspec_dependencies(js, &ndeps);
+    spec->ndeps = (uint32_t)ndeps;
+    spec->begin = jobspec_begin(js);
+    spec->grace = jobspec_options(js)->grace;
+    spec->ntasks = jobspec_ntasks(js);
+    if (rreq_copy(&spec->req, jobspec_rreq(js)) < 0)
+        return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
+    if (restrict_hosts(jm, spec, jobspec_hosts(js), err) < 0)
+        return -1;
+    slots = jobspec_nslots(js);
+    spec->nnodes = spec->req.nnodes;
+    spec->ncores = (uint32_t)(slots * spec->req.cores);
+    req = rreq_to_json(&spec->req);
+    spec->req_json = req ? json_dumps(req, JSON_COMPACT) : NULL;
+    json_decref(req);
+    spec->name = strdup(jobspec_name(js));
+    if (!spec->req_json || !spec->name)
+        return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
+    return 0;
+}
+
+struct jm_spec *jm_spec_get(struct jm *jm, const char *text, size_t len, errmsg_t *err)
+{
+    uint64_t hash = jm_spec_hash(text, len);
+    struct jm_spec *spec = hmap_get_u64(jm->specs, hash);
+    bool taken = spec != NULL;
+    jobspec_t *js;
+    int saved;
+
+    if (spec && spec->len == len && memcmp(spec->text, text, len) == 0) {
+        spec->refs++;
+        return spec;
+    }
+    if (!(js = jobspec_parse(text, len, err)))
+        return NULL;
+    if (!(spec = calloc(1, sizeof(*spec) + len + 1))) {
+        jobspec_destroy(js);
+        errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
+        return NULL;
+    }
+    spec->hash = hash;
+    spec->refs = 1;
+    spec->len = len;
+    memcpy(spec->text, text, len);
+    spec->js = js;
+    jm->nparsed++;
+    if (spec_digest(jm, spec, err) < 0) {
+        saved = errno;
+        spec_free(jm, spec);
+        errno = saved;
+        return NULL;
+    }
+    spec->shared = !taken && hmap_put_u64(jm->specs, hash, spec) == 0;
+    return spec;
+}
