@@ -219,7 +219,7 @@ void jm_control_raise_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
 static int do_kill(struct jm_job *j, const struct action *a, errmsg_t *err)
 {
-    if (!j->launched)
+    if (!j->exec.launched)
         return errmsg_fail(err, EINVAL, "job %" PRIu64 " is not running", j->id);
     jm_exec_kill(j->jm, j->id, a->signum);
     return 0;
@@ -309,7 +309,7 @@ void jm_control_memo_cb(flux_t *h, const flux_msg_t *req, void *arg)
     else {
         free(j->uri);
         j->uri = uri;
-        j->put_uri = true;
+        jm_store_put(j, JM_STORE_URI);
         jm_store_dirty(j);
         jm_store_answer(jm, req, strdup("{}"));
     }

@@ -16,7 +16,7 @@
  * Invariants:
  *  1. A struct jm_dep is in both lists, that of its job and that of its target (of a fanout, once
  *     that has ended), or does not exist.
- *  2. j->ndeps = its struct jm_deps, and one more while its begin time is waited for.
+ *  2. j->depend.n = its struct jm_deps, and one more while its begin time is waited for.
  *
  * Failure: a job whose dependency is on a job that is not known is refused; one whose dependency
  * can never be met any more gets an exception "dependency", and ends.
@@ -34,6 +34,11 @@
 #include "libutil/strvec.h"
 
 #define BEGIN_LOOK 60. /* seconds */
+
+struct jm_depend {
+    struct list_node doomed;  /* jm_job.depend.doomed */
+    struct list_node fanouts; /* struct jm_fanout */
+};
 
 enum met { MET, WAIT, NEVER };
 
@@ -146,12 +151,12 @@ static int add_deps(struct jm_job *j)
         d->target = deps[i].id;
         list_init(&d->by_job);
         list_init(&d->by_target);
-        list_append(&j->deps, &d->by_job);
-        j->ndeps++;
+        list_append(&j->depend.deps, &d->by_job);
+        j->depend.n++;
         describe(d, text, sizeof(text));
         say(j, JOB_EV_DEP_ADD, text);
         if (m == WAIT)
-            list_append(&target->wanted_by, &d->by_target);
+            list_append(&target->depend.wanted_by, &d->by_target);
         else
             never(d, known);
     }
@@ -181,8 +186,8 @@ int jm_depend_add(struct jm_job *j)
     if (too_early(j)) {
         if (set_begin(j) < 0)
             return -1;
-        j->begins = true;
-        j->ndeps++;
+        j->depend.begins = true;
+        j->depend.n++;
         begin_text(j, text, sizeof(text));
         say(j, JOB_EV_DEP_ADD, text);
     }
@@ -193,7 +198,7 @@ static void dep_free(struct jm_dep *d)
 {
     list_remove(&d->by_job);
     list_remove(&d->by_target);
-    d->job->ndeps--;
+    d->job->depend.n--;
     free(d);
 }
 
@@ -201,12 +206,11 @@ void jm_depend_drop(struct jm_job *j)
 {
     struct list_node *n;
 
-    while ((n = list_first(&j->deps)))
+    while ((n = list_first(&j->depend.deps)))
         dep_free(list_entry(n, struct jm_dep, by_job));
-    if (j->st.state == JOB_STATE_DEPEND)
-        list_remove(&j->feed); /* of those that never can */
-    j->begins = false;
-    j->ndeps = 0;
+    list_remove(&j->depend.doomed);
+    j->depend.begins = false;
+    j->depend.n = 0;
 }
 
 static void met(struct jm_dep *d)
@@ -234,12 +238,12 @@ static void never(struct jm_dep *d, bool known)
              : d->scheme == JOB_DEP_AFTEROK ? "has ended without success"
                                             : "has ended with success");
     dep_free(d);
-    j->ndeps++; /* so that it does not go on meanwhile */
-    if (!list_empty(&j->feed))
+    j->depend.n++; /* so that it does not go on meanwhile */
+    if (!list_empty(&j->depend.doomed))
         return;
-    free(j->except_note);
-    j->except_note = strdup(note);
-    list_append(&j->jm->doomed, &j->feed);
+    free(j->end.note);
+    j->end.note = strdup(note);
+    list_append(&j->jm->depend->doomed, &j->depend.doomed);
     jm_module_kick(j->jm);
 }
 
@@ -281,25 +285,25 @@ static void tell(struct jm *jm, struct list_node *deps, bool success)
         list_remove(n);
         list_append(&fan->deps, n);
     }
-    list_append(&jm->fanouts, &fan->node);
+    list_append(&jm->depend->fanouts, &fan->node);
     jm_module_kick(jm);
 }
 
 static void end_doomed(struct jm_job *j)
 {
-    char *note = j->except_note;
+    char *note = j->end.note;
 
     /* Something else may have ended it meanwhile. */
     if (j->st.state != JOB_STATE_DEPEND)
         return;
-    j->except_note = NULL;
+    j->end.note = NULL;
     jm_state_exception(j, "dependency", JOB_SEVERITY_FATAL, note, j->st.userid, false);
     free(note);
 }
 
 void jm_depend_flush(struct jm *jm)
 {
-    struct list_node *n = list_first(&jm->fanouts);
+    struct list_node *n = list_first(&jm->depend->fanouts);
     struct flux_slice slice;
 
     if (n) {
@@ -312,22 +316,12 @@ void jm_depend_flush(struct jm *jm)
         }
     }
     flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
-    while ((n = list_first(&jm->doomed)) && flux_slice_more(&slice)) {
+    while ((n = list_first(&jm->depend->doomed)) && flux_slice_more(&slice)) {
         list_remove(n);
-        end_doomed(list_entry(n, struct jm_job, feed));
+        end_doomed(list_entry(n, struct jm_job, depend.doomed));
     }
-    if (!list_empty(&jm->fanouts) || !list_empty(&jm->doomed))
+    if (!list_empty(&jm->depend->fanouts) || !list_empty(&jm->depend->doomed))
         jm_module_kick(jm);
-}
-
-void jm_depend_fini(struct jm *jm)
-{
-    struct list_node *n;
-
-    while (jm->fanouts.next && (n = list_first(&jm->fanouts))) {
-        list_remove(n);
-        free(list_entry(n, struct jm_fanout, node));
-    }
 }
 
 void jm_depend_started(struct jm_job *j)
@@ -335,7 +329,7 @@ void jm_depend_started(struct jm_job *j)
     struct list_node deps;
 
     list_init(&deps);
-    LIST_FOREACH_SAFE(it, tmp, &j->wanted_by)
+    LIST_FOREACH_SAFE(it, tmp, &j->depend.wanted_by)
     {
         if (list_entry(it, struct jm_dep, by_target)->scheme == JOB_DEP_AFTER) {
             list_remove(it);
@@ -350,17 +344,17 @@ void jm_depend_ended(struct jm_job *j)
     bool success =
         j->st.state == JOB_STATE_INACTIVE && jobstate_result(&j->st) == JOB_RESULT_COMPLETED;
 
-    tell(j->jm, &j->wanted_by, success);
+    tell(j->jm, &j->depend.wanted_by, success);
 }
 
 void jm_depend_begin(struct jm_job *j)
 {
     char text[64];
 
-    if (!j->begins || (too_early(j) && set_begin(j) == 0))
+    if (!j->depend.begins || (too_early(j) && set_begin(j) == 0))
         return;
-    j->begins = false;
-    j->ndeps--;
+    j->depend.begins = false;
+    j->depend.n--;
     begin_text(j, text, sizeof(text));
     say(j, JOB_EV_DEP_REMOVE, text);
     jm_state_advance(j);
@@ -371,15 +365,15 @@ char *jm_depend_text(const struct jm_job *j)
     strbuf_t *sb;
     char text[64];
 
-    if (j->ndeps == 0)
+    if (j->depend.n == 0)
         return NULL;
     sb = strbuf_create(0);
-    LIST_FOREACH(it, &j->deps)
+    LIST_FOREACH(it, &j->depend.deps)
     {
         describe(list_entry(it, struct jm_dep, by_job), text, sizeof(text));
         strbuf_addf(sb, "%s%s", sb && strbuf_len(sb) ? "," : "", text);
     }
-    if (j->begins) {
+    if (j->depend.begins) {
         begin_text(j, text, sizeof(text));
         strbuf_addf(sb, "%s%s", sb && strbuf_len(sb) ? "," : "", text);
     }
@@ -439,8 +433,8 @@ static void restore_one(struct jm_job *j, const char *text)
 
     if (!parse(text, &dep)) {
         if (too_early(j) && set_begin(j) == 0) {
-            j->begins = true;
-            j->ndeps++;
+            j->depend.begins = true;
+            j->depend.n++;
             return;
         }
         say(j, JOB_EV_DEP_REMOVE, text);
@@ -456,10 +450,10 @@ static void restore_one(struct jm_job *j, const char *text)
     d->target = dep.id;
     list_init(&d->by_job);
     list_init(&d->by_target);
-    list_append(&j->deps, &d->by_job);
-    j->ndeps++;
+    list_append(&j->depend.deps, &d->by_job);
+    j->depend.n++;
     if (m == WAIT)
-        list_append(&target->wanted_by, &d->by_target);
+        list_append(&target->depend.wanted_by, &d->by_target);
     else
         never(d, known);
 }
@@ -471,4 +465,36 @@ void jm_depend_restore(struct jm_job *j)
     for (size_t i = 0; i < strvec_count(v); i++)
         restore_one(j, strvec_at(v, i));
     strvec_destroy(v);
+}
+
+int jm_depend_create(struct jm *jm)
+{
+    struct jm_depend *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -1;
+    jm->depend = p;
+    list_init(&p->doomed);
+    list_init(&p->fanouts);
+    return 0;
+}
+
+void jm_depend_destroy(struct jm *jm)
+{
+    struct jm_depend *p = jm->depend;
+    struct list_node *n;
+
+    if (!p)
+        return;
+    while ((n = list_first(&p->fanouts))) {
+        list_remove(n);
+        free(list_entry(n, struct jm_fanout, node));
+    }
+    free(p);
+    jm->depend = NULL;
+}
+
+bool jm_depend_pending(const struct jm *jm)
+{
+    return !list_empty(&jm->depend->fanouts);
 }

@@ -16,9 +16,14 @@
 
 #define ENDED_STEPS 1000
 
-struct jm_ended *jm_ended_find(struct jm *jm, uint64_t id)
+struct jm_ended_table {
+    hmap_t *by_id;
+    struct list_node list; /* jm_ended.node */
+};
+
+struct jm_ended *jm_ended_find(const struct jm *jm, uint64_t id)
 {
-    return hmap_get_u64(jm->ended, id);
+    return hmap_get_u64(jm->ended->by_id, id);
 }
 
 const char *jm_ended_text(const struct jm_ended *e, int which)
@@ -38,10 +43,10 @@ struct jm_ended *jm_ended_create(const struct jm_job *j)
     const char *texts[] = {j->spec ? j->spec->name : NULL,
                            ranks,
                            hosts,
-                           j->except_type,
-                           j->except_note,
+                           j->end.type,
+                           j->end.note,
                            j->uri,
-                           j->failed};
+                           j->end.failed};
     size_t len = 0;
     struct jm_ended *e = NULL;
     char *p;
@@ -60,7 +65,7 @@ struct jm_ended *jm_ended_create(const struct jm_job *j)
     e->t_cleanup = j->st.t_cleanup;
     e->t_inactive = j->st.t_inactive;
     e->uid = j->st.userid;
-    e->canceled_by = j->canceled_by;
+    e->canceled_by = j->end.canceled_by;
     e->urgency = (uint8_t)j->st.urgency;
     e->result = (uint8_t)jobstate_result(&j->st);
     e->code = jobstate_code(&j->st);
@@ -87,17 +92,17 @@ out:
 
 int jm_ended_add(struct jm *jm, struct jm_ended *e)
 {
-    struct list_node *n = &jm->ended_list;
+    struct list_node *n = &jm->ended->list;
     int steps = 0;
 
-    if (hmap_put_u64(jm->ended, e->id, e) < 0) {
+    if (hmap_put_u64(jm->ended->by_id, e->id, e) < 0) {
         free(e);
         errno = ENOMEM;
         return -1;
     }
     /* Jobs end in order, but for those read back: jm_ended_sort().  Not so when the clock was set back:
      * then the order in which they have ended counts. */
-    while (jm->ready && steps++ < ENDED_STEPS && n->prev != &jm->ended_list &&
+    while (jm->ready && steps++ < ENDED_STEPS && n->prev != &jm->ended->list &&
            list_entry(n->prev, struct jm_ended, node)->t_inactive > e->t_inactive)
         n = n->prev;
     list_append(n, &e->node);
@@ -115,32 +120,93 @@ static int by_end(const void *a, const void *b)
 
 void jm_ended_sort(struct jm *jm)
 {
-    size_t n = 0, max = hmap_count(jm->ended);
+    size_t n = 0, max = hmap_count(jm->ended->by_id);
     struct jm_ended **all = calloc(max + 1, sizeof(*all));
 
     if (!all) {
         flux_log(jm->h, LOG_ERR, "out of memory: ended jobs are not in the order of their ends");
         return;
     }
-    LIST_FOREACH_SAFE(it, tmp, &jm->ended_list)
+    LIST_FOREACH_SAFE(it, tmp, &jm->ended->list)
     {
         list_remove(it);
         all[n++] = list_entry(it, struct jm_ended, node);
     }
     qsort(all, n, sizeof(*all), by_end);
     for (size_t i = 0; i < n; i++)
-        list_append(&jm->ended_list, &all[i]->node);
+        list_append(&jm->ended->list, &all[i]->node);
     free(all);
 }
 
 void jm_ended_drop(struct jm *jm, struct jm_ended *e)
 {
-    struct jm_env *env = hmap_take_u64(jm->env_sources, e->id);
-
-    if (env)
-        env->source = 0;
-    (void)hmap_take_u64(jm->ended, e->id);
+    jm_env_drop_source(jm, e->id);
+    (void)hmap_take_u64(jm->ended->by_id, e->id);
     list_remove(&e->node);
-    jm->nfreed++;
+    jm_job_freed(jm);
     free(e);
+}
+
+int jm_ended_table_create(struct jm *jm)
+{
+    struct jm_ended_table *t = calloc(1, sizeof(*t));
+
+    if (!t)
+        return -1;
+    jm->ended = t;
+    list_init(&t->list);
+    return (t->by_id = hmap_create_u64(NULL)) ? 0 : -1;
+}
+
+void jm_ended_table_destroy(struct jm *jm)
+{
+    struct jm_ended_table *t = jm->ended;
+
+    if (!t)
+        return;
+    LIST_FOREACH_SAFE(it, tmp, &t->list)
+    {
+        struct jm_ended *e = list_entry(it, struct jm_ended, node);
+
+        list_remove(it);
+        free(e);
+    }
+    hmap_destroy(t->by_id);
+    free(t);
+    jm->ended = NULL;
+}
+
+void jm_ended_stats(const struct jm *jm, struct jm_stats *st)
+{
+    st->inactive = jm_ended_count(jm);
+}
+
+size_t jm_ended_count(const struct jm *jm)
+{
+    return hmap_count(jm->ended->by_id);
+}
+
+static struct jm_ended *at(const struct jm *jm, struct list_node *n)
+{
+    return n != &jm->ended->list ? list_entry(n, struct jm_ended, node) : NULL;
+}
+
+struct jm_ended *jm_ended_first(const struct jm *jm)
+{
+    return at(jm, jm->ended->list.next);
+}
+
+struct jm_ended *jm_ended_last(const struct jm *jm)
+{
+    return at(jm, jm->ended->list.prev);
+}
+
+struct jm_ended *jm_ended_next(const struct jm *jm, const struct jm_ended *e)
+{
+    return at(jm, e->node.next);
+}
+
+struct jm_ended *jm_ended_prev(const struct jm *jm, const struct jm_ended *e)
+{
+    return at(jm, e->node.prev);
 }

@@ -17,10 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct jm_env_table {
+    hmap_t *by_hash;
+    hmap_t *sources; /* job -> environment that is under it in the store */
+};
+
 struct jm_env *jm_env_get(struct jm *jm, const char *data, size_t len)
 {
     uint64_t hash = jm_spec_hash(data, len);
-    struct jm_env *env = hmap_get_u64(jm->envs, hash);
+    struct jm_env *env = hmap_get_u64(jm->envs->by_hash, hash);
     bool taken = env != NULL;
 
     if (env && env->len == len && memcmp(env->data, data, len) == 0) {
@@ -34,7 +39,7 @@ struct jm_env *jm_env_get(struct jm *jm, const char *data, size_t len)
     env->len = len;
     if (len)
         memcpy(env->data, data, len);
-    env->shared = !taken && hmap_put_u64(jm->envs, hash, env) == 0;
+    env->shared = !taken && hmap_put_u64(jm->envs->by_hash, hash, env) == 0;
     return env;
 }
 
@@ -43,8 +48,51 @@ void jm_env_put(struct jm *jm, struct jm_env *env)
     if (!env || --env->refs > 0)
         return;
     if (env->shared)
-        (void)hmap_take_u64(jm->envs, env->hash);
-    if (env->source && hmap_get_u64(jm->env_sources, env->source) == env)
-        (void)hmap_take_u64(jm->env_sources, env->source);
+        (void)hmap_take_u64(jm->envs->by_hash, env->hash);
+    if (env->source && hmap_get_u64(jm->envs->sources, env->source) == env)
+        (void)hmap_take_u64(jm->envs->sources, env->source);
     free(env);
+}
+
+int jm_env_table_create(struct jm *jm)
+{
+    struct jm_env_table *t = calloc(1, sizeof(*t));
+
+    if (!t)
+        return -1;
+    jm->envs = t;
+    t->by_hash = hmap_create_u64(NULL);
+    t->sources = hmap_create_u64(NULL);
+    return t->by_hash && t->sources ? 0 : -1;
+}
+
+void jm_env_table_destroy(struct jm *jm)
+{
+    struct jm_env_table *t = jm->envs;
+
+    if (!t)
+        return;
+    hmap_destroy(t->by_hash);
+    hmap_destroy(t->sources);
+    free(t);
+    jm->envs = NULL;
+}
+
+void jm_env_stats(const struct jm *jm, struct jm_stats *st)
+{
+    st->envs = hmap_count(jm->envs->by_hash);
+}
+
+void jm_env_set_source(struct jm *jm, struct jm_env *env, uint64_t id)
+{
+    if (hmap_put_u64(jm->envs->sources, id, env) == 0)
+        env->source = id;
+}
+
+void jm_env_drop_source(struct jm *jm, uint64_t id)
+{
+    struct jm_env *env = hmap_take_u64(jm->envs->sources, id);
+
+    if (env)
+        env->source = 0;
 }

@@ -40,6 +40,19 @@
 
 #define AGAIN 0.25
 
+struct jm_exec {
+    flux_future_t *f; /* wrexec.jobs */
+    bool attached;
+    flux_watcher_t *again;
+    struct list_node launch;        /* jobs to be launched */
+    struct jm_ids kill[JM_SIGNALS]; /* to be sent, by signal */
+    bool killing;
+    courier_t *courier; /* of what goes to wrexec */
+    struct jm_ids sent; /* the last kill that left, and its signal */
+    int sent_signal;
+    uint64_t launches, ended;
+};
+
 static void attach(struct jm *jm);
 static void lost(struct jm *jm, const char *why);
 
@@ -56,7 +69,7 @@ static void idle_cb(void *arg)
 static void failed_cb(void *arg, const char *topic, int errnum, const char *why)
 {
     struct jm *jm = arg;
-    struct jm_exec *x = &jm->exec;
+    struct jm_exec *x = jm->exec;
 
     flux_log(jm->h, LOG_WARNING, "%s: %s", topic, why);
     if (strcmp(topic, "wrexec.kill") == 0) {
@@ -68,35 +81,42 @@ static void failed_cb(void *arg, const char *topic, int errnum, const char *why)
         lost(jm, why);
 }
 
-int jm_exec_init(struct jm *jm)
+int jm_exec_create(struct jm *jm)
 {
     static const struct courier_callbacks cbs = {.idle = idle_cb, .failed = failed_cb};
-    struct jm_exec *x = &jm->exec;
+    struct jm_exec *x = calloc(1, sizeof(*x));
 
+    if (!x)
+        return -1;
+    jm->exec = x;
     list_init(&x->launch);
     x->again = flux_timer_create(jm->r, again_cb, jm);
     x->courier = courier_create(jm->h, 0, &cbs, jm);
     return x->again && x->courier ? 0 : -1;
 }
 
-void jm_exec_fini(struct jm *jm)
+void jm_exec_destroy(struct jm *jm)
 {
-    struct jm_exec *x = &jm->exec;
+    struct jm_exec *x = jm->exec;
 
+    if (!x)
+        return;
     flux_future_destroy(x->f);
     courier_destroy(x->courier);
     flux_watcher_destroy(x->again);
     jm_ids_clear(&x->sent);
     for (int i = 0; i < JM_SIGNALS; i++)
         jm_ids_clear(&x->kill[i]);
+    free(x);
+    jm->exec = NULL;
 }
 
 /* --- starting --- */
 
 void jm_exec_launch(struct jm_job *j)
 {
-    j->launching = true;
-    list_append(&j->jm->exec.launch, &j->launch);
+    j->exec.launching = true;
+    list_append(&j->jm->exec->launch, &j->exec.node);
     jm_module_kick(j->jm);
 }
 
@@ -104,15 +124,25 @@ void jm_exec_recorded(struct jm_job *j)
 {
     if (!(j->st.seen & (1u << JOB_EV_START)))
         return;
-    j->start_recorded = true;
-    if (list_empty(&j->launch))
-        list_append(&j->jm->exec.launch, &j->launch);
+    j->exec.start_recorded = true;
+    if (list_empty(&j->exec.node))
+        list_append(&j->jm->exec->launch, &j->exec.node);
 }
 
 void jm_exec_forget(struct jm_job *j)
 {
-    j->launching = false;
-    list_remove(&j->launch);
+    j->exec.launching = false;
+    list_remove(&j->exec.node);
+}
+
+void jm_exec_done(struct jm_job *j)
+{
+    j->exec.launched = false;
+}
+
+void jm_exec_restore(struct jm_job *j)
+{
+    j->exec.launched = true;
 }
 
 static void send_launches(struct jm *jm, launchbuf_t *buf)
@@ -122,9 +152,9 @@ static void send_launches(struct jm *jm, launchbuf_t *buf)
 
     if (launchbuf_count(buf) == 0)
         return;
-    jm->exec.launches += launchbuf_count(buf);
+    jm->exec->launches += launchbuf_count(buf);
     if ((data = launchbuf_take(buf, &len)) &&
-        courier_post(jm->exec.courier, "wrexec.launch", FLUX_NODEID_ANY, data, len) == 0)
+        courier_post(jm->exec->courier, "wrexec.launch", FLUX_NODEID_ANY, data, len) == 0)
         return;
     /* What was in it runs as far as is known here: the stream's first response says otherwise. */
     lost(jm, "out of memory for what is to be launched");
@@ -132,8 +162,8 @@ static void send_launches(struct jm *jm, launchbuf_t *buf)
 
 static void launched(struct jm_job *j)
 {
-    j->launching = false;
-    j->launched = true;
+    j->exec.launching = false;
+    j->exec.launched = true;
     jm_journal_add(j->jm, JM_JOURNAL_STARTED, j->id);
     jm_spec_idle(j->jm, j->spec, true);
     if (j->spec->req.duration > 0)
@@ -158,12 +188,12 @@ static void launch_one(struct jm_job *j, launchbuf_t *buf)
 
 static void flush_launches(struct jm *jm)
 {
-    struct jm_exec *x = &jm->exec;
+    struct jm_exec *x = jm->exec;
     launchbuf_t *buf = NULL;
     struct list_node *n;
 
     while ((n = list_first(&x->launch))) {
-        struct jm_job *j = list_entry(n, struct jm_job, launch);
+        struct jm_job *j = list_entry(n, struct jm_job, exec.node);
 
         if (!buf && !(buf = launchbuf_create()))
             break;
@@ -173,7 +203,7 @@ static void flush_launches(struct jm *jm)
             jm_depend_started(j);
         }
         /* With a statedir it comes back when that is on record. */
-        if (!jm->durable || j->start_recorded)
+        if (!jm->durable || j->exec.start_recorded)
             launch_one(j, buf);
     }
     if (buf)
@@ -185,7 +215,7 @@ static void flush_launches(struct jm *jm)
 
 void jm_exec_kill(struct jm *jm, uint64_t id, int signum)
 {
-    struct jm_exec *x = &jm->exec;
+    struct jm_exec *x = jm->exec;
 
     if (signum <= 0 || signum >= JM_SIGNALS || jm_ids_add(&x->kill[signum], id) < 0)
         return;
@@ -195,7 +225,7 @@ void jm_exec_kill(struct jm *jm, uint64_t id, int signum)
 
 static void flush_kills(struct jm *jm)
 {
-    struct jm_exec *x = &jm->exec;
+    struct jm_exec *x = jm->exec;
 
     for (int sig = 1; x->killing && sig < JM_SIGNALS; sig++) {
         struct jm_ids *v = &x->kill[sig];
@@ -224,10 +254,10 @@ static void flush_kills(struct jm *jm)
 
 void jm_exec_flush(struct jm *jm)
 {
-    if (!jm->exec.attached || courier_busy(jm->exec.courier))
+    if (!jm->exec->attached || courier_busy(jm->exec->courier))
         return;
     flush_launches(jm);
-    if (jm->exec.attached)
+    if (jm->exec->attached)
         flush_kills(jm);
 }
 
@@ -307,9 +337,9 @@ static void take_ended(struct jm *jm, const json_t *entry)
     }
     if (!(j = jm_job_find(jm, e.id)))
         return;
-    jm->exec.ended++;
-    j->unsure = false;
-    j->outputlost = e.outputlost;
+    jm->exec->ended++;
+    j->exec.unsure = false;
+    j->exec.outputlost = e.outputlost;
     if (e.outputlost) {
         char note[96];
 
@@ -341,20 +371,17 @@ static void settle(struct jm *jm, const json_t *running)
         struct jm_job *j = jm_job_find(jm, id);
 
         /* An earlier instance gave this id out and could not put that on record. */
-        if (id >= jm->next_id)
-            jm->next_id = id + 1;
-        if (j && j->launched)
-            j->unsure = false;
+        jm_job_reserve(jm, id);
+        if (j && j->exec.launched)
+            j->exec.unsure = false;
         else
             jm_exec_kill(jm, id, SIGKILL);
     }
-    LIST_FOREACH_SAFE(it, tmp, &jm->jobs)
-    {
-        struct jm_job *j = list_entry(it, struct jm_job, node);
-
-        if (!j->unsure)
+    for (struct jm_job *j = jm_job_first(jm), *next; j; j = next) {
+        next = jm_job_next(j);
+        if (!j->exec.unsure)
             continue;
-        j->unsure = false;
+        j->exec.unsure = false;
         jm_state_exception(j, "lost", JOB_SEVERITY_FATAL,
                            j->from_store ? "the session was restarted" : "wrexec was restarted",
                            j->st.userid, false);
@@ -364,7 +391,7 @@ static void settle(struct jm *jm, const json_t *running)
 
 static void lost(struct jm *jm, const char *why)
 {
-    struct jm_exec *x = &jm->exec;
+    struct jm_exec *x = jm->exec;
 
     if (x->attached)
         flux_log(jm->h, LOG_WARNING, "no wrexec: %s", why);
@@ -388,17 +415,17 @@ static void jobs_cb(flux_future_t *f, void *arg)
         take_raise(jm, json_array_get(m.raise, i));
     for (size_t i = 0; i < json_array_size(m.ended); i++)
         take_ended(jm, json_array_get(m.ended, i));
-    if (jm->exec.attached && m.running) {
+    if (jm->exec->attached && m.running) {
         /* Another instance has taken the stream over, and may not have got what was launched last:
          * what it says to a request that comes after that counts. */
         flux_future_destroy(f);
-        jm->exec.f = NULL;
+        jm->exec->f = NULL;
         attach(jm);
         return;
     }
-    if (!jm->exec.attached) {
+    if (!jm->exec->attached) {
         settle(jm, m.running);
-        jm->exec.attached = true;
+        jm->exec->attached = true;
     }
     flux_future_next(f);
     jm_module_kick(jm);
@@ -406,18 +433,15 @@ static void jobs_cb(flux_future_t *f, void *arg)
 
 static void attach(struct jm *jm)
 {
-    struct jm_exec *x = &jm->exec;
+    struct jm_exec *x = jm->exec;
 
     x->attached = false;
     if (courier_busy(x->courier)) {
         flux_timer_start(x->again, AGAIN, 0.);
         return;
     }
-    LIST_FOREACH(it, &jm->jobs)
-    {
-        struct jm_job *j = list_entry(it, struct jm_job, node);
-
-        j->unsure = j->launched;
+    for (struct jm_job *j = jm_job_first(jm); j; j = jm_job_next(j)) {
+        j->exec.unsure = j->exec.launched;
     }
     x->f = flux_rpc(jm->h, "wrexec.jobs", "{}", FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
     if (!x->f || flux_future_then(x->f, -1., jobs_cb, jm) < 0)
@@ -427,4 +451,11 @@ static void attach(struct jm *jm)
 void jm_exec_start(struct jm *jm)
 {
     attach(jm);
+}
+
+void jm_exec_stats(const struct jm *jm, struct jm_stats *st)
+{
+    st->launches = jm->exec->launches;
+    st->ended = jm->exec->ended;
+    st->wrexec = jm->exec->attached;
 }

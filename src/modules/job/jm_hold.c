@@ -17,6 +17,11 @@
 #define HELD_MAX 65536
 #define HELD_BYTES (256u << 20)
 
+struct jm_hold {
+    struct list_node held; /* struct held */
+    size_t n, bytes;
+};
+
 struct held {
     struct list_node node;
     flux_msg_t *req;
@@ -33,7 +38,7 @@ bool jm_hold(struct jm *jm, const flux_msg_t *req, flux_handler_f cb)
     if (jm->ready)
         return false;
     (void)flux_msg_payload(req, &bytes);
-    if (jm->nheld >= HELD_MAX || jm->held_bytes + bytes > HELD_BYTES ||
+    if (jm->hold->n >= HELD_MAX || jm->hold->bytes + bytes > HELD_BYTES ||
         !(hd = calloc(1, sizeof(*hd)))) {
         flux_respond_error(jm->h, req, EAGAIN,
                            "jobs are still being read back, and too many requests wait: try again");
@@ -42,21 +47,21 @@ bool jm_hold(struct jm *jm, const flux_msg_t *req, flux_handler_f cb)
     hd->req = flux_msg_incref(req);
     hd->cb = cb;
     hd->bytes = bytes;
-    list_append(&jm->held, &hd->node);
-    jm->nheld++;
-    jm->held_bytes += bytes;
+    list_append(&jm->hold->held, &hd->node);
+    jm->hold->n++;
+    jm->hold->bytes += bytes;
     return true;
 }
 
 static struct held *unhold(struct jm *jm)
 {
-    struct list_node *n = list_first(&jm->held);
+    struct list_node *n = list_first(&jm->hold->held);
 
     if (!n)
         return NULL;
     list_remove(n);
-    jm->nheld--;
-    jm->held_bytes -= list_entry(n, struct held, node)->bytes;
+    jm->hold->n--;
+    jm->hold->bytes -= list_entry(n, struct held, node)->bytes;
     return list_entry(n, struct held, node);
 }
 
@@ -83,7 +88,7 @@ void jm_hold_cancel(struct jm *jm, const flux_msg_t *msg, uint32_t matchtag)
     char sender[FLUX_SENDER_MAX];
 
     flux_msg_sender(msg, sender, sizeof(sender));
-    LIST_FOREACH(it, &jm->held)
+    LIST_FOREACH(it, &jm->hold->held)
     {
         struct held *hd = list_entry(it, struct held, node);
 
@@ -95,7 +100,7 @@ void jm_hold_cancel(struct jm *jm, const flux_msg_t *msg, uint32_t matchtag)
 
 void jm_hold_gone(struct jm *jm, const char *sender, const idset_t *ranks)
 {
-    LIST_FOREACH(it, &jm->held)
+    LIST_FOREACH(it, &jm->hold->held)
     {
         struct held *hd = list_entry(it, struct held, node);
 
@@ -103,10 +108,31 @@ void jm_hold_gone(struct jm *jm, const char *sender, const idset_t *ranks)
     }
 }
 
-void jm_hold_fini(struct jm *jm)
+int jm_hold_create(struct jm *jm)
 {
+    struct jm_hold *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -1;
+    jm->hold = p;
+    list_init(&p->held);
+    return 0;
+}
+
+void jm_hold_destroy(struct jm *jm)
+{
+    struct jm_hold *p = jm->hold;
     struct held *hd;
 
+    if (!p)
+        return;
     while ((hd = unhold(jm)))
         held_free(hd);
+    free(p);
+    jm->hold = NULL;
+}
+
+void jm_hold_stats(const struct jm *jm, struct jm_stats *st)
+{
+    st->held = jm->hold->n;
 }

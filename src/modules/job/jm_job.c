@@ -19,6 +19,14 @@
 
 #define TRIM_AFTER 10000 /* jobs */
 
+struct jm_job_table {
+    hmap_t *by_id;
+    struct list_node list; /* jm_job.node */
+    uint32_t nstate[JOB_STATES];
+    uint64_t next_id;
+    uint64_t nfreed; /* active or ended, since memory was given back */
+};
+
 struct jm_job *jm_job_create(struct jm *jm, uint64_t id, struct jm_spec *spec, struct jm_env *env)
 {
     struct jm_job *j = calloc(1, sizeof(*j));
@@ -30,23 +38,24 @@ struct jm_job *jm_job_create(struct jm *jm, uint64_t id, struct jm_spec *spec, s
     j->spec = spec;
     j->env = env;
     j->log_max = JM_EVENTLOG_MAX;
-    j->canceled_by = -1;
-    j->t_queued = flux_reactor_now(jm->r);
+    j->end.canceled_by = -1;
+    j->sched.t_queued = flux_reactor_now(jm->r);
     list_init(&j->node);
-    list_init(&j->dirty);
-    list_init(&j->feed);
-    list_init(&j->launch);
-    list_init(&j->deps);
-    list_init(&j->wanted_by);
+    list_init(&j->store.dirty);
+    list_init(&j->sched.feed);
+    list_init(&j->exec.node);
+    list_init(&j->depend.deps);
+    list_init(&j->depend.wanted_by);
+    list_init(&j->depend.doomed);
     list_init(&j->waits);
-    if (!(j->log = strbuf_create(0)) || hmap_put_u64(jm->active, id, j) < 0) {
+    if (!(j->log = strbuf_create(0)) || hmap_put_u64(jm->jobs->by_id, id, j) < 0) {
         strbuf_destroy(j->log);
         free(j);
         errno = ENOMEM;
         return NULL;
     }
-    list_append(&jm->jobs, &j->node);
-    jm->nstate[JOB_STATE_NEW]++;
+    list_append(&jm->jobs->list, &j->node);
+    jm->jobs->nstate[JOB_STATE_NEW]++;
     return j;
 }
 
@@ -57,42 +66,42 @@ void jm_job_destroy(struct jm_job *j)
     if (!j)
         return;
     jm = j->jm;
-    jm->nfreed++;
-    jm->nstate[j->st.state]--;
-    (void)hmap_take_u64(jm->active, j->id);
+    jm->jobs->nfreed++;
+    jm->jobs->nstate[j->st.state]--;
+    (void)hmap_take_u64(jm->jobs->by_id, j->id);
     jm_time_clear(j);
     jm_depend_drop(j);
     jm_wait_ended(j, NULL);
     km_claim_drop(jm->senders, &j->claim);
     jm_watch_forget(j);
     list_remove(&j->node);
-    list_remove(&j->dirty);
-    list_remove(&j->feed);
-    list_remove(&j->launch);
+    list_remove(&j->store.dirty);
+    list_remove(&j->sched.feed);
+    list_remove(&j->exec.node);
     jm_spec_put(jm, j->spec);
     jm_env_put(jm, j->env);
     strbuf_destroy(j->log);
     rset_destroy(j->r);
     free(j->r_json);
     free(j->uri);
-    free(j->except_type);
-    free(j->except_note);
-    free(j->failed);
-    free(j->why);
+    free(j->end.type);
+    free(j->end.note);
+    free(j->end.failed);
+    free(j->sched.why);
     free(j);
 }
 
-struct jm_job *jm_job_find(struct jm *jm, uint64_t id)
+struct jm_job *jm_job_find(const struct jm *jm, uint64_t id)
 {
-    return hmap_get_u64(jm->active, id);
+    return hmap_get_u64(jm->jobs->by_id, id);
 }
 
 /* What a burst of jobs took is given back to the system when it is over, not kept for the next. */
 void jm_job_trim(struct jm *jm)
 {
-    if (jm->nfreed < TRIM_AFTER || jm->nfreed / 2 < hmap_count(jm->active))
+    if (jm->jobs->nfreed < TRIM_AFTER || jm->jobs->nfreed / 2 < hmap_count(jm->jobs->by_id))
         return;
-    jm->nfreed = 0;
+    jm->jobs->nfreed = 0;
     (void)malloc_trim(0);
 }
 
@@ -110,27 +119,129 @@ void jm_job_retire(struct jm_job *j)
     jm_wait_ended(j, e);
     jm_journal_ended(jm, e);
     if (j->namespace)
-        jm_load_remove_namespace(jm, j->id);
+        jm_namespace_remove(jm, j->id);
     jm_job_destroy(j);
 }
 
-void jm_job_fini(struct jm *jm)
-{
-    /* None is in a list of another one that goes before it. */
-    LIST_FOREACH(it, &jm->jobs)
-    jm_depend_drop(list_entry(it, struct jm_job, node));
-    LIST_FOREACH_SAFE(it, tmp, &jm->jobs)
-    jm_job_destroy(list_entry(it, struct jm_job, node));
-    LIST_FOREACH_SAFE(it, tmp, &jm->ended_list)
-    {
-        struct jm_ended *e = list_entry(it, struct jm_ended, node);
+/* --- looking --- */
 
-        list_remove(it);
-        free(e);
+struct jm_job *jm_job_first(const struct jm *jm)
+{
+    struct list_node *n = list_first(&jm->jobs->list);
+
+    return n ? list_entry(n, struct jm_job, node) : NULL;
+}
+
+struct jm_job *jm_job_next(const struct jm_job *j)
+{
+    struct list_node *n = j->node.next;
+
+    return n != &j->jm->jobs->list ? list_entry(n, struct jm_job, node) : NULL;
+}
+
+struct jm_job *jm_job_prev(const struct jm_job *j)
+{
+    struct list_node *n = j->node.prev;
+
+    return n != &j->jm->jobs->list ? list_entry(n, struct jm_job, node) : NULL;
+}
+
+size_t jm_job_count(const struct jm *jm)
+{
+    return hmap_count(jm->jobs->by_id);
+}
+
+uint32_t jm_job_count_states(const struct jm *jm, unsigned states)
+{
+    uint32_t n = 0;
+
+    for (int s = 0; s < JOB_STATES; s++)
+        if (states & JOB_STATE_BIT(s))
+            n += jm->jobs->nstate[s];
+    return n;
+}
+
+void jm_job_moved(struct jm_job *j, enum job_state was)
+{
+    j->jm->jobs->nstate[was]--;
+    j->jm->jobs->nstate[j->st.state]++;
+}
+
+uint64_t jm_job_next_id(const struct jm *jm)
+{
+    return jm->jobs->next_id;
+}
+
+void jm_job_reserve(struct jm *jm, uint64_t id)
+{
+    if (id >= jm->jobs->next_id)
+        jm->jobs->next_id = id + 1;
+}
+
+void jm_job_freed(struct jm *jm)
+{
+    jm->jobs->nfreed++;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct jm_job *x = *(struct jm_job *const *)a, *y = *(struct jm_job *const *)b;
+
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* They came in the order of the directory. */
+void jm_job_sort(struct jm *jm)
+{
+    size_t n = 0, max = hmap_count(jm->jobs->by_id);
+    struct jm_job **all = calloc(max + 1, sizeof(*all));
+
+    if (!all) {
+        flux_log(jm->h, LOG_ERR, "out of memory: jobs are not in their order");
+        return;
     }
-    hmap_destroy(jm->active);
-    hmap_destroy(jm->ended);
-    hmap_destroy(jm->specs);
-    hmap_destroy(jm->envs);
-    hmap_destroy(jm->env_sources);
+    LIST_FOREACH_SAFE(it, tmp, &jm->jobs->list)
+    {
+        list_remove(it);
+        all[n++] = list_entry(it, struct jm_job, node);
+    }
+    qsort(all, n, sizeof(*all), by_id);
+    for (size_t i = 0; i < n; i++)
+        list_append(&jm->jobs->list, &all[i]->node);
+    free(all);
+}
+
+/* --- the table --- */
+
+int jm_job_table_create(struct jm *jm)
+{
+    struct jm_job_table *t = calloc(1, sizeof(*t));
+
+    if (!t)
+        return -1;
+    jm->jobs = t;
+    t->next_id = 1;
+    list_init(&t->list);
+    return (t->by_id = hmap_create_u64(NULL)) ? 0 : -1;
+}
+
+void jm_job_table_destroy(struct jm *jm)
+{
+    struct jm_job_table *t = jm->jobs;
+
+    if (!t)
+        return;
+    /* No job may be in the list of one that is destroyed before it. */
+    LIST_FOREACH(it, &t->list)
+    jm_depend_drop(list_entry(it, struct jm_job, node));
+    LIST_FOREACH_SAFE(it, tmp, &t->list)
+    jm_job_destroy(list_entry(it, struct jm_job, node));
+    hmap_destroy(t->by_id);
+    free(t);
+    jm->jobs = NULL;
+}
+
+void jm_job_stats(const struct jm *jm, struct jm_stats *st)
+{
+    st->active = jm_job_count(jm);
 }

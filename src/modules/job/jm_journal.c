@@ -27,10 +27,15 @@
 #define GATHER 0.1 /* seconds */
 #define LINES 4
 
+struct jm_journal {
+    idset_t *ids[JM_JOURNAL_KINDS]; /* to be logged; NULL: none */
+    flux_watcher_t *timer;
+};
+
 static const char *name_of(const struct jm *jm, uint32_t id)
 {
-    const struct jm_job *j = hmap_get_u64(jm->active, id);
-    const struct jm_ended *e = j ? NULL : hmap_get_u64(jm->ended, id);
+    const struct jm_job *j = jm_job_find(jm, id);
+    const struct jm_ended *e = j ? NULL : jm_ended_find(jm, id);
 
     return j ? j->spec->name : e ? jm_ended_text(e, JM_TEXT_NAME) : "purged";
 }
@@ -128,10 +133,10 @@ static void tell(struct jm *jm, enum jm_journal_kind kind, idset_t *ids)
 static void tell_all(struct jm *jm)
 {
     for (int kind = 0; kind < JM_JOURNAL_KINDS; kind++) {
-        if (jm->journal.ids[kind])
-            tell(jm, (enum jm_journal_kind)kind, jm->journal.ids[kind]);
-        idset_destroy(jm->journal.ids[kind]);
-        jm->journal.ids[kind] = NULL;
+        if (jm->journal->ids[kind])
+            tell(jm, (enum jm_journal_kind)kind, jm->journal->ids[kind]);
+        idset_destroy(jm->journal->ids[kind]);
+        jm->journal->ids[kind] = NULL;
     }
 }
 
@@ -142,13 +147,13 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
 void jm_journal_add(struct jm *jm, enum jm_journal_kind kind, uint64_t id)
 {
-    idset_t **ids = &jm->journal.ids[kind];
+    idset_t **ids = &jm->journal->ids[kind];
 
     if (id > IDSET_MAX || (!*ids && !(*ids = idset_create())))
         return;
     (void)idset_set(*ids, (uint32_t)id);
-    if (!flux_watcher_active(jm->journal.timer))
-        flux_timer_start(jm->journal.timer, GATHER, 0.);
+    if (!flux_watcher_active(jm->journal->timer))
+        flux_timer_start(jm->journal->timer, GATHER, 0.);
 }
 
 void jm_journal_ended(struct jm *jm, const struct jm_ended *e)
@@ -164,14 +169,25 @@ void jm_journal_request(struct jm *jm, const flux_msg_t *req, const char *what, 
              note && note[0] ? ": " : "", note ? note : "");
 }
 
-int jm_journal_init(struct jm *jm)
+int jm_journal_create(struct jm *jm)
 {
-    return (jm->journal.timer = flux_timer_create(jm->r, timer_cb, jm)) ? 0 : -1;
+    struct jm_journal *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -1;
+    jm->journal = p;
+    return (p->timer = flux_timer_create(jm->r, timer_cb, jm)) ? 0 : -1;
 }
 
-void jm_journal_fini(struct jm *jm)
+void jm_journal_destroy(struct jm *jm)
 {
-    if (jm->journal.timer)
+    struct jm_journal *p = jm->journal;
+
+    if (!p)
+        return;
+    if (p->timer)
         tell_all(jm);
-    flux_watcher_destroy(jm->journal.timer);
+    flux_watcher_destroy(p->timer);
+    free(p);
+    jm->journal = NULL;
 }

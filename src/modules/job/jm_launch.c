@@ -140,9 +140,10 @@ static int make_plan(struct jm_job *j, struct plan *p, bool *emulated)
     size_t n = rset_nnodes(j->r);
     /* A session has one broker on each node, whatever slots there are for its jobs. */
     bool nested = jobspec_options(j->spec->js)->nested;
+    const resgraph_t *inv = jm_resources_inventory(j->jm);
     struct rset_node node;
 
-    *emulated = j->jm->inventory && resgraph_emulated(j->jm->inventory);
+    *emulated = inv && resgraph_emulated(inv);
     p->nslots = p->slots_left = jobspec_nslots(j->spec->js);
     if (!(p->places = calloc(n ? n : 1, sizeof(*p->places))))
         return -1;
@@ -385,8 +386,10 @@ static json_t *limits_of(const struct job_rlimit *v, size_t n)
 /* Are its cores those of other nodes, too? */
 static bool on_shared(const struct jm_job *j, const struct plan *p)
 {
-    for (size_t i = 0; j->jm->shared && i < p->n; i++)
-        if (idset_test(j->jm->shared, p->places[i].rank))
+    const idset_t *shared = jm_resources_shared(j->jm);
+
+    for (size_t i = 0; shared && i < p->n; i++)
+        if (idset_test(shared, p->places[i].rank))
             return true;
     return false;
 }

@@ -27,6 +27,11 @@
 #define PAGE 1000
 #define LISTINGS_MAX 256
 
+struct jm_list {
+    struct list_node listings; /* struct listing */
+    size_t n;
+};
+
 struct listing {
     struct km_claim claim;
     struct list_node node;
@@ -44,7 +49,7 @@ static void listing_free(struct listing *l)
 {
     km_claim_drop(l->jm->senders, &l->claim);
     list_remove(&l->node);
-    l->jm->nlistings--;
+    l->jm->list->n--;
     flux_future_destroy(l->why);
     flux_msg_destroy(l->req);
     free(l->name);
@@ -119,11 +124,11 @@ static void put_info(strbuf_t *sb, const struct job_info *i, const char *failed)
 static const char *why_waits(const struct jm_job *j, const char *depends, char **made)
 {
     const struct jm *jm = j->jm;
+    const char *text;
 
     /* Nothing of a job is acted upon or told before it is on record. */
-    if (jm->store.complained && !list_empty(&j->dirty))
-        return asprintf(made, "cannot be put on record: %s",
-                        jm->store.failure ? jm->store.failure : "the store fails") < 0
+    if ((text = jm_store_failure(j)))
+        return asprintf(made, "cannot be put on record: %s", text) < 0
                    ? (*made = NULL, "cannot be put on record")
                    : *made;
     if (j->st.state >= JOB_STATE_RUN)
@@ -132,10 +137,9 @@ static const char *why_waits(const struct jm_job *j, const char *depends, char *
         return "waits for its dependencies";
     if (j->st.urgency == JOB_URGENCY_HOLD)
         return "held";
-    if (!jm->queue.stopped)
-        return j->why;
-    if (!jm->queue.stop_reason ||
-        asprintf(made, "the queue is stopped: %s", jm->queue.stop_reason) < 0) {
+    if (!jm_queue_stopped(jm, &text))
+        return j->sched.why;
+    if (!text || asprintf(made, "the queue is stopped: %s", text) < 0) {
         *made = NULL;
         return "the queue is stopped";
     }
@@ -160,11 +164,11 @@ static void put_active(strbuf_t *sb, struct jm_job *j)
                             .t_run = st->t_run,
                             .t_cleanup = st->t_cleanup,
                             .t_inactive = st->t_inactive,
-                            .t_estimate = j->estimate,
+                            .t_estimate = j->sched.estimate,
                             .expiration = j->expiration,
-                            .exception = j->except_type,
-                            .note = j->except_type ? j->except_note : NULL,
-                            .canceled_by = j->canceled_by,
+                            .exception = j->end.type,
+                            .note = j->end.type ? j->end.note : NULL,
+                            .canceled_by = j->end.canceled_by,
                             .uri = j->uri};
     idset_t *set = j->r ? rset_ranks(j->r) : NULL;
     char *ranks = set ? idset_format(set, 0) : NULL;
@@ -180,7 +184,7 @@ static void put_active(strbuf_t *sb, struct jm_job *j)
         info.result = job_result_name(jobstate_result(st));
         info.code = jobstate_code(st);
     }
-    put_info(sb, &info, j->failed);
+    put_info(sb, &info, j->end.failed);
     idset_destroy(set);
     free(ranks);
     free(hosts);
@@ -281,7 +285,7 @@ static size_t keep(struct order *v, size_t n, size_t max, const struct order *o)
 static int gather_active(struct listing *l)
 {
     struct jm *jm = l->jm;
-    size_t max = hmap_count(jm->active), n = 0;
+    size_t max = jm_job_count(jm), n = 0;
     struct order *all;
     int rc = 0;
 
@@ -291,9 +295,7 @@ static int gather_active(struct listing *l)
         max = l->q.max;
     if (!(all = malloc(max * sizeof(*all))))
         return -1;
-    LIST_FOREACH(it, &jm->jobs)
-    {
-        const struct jm_job *j = list_entry(it, struct jm_job, node);
+    for (const struct jm_job *j = jm_job_first(jm); j; j = jm_job_next(j)) {
         struct order o = {.id = j->id};
 
         if (!wanted_active(l, j))
@@ -318,7 +320,7 @@ static int gather_ended(struct listing *l)
         return 0;
     if (max && l->found.n >= max)
         return 0;
-    if (l->ids && idset_count(l->ids) < hmap_count(jm->ended) / 4) {
+    if (l->ids && idset_count(l->ids) < jm_ended_count(jm) / 4) {
         for (uint32_t id = idset_last(l->ids); id != IDSET_NONE; id = idset_prev(l->ids, id)) {
             struct jm_ended *e = jm_ended_find(jm, id);
 
@@ -329,9 +331,7 @@ static int gather_ended(struct listing *l)
         }
         return 0;
     }
-    for (struct list_node *n = jm->ended_list.prev; n != &jm->ended_list; n = n->prev) {
-        struct jm_ended *e = list_entry(n, struct jm_ended, node);
-
+    for (struct jm_ended *e = jm_ended_last(jm); e; e = jm_ended_prev(jm, e)) {
         if ((max && l->found.n >= max) || e->t_inactive < l->q.since)
             break;
         if (wanted_ended(l, e) && jm_ids_add(&l->found, e->id) < 0)
@@ -377,7 +377,7 @@ void jm_list_pass(struct jm *jm)
     struct flux_slice slice;
 
     flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, 4);
-    LIST_FOREACH_SAFE(it, tmp, &jm->listings)
+    LIST_FOREACH_SAFE(it, tmp, &jm->list->listings)
     {
         struct listing *l = list_entry(it, struct listing, node);
 
@@ -393,7 +393,7 @@ void jm_list_pass(struct jm *jm)
             listing_free(l);
         } else {
             list_remove(it);
-            list_append(&jm->listings, it);
+            list_append(&jm->list->listings, it);
             jm_module_kick(jm);
         }
     }
@@ -418,9 +418,7 @@ static void why_cb(flux_future_t *f, void *arg)
             if (sched_estimate_decode(json_array_get(r.why, i), &id, &t, &reason, &err) < 0 ||
                 !(j = jm_job_find(jm, id)))
                 continue;
-            free(j->why);
-            j->why = strdup(reason);
-            j->estimate = t > 0 ? t : 0;
+            jm_sched_set_why(j, reason, t);
         }
     }
     flux_future_destroy(l->why);
@@ -435,7 +433,7 @@ static void ask_why(struct listing *l)
     char *json;
     size_t n = 0;
 
-    if (!l->q.estimates || !jm->sched.generation)
+    if (!l->q.estimates || !jm_sched_attached(jm))
         return;
     sb = strbuf_create(0);
     jsonout_object(sb, NULL);
@@ -443,7 +441,7 @@ static void ask_why(struct listing *l)
     for (size_t i = 0; i < l->found.n && n < SCHED_WHY_MAX; i++) {
         const struct jm_job *j = jm_job_find(jm, l->found.ids[i]);
 
-        if (j && j->fed) {
+        if (j && j->sched.fed) {
             jsonout_uint(sb, NULL, j->id);
             n++;
         }
@@ -483,8 +481,8 @@ static void start(struct jm *jm, const flux_msg_t *req, const struct job_list *q
     l->q = *q;
     l->req = flux_msg_incref(req);
     list_init(&l->node);
-    list_append(&jm->listings, &l->node);
-    jm->nlistings++;
+    list_append(&jm->list->listings, &l->node);
+    jm->list->n++;
     if (q->ids && !(l->ids = jm_request_ids(jm, req, q->ids))) {
         listing_free(l);
         return;
@@ -515,7 +513,7 @@ void jm_list_cb(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         flux_respond_error(h, req, EPROTO, "job.list has to be a streaming request");
-    else if (jm->nlistings >= LISTINGS_MAX)
+    else if (jm->list->n >= LISTINGS_MAX)
         flux_respond_error(h, req, EAGAIN, "%d lists are being made already: try again",
                            LISTINGS_MAX);
     else
@@ -523,10 +521,26 @@ void jm_list_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
-void jm_list_fini(struct jm *jm)
+int jm_list_create(struct jm *jm)
 {
+    struct jm_list *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -1;
+    jm->list = p;
+    list_init(&p->listings);
+    return 0;
+}
+
+void jm_list_destroy(struct jm *jm)
+{
+    struct jm_list *p = jm->list;
     struct list_node *n;
 
-    while ((n = list_first(&jm->listings)))
+    if (!p)
+        return;
+    while ((n = list_first(&p->listings)))
         listing_free(list_entry(n, struct listing, node));
+    free(p);
+    jm->list = NULL;
 }

@@ -101,7 +101,7 @@ static void loading_free(struct loading *l)
     free(l);
 }
 
-void jm_load_fini(struct jm *jm)
+void jm_load_destroy(struct jm *jm)
 {
     struct jm_load *ld = jm->load;
     struct list_node *n;
@@ -130,7 +130,7 @@ static int read_log(struct jm_job *j, const char *text, size_t len, size_t *allo
     job_log_init(&log, text, len);
     for (size_t at = 0; (rc = job_log_next(&log, &ev, err)) == 1; at = log.pos) {
         bool first =
-            ev.event == JOB_EV_EXCEPTION && ev.severity == JOB_SEVERITY_FATAL && !j->except_type;
+            ev.event == JOB_EV_EXCEPTION && ev.severity == JOB_SEVERITY_FATAL && !j->end.type;
 
         j->t_last = ev.timestamp;
         if (jobstate_apply(&j->st, &ev, err) < 0) {
@@ -187,8 +187,7 @@ static struct jm_job *make(struct loading *l, errmsg_t *err)
         errmsg_fail(err, ENOMEM, "out of memory");
         return NULL;
     }
-    j->recorded = j->from_store = true;
-    jm->nstate[JOB_STATE_NEW]--;
+    j->from_store = true;
     if (part(l, LOG, &text, &len, err) != 0 || read_log(j, text, len, &alloc, err) < 0)
         goto fail;
     if (j->st.state == JOB_STATE_RUN && !(j->st.seen & (1u << JOB_EV_START))) {
@@ -202,13 +201,12 @@ static struct jm_job *make(struct loading *l, errmsg_t *err)
             (text && (!(j->r = rset_parse(text, len, err)) || !(j->r_json = strndup(text, len)))))
             goto fail;
     }
-    if (j->st.t_submit < flux_reactor_wall(jm->r))
-        j->t_queued = flux_reactor_from_wall(jm->r, j->st.t_submit);
-    jm->nstate[j->st.state]++;
+    jm_sched_restore(j);
+    jm_job_moved(j, JOB_STATE_NEW);
     jm_spec_idle(jm, spec, false);
     return j;
 fail:
-    jm->nstate[j->st.state]++;
+    jm_job_moved(j, JOB_STATE_NEW);
     jm_job_destroy(j);
     return NULL;
 }
@@ -366,34 +364,6 @@ static void retry_jobs(struct jm *jm)
 
 /* --- all of them --- */
 
-static int by_id(const void *a, const void *b)
-{
-    const struct jm_job *x = *(struct jm_job *const *)a, *y = *(struct jm_job *const *)b;
-
-    return x->id < y->id ? -1 : x->id > y->id;
-}
-
-/* They came in the order of the directory. */
-static void sort_jobs(struct jm *jm)
-{
-    size_t n = 0, max = hmap_count(jm->active);
-    struct jm_job **all = calloc(max + 1, sizeof(*all));
-
-    if (!all) {
-        flux_log(jm->h, LOG_ERR, "out of memory: jobs are not in their order");
-        return;
-    }
-    LIST_FOREACH_SAFE(it, tmp, &jm->jobs)
-    {
-        list_remove(it);
-        all[n++] = list_entry(it, struct jm_job, node);
-    }
-    qsort(all, n, sizeof(*all), by_id);
-    for (size_t i = 0; i < n; i++)
-        list_append(&jm->jobs, &all[i]->node);
-    free(all);
-}
-
 /* Is its record that of somebody who cannot have submitted it here?  Only the session's owner and
  * root are let in (connector.c). */
 static bool alien(const struct jm_job *j)
@@ -406,9 +376,10 @@ static void resume(struct jm_job *j)
     unsigned seen = j->st.seen;
     bool started = seen & (1u << JOB_EV_START), finished = seen & (1u << JOB_EV_FINISH);
 
-    j->allocated = j->r_json && (seen & (1u << JOB_EV_ALLOC)) && !(seen & (1u << JOB_EV_FREE));
+    if (j->r_json && (seen & (1u << JOB_EV_ALLOC)) && !(seen & (1u << JOB_EV_FREE)))
+        jm_sched_restore_allocated(j);
     if (started && !finished) {
-        j->launched = true;
+        jm_exec_restore(j);
         if (j->spec->req.duration > 0) {
             flux_reactor_t *r = j->jm->r;
 
@@ -450,73 +421,35 @@ static void resume(struct jm_job *j)
                            false);
         return;
     }
-    j->fed = j->st.state == JOB_STATE_SCHED;
+    if (j->st.state == JOB_STATE_SCHED)
+        jm_sched_restore_queued(j);
     if (j->st.state == JOB_STATE_DEPEND)
         jm_depend_restore(j);
     jm_state_advance(j);
-}
-
-/* The namespace of a job (wrexec's job_namespace()) goes with the job, unless the session is killed in
- * between: then it is on disk, and those who made it know nothing of it. */
-static void namespaces_cb(flux_future_t *f, void *arg)
-{
-    struct jm *jm = arg;
-    struct flux_kvs_namespace n;
-    size_t pos = 0;
-    uint64_t id;
-
-    while (flux_kvs_namespace_next(f, &pos, &n, NULL) == 1) {
-        struct jm_job *j;
-
-        if (strncmp(n.name, "job-", 4) != 0 || str2u64(n.name + 4, &id) < 0 || id >= jm->next_id)
-            continue;
-        if ((j = hmap_get_u64(jm->active, id)))
-            j->namespace = true;
-        else
-            jm_load_remove_namespace(jm, id);
-    }
-    flux_future_destroy(f);
-    jm->namespaces_f = NULL;
-}
-
-void jm_load_remove_namespace(struct jm *jm, uint64_t id)
-{
-    char name[32];
-
-    snprintf(name, sizeof(name), "job-%" PRIu64, id);
-    flux_future_destroy(flux_kvs_namespace_remove(jm->h, name));
-}
-
-static void sweep_namespaces(struct jm *jm)
-{
-    if (!(jm->namespaces_f = flux_kvs_namespace_list(jm->h)) ||
-        flux_future_then(jm->namespaces_f, -1., namespaces_cb, jm) < 0) {
-        flux_future_destroy(jm->namespaces_f);
-        jm->namespaces_f = NULL;
-        flux_log(jm->h, LOG_ERR, "namespaces of jobs that ended are not removed: out of memory");
-    }
 }
 
 static void finish(struct jm *jm)
 {
     size_t nbad = jm->load->nbad, n;
 
-    sort_jobs(jm);
+    jm_job_sort(jm);
     jm_ended_sort(jm);
-    n = hmap_count(jm->active);
-    if (n || hmap_count(jm->ended) || nbad)
+    n = jm_job_count(jm);
+    if (n || jm_ended_count(jm) || nbad)
         flux_log(jm->h, LOG_INFO, "%zu jobs and %zu ended ones were read back, %zu could not be", n,
-                 hmap_count(jm->ended), nbad);
-    jm_load_fini(jm);
+                 jm_ended_count(jm), nbad);
+    jm_load_destroy(jm);
     jm->ready = true;
-    jm->store.next_id = jm->next_id;
-    LIST_FOREACH_SAFE(it, tmp, &jm->jobs)
-    resume(list_entry(it, struct jm_job, node));
+    jm_store_loaded(jm);
+    for (struct jm_job *j = jm_job_first(jm), *next; j; j = next) {
+        next = jm_job_next(j);
+        resume(j);
+    }
     jm_purge_check(jm);
     jm_sched_start(jm);
     jm_exec_start(jm);
     jm_hold_over(jm);
-    sweep_namespaces(jm);
+    jm_namespace_sweep(jm);
     jm_module_kick(jm);
 }
 
@@ -545,8 +478,7 @@ static void take_names(struct jm *jm, flux_future_t *f)
         snprintf(ld->after, sizeof(ld->after), "%s", e.name);
         if (e.type != FLUX_KVS_DIR || str2u64(e.name, &id) < 0 || id == 0 || id > IDSET_MAX)
             continue;
-        if (id >= jm->next_id)
-            jm->next_id = id + 1;
+        jm_job_reserve(jm, id);
         if (jm_ids_add(&ld->ids, id) < 0)
             flux_log(jm->h, LOG_ERR, "out of memory: job %" PRIu64 " is not read back", id);
     }
@@ -576,8 +508,8 @@ static void read_cb(flux_future_t *f, void *arg)
         break;
     case NEXT_ID:
         if (!errnum && flux_kvs_lookup_get(f, &data, &len, NULL) == 0 && str2u64(data, &id) == 0 &&
-            id > jm->next_id)
-            jm->next_id = id;
+            id > 0)
+            jm_job_reserve(jm, id - 1);
         ld->step = QUEUE;
         break;
     case QUEUE:
@@ -650,7 +582,7 @@ int jm_load_start(struct jm *jm)
     list_init(&ld->retry);
     jm->load = ld;
     if (!(ld->again = flux_timer_create(jm->r, again_cb, jm))) {
-        jm_load_fini(jm);
+        jm_load_destroy(jm);
         return -1;
     }
     step(jm);

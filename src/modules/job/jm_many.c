@@ -15,12 +15,18 @@
 #include "jm_private.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #define MANY_MAX 1024
 
+struct jm_many_table {
+    struct list_node waiting; /* struct jm_many with more to do */
+    size_t n;
+};
+
 bool jm_many_full(struct jm *jm, const flux_msg_t *req)
 {
-    if (jm->nmany < MANY_MAX)
+    if (jm->many->n < MANY_MAX)
         return false;
     flux_respond_error(jm->h, req, EAGAIN,
                        "%d requests about many jobs are being worked at: try again", MANY_MAX);
@@ -35,8 +41,8 @@ void jm_many_start(struct jm *jm, struct jm_many *m)
     m->jm = jm;
     flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
     if (!m->step(m, &slice)) {
-        list_append(&jm->many, &m->node);
-        jm->nmany++;
+        list_append(&jm->many->waiting, &m->node);
+        jm->many->n++;
     }
     jm_module_kick(jm);
 }
@@ -46,12 +52,12 @@ void jm_many_stop(struct jm_many *m)
     if (!m->node.next || list_empty(&m->node))
         return;
     list_remove(&m->node);
-    m->jm->nmany--;
+    m->jm->many->n--;
 }
 
 void jm_many_pass(struct jm *jm)
 {
-    struct list_node *n = list_first(&jm->many);
+    struct list_node *n = list_first(&jm->many->waiting);
     struct flux_slice slice;
     struct jm_many *m;
 
@@ -61,21 +67,37 @@ void jm_many_pass(struct jm *jm)
     jm_many_stop(m);
     flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
     if (!m->step(m, &slice)) {
-        list_append(&jm->many, n);
-        jm->nmany++;
+        list_append(&jm->many->waiting, n);
+        jm->many->n++;
     }
-    if (!list_empty(&jm->many))
+    if (!list_empty(&jm->many->waiting))
         jm_module_kick(jm);
 }
 
-void jm_many_fini(struct jm *jm)
+int jm_many_create(struct jm *jm)
 {
+    struct jm_many_table *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -1;
+    jm->many = p;
+    list_init(&p->waiting);
+    return 0;
+}
+
+void jm_many_destroy(struct jm *jm)
+{
+    struct jm_many_table *p = jm->many;
     struct list_node *n;
 
-    while (jm->many.next && (n = list_first(&jm->many))) {
+    if (!p)
+        return;
+    while ((n = list_first(&p->waiting))) {
         struct jm_many *m = list_entry(n, struct jm_many, node);
 
         jm_many_stop(m);
         m->drop(m);
     }
+    free(p);
+    jm->many = NULL;
 }

@@ -81,8 +81,7 @@ static void pass_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
         return;
     jm_submit_pass(jm);
     jm_many_pass(jm);
-    if (jm->purging)
-        jm_purge_check(jm);
+    jm_purge_pass(jm);
     jm_depend_flush(jm);
     jm_sched_flush(jm);
     jm_exec_flush(jm);
@@ -125,58 +124,65 @@ static void down_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     jm_module_kick(jm);
 }
 
-struct stats {
-    uint64_t submitted, refused, purged, active, inactive, specs, parsed, envs, commits, failed,
-        launches, ended, allocs, returned, denied, feeds, held, timers;
-    bool ready, durable, sched, wrexec;
-    uint32_t senders, watchers, feeding;
+/* --- the parts --- */
+
+/* In the order in which they are created.  They are destroyed in the opposite order, after what the
+ * jobs hold of them is gone. */
+static const struct {
+    int (*create)(struct jm *jm);
+    void (*destroy)(struct jm *jm);
+    void (*stats)(const struct jm *jm, struct jm_stats *st);
+} parts[] = {
+    {jm_resources_create, jm_resources_destroy, NULL},
+    {jm_time_create, jm_time_destroy, jm_time_stats},
+    {jm_exec_create, jm_exec_destroy, jm_exec_stats},
+    {jm_sched_create, jm_sched_destroy, jm_sched_stats},
+    {jm_store_create, jm_store_destroy, jm_store_stats},
+    {jm_namespace_create, jm_namespace_destroy, NULL},
+    {jm_depend_create, jm_depend_destroy, NULL},
+    {jm_purge_create, jm_purge_destroy, jm_purge_stats},
+    {jm_env_table_create, jm_env_table_destroy, jm_env_stats},
+    {jm_spec_table_create, jm_spec_table_destroy, jm_spec_stats},
+    {jm_ended_table_create, jm_ended_table_destroy, jm_ended_stats},
+    {jm_job_table_create, jm_job_table_destroy, jm_job_stats},
+    {jm_submit_create, jm_submit_destroy, jm_submit_stats},
+    {jm_queue_create, jm_queue_destroy, NULL},
+    {jm_watch_create, jm_watch_destroy, jm_watch_stats},
+    {jm_wait_create, jm_wait_destroy, NULL},
+    {jm_many_create, jm_many_destroy, NULL},
+    {jm_list_create, jm_list_destroy, NULL},
+    {jm_hold_create, jm_hold_destroy, jm_hold_stats},
+    {jm_journal_create, jm_journal_destroy, NULL},
 };
+#define NPARTS (sizeof(parts) / sizeof(parts[0]))
+
 static const struct flux_field stats_fields[] = {
-    FLUX_FIELD_BOOL(struct stats, ready, 0),    FLUX_FIELD_BOOL(struct stats, durable, 0),
-    FLUX_FIELD_BOOL(struct stats, sched, 0),    FLUX_FIELD_BOOL(struct stats, wrexec, 0),
-    FLUX_FIELD_U64(struct stats, submitted, 0), FLUX_FIELD_U64(struct stats, refused, 0),
-    FLUX_FIELD_U64(struct stats, purged, 0),    FLUX_FIELD_U64(struct stats, active, 0),
-    FLUX_FIELD_U64(struct stats, inactive, 0),  FLUX_FIELD_U64(struct stats, specs, 0),
-    FLUX_FIELD_U64(struct stats, parsed, 0),    FLUX_FIELD_U64(struct stats, envs, 0),
-    FLUX_FIELD_U64(struct stats, commits, 0),   FLUX_FIELD_U64(struct stats, failed, 0),
-    FLUX_FIELD_U64(struct stats, launches, 0),  FLUX_FIELD_U64(struct stats, ended, 0),
-    FLUX_FIELD_U64(struct stats, allocs, 0),    FLUX_FIELD_U64(struct stats, returned, 0),
-    FLUX_FIELD_U64(struct stats, denied, 0),    FLUX_FIELD_U64(struct stats, feeds, 0),
-    FLUX_FIELD_U64(struct stats, held, 0),      FLUX_FIELD_U64(struct stats, timers, 0),
-    FLUX_FIELD_U32(struct stats, senders, 0),   FLUX_FIELD_U32(struct stats, watchers, 0),
-    FLUX_FIELD_U32(struct stats, feeding, 0),   FLUX_FIELD_END,
+    FLUX_FIELD_BOOL(struct jm_stats, ready, 0),    FLUX_FIELD_BOOL(struct jm_stats, durable, 0),
+    FLUX_FIELD_BOOL(struct jm_stats, sched, 0),    FLUX_FIELD_BOOL(struct jm_stats, wrexec, 0),
+    FLUX_FIELD_U64(struct jm_stats, submitted, 0), FLUX_FIELD_U64(struct jm_stats, refused, 0),
+    FLUX_FIELD_U64(struct jm_stats, purged, 0),    FLUX_FIELD_U64(struct jm_stats, active, 0),
+    FLUX_FIELD_U64(struct jm_stats, inactive, 0),  FLUX_FIELD_U64(struct jm_stats, specs, 0),
+    FLUX_FIELD_U64(struct jm_stats, parsed, 0),    FLUX_FIELD_U64(struct jm_stats, envs, 0),
+    FLUX_FIELD_U64(struct jm_stats, commits, 0),   FLUX_FIELD_U64(struct jm_stats, failed, 0),
+    FLUX_FIELD_U64(struct jm_stats, launches, 0),  FLUX_FIELD_U64(struct jm_stats, ended, 0),
+    FLUX_FIELD_U64(struct jm_stats, allocs, 0),    FLUX_FIELD_U64(struct jm_stats, returned, 0),
+    FLUX_FIELD_U64(struct jm_stats, denied, 0),    FLUX_FIELD_U64(struct jm_stats, feeds, 0),
+    FLUX_FIELD_U64(struct jm_stats, held, 0),      FLUX_FIELD_U64(struct jm_stats, timers, 0),
+    FLUX_FIELD_U32(struct jm_stats, senders, 0),   FLUX_FIELD_U32(struct jm_stats, watchers, 0),
+    FLUX_FIELD_U32(struct jm_stats, feeding, 0),   FLUX_FIELD_END,
 };
-static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
+static const struct flux_schema stats_schema = FLUX_SCHEMA(struct jm_stats, stats_fields);
 
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
-    struct stats st = {.submitted = jm->nsubmitted,
-                       .refused = jm->nrefused,
-                       .purged = jm->npurged,
-                       .active = hmap_count(jm->active),
-                       .inactive = hmap_count(jm->ended),
-                       .specs = hmap_count(jm->specs),
-                       .parsed = jm->nparsed,
-                       .envs = hmap_count(jm->envs),
-                       .commits = jm->store.commits,
-                       .failed = jm->store.failed,
-                       .launches = jm->exec.launches,
-                       .ended = jm->exec.ended,
-                       .allocs = jm->sched.allocs,
-                       .returned = jm->sched.returned,
-                       .denied = jm->sched.denied,
-                       .feeds = jm->sched.feeds,
-                       .held = jm->nheld,
-                       .timers = jm->timers.n,
-                       .ready = jm->ready,
-                       .durable = jm->durable,
-                       .sched = jm->sched.generation != 0,
-                       .wrexec = jm->exec.attached,
-                       .senders = (uint32_t)km_senders_count(jm->senders),
-                       .watchers = (uint32_t)jm->nwatchers,
-                       .feeding = jm->sched.inflight};
+    struct jm_stats st = {.ready = jm->ready,
+                          .durable = jm->durable,
+                          .senders = (uint32_t)km_senders_count(jm->senders)};
 
+    for (size_t i = 0; i < NPARTS; i++)
+        if (parts[i].stats)
+            parts[i].stats(jm, &st);
     flux_respond_struct(h, req, &stats_schema, &st);
 }
 
@@ -312,26 +318,12 @@ static void job_fini(flux_t *h, void *arg)
 
     /* The store gets what it has not got; nobody waits for the answer. */
     jm_store_last(jm);
-    jm_journal_fini(jm);
     flux_handlers_remove(jm->handlers);
     flux_future_destroy(jm->attrs_f);
     flux_future_destroy(jm->subscribed);
-    jm_hold_fini(jm);
-    jm_load_fini(jm);
-    jm_list_fini(jm);
-    jm_many_fini(jm);
-    jm_wait_fini(jm);
-    jm_watch_fini(jm);
-    jm_queue_fini(jm);
-    jm_submit_fini(jm);
-    jm_job_fini(jm);
-    jm_depend_fini(jm);
-    flux_future_destroy(jm->namespaces_f);
-    jm_store_fini(jm);
-    jm_sched_fini(jm);
-    jm_exec_fini(jm);
-    jm_time_fini(jm);
-    jm_resources_fini(jm);
+    jm_load_destroy(jm);
+    for (size_t i = NPARTS; i-- > 0;)
+        parts[i].destroy(jm);
     flux_watcher_destroy(jm->pass);
     km_senders_destroy(jm->senders);
     free(jm);
@@ -342,7 +334,7 @@ static int job_may_stop(flux_t *h, void *arg, errmsg_t *err)
 {
     struct jm *jm = arg;
 
-    if (jm->store.f || !list_empty(&jm->submissions) || !list_empty(&jm->store.dirty))
+    if (jm_store_busy(jm) || jm_submit_busy(jm))
         return errmsg_fail(err, EAGAIN,
                            "jobs are just being put on record: try again (or use --force)");
     return 0;
@@ -356,35 +348,20 @@ static struct jm *create(flux_t *h)
         return NULL;
     jm->h = h;
     jm->r = flux_get_reactor(h);
-    jm->next_id = 1;
     jm->owner = -1;
     jm->grace = GRACE_DEFAULT;
     jm->max_queued = MAX_QUEUED;
     jm->purge_count = PURGE_COUNT;
-    list_init(&jm->held);
-    list_init(&jm->jobs);
-    list_init(&jm->ended_list);
-    list_init(&jm->doomed);
-    list_init(&jm->fanouts);
-    list_init(&jm->submissions);
-    list_init(&jm->watchers);
-    list_init(&jm->replays);
-    list_init(&jm->waiters);
-    list_init(&jm->drains);
-    list_init(&jm->many);
-    list_init(&jm->listings);
-    list_init(&jm->store.dirty);
-    list_init(&jm->store.sent);
-    list_init(&jm->store.answers);
-    list_init(&jm->store.answers_sent);
-    if (!(jm->active = hmap_create_u64(NULL)) || !(jm->ended = hmap_create_u64(NULL)) ||
-        !(jm->specs = hmap_create_u64(NULL)) || !(jm->envs = hmap_create_u64(NULL)) ||
-        !(jm->env_sources = hmap_create_u64(NULL)) || !(jm->senders = km_senders_create()) ||
-        !(jm->pass = flux_defer_create(jm->r, pass_cb, jm)) || jm_time_init(jm) < 0 ||
-        jm_store_init(jm) < 0 || jm_journal_init(jm) < 0 || jm_sched_init(jm) < 0 ||
-        jm_exec_init(jm) < 0) {
+    if (!(jm->senders = km_senders_create()) ||
+        !(jm->pass = flux_defer_create(jm->r, pass_cb, jm))) {
         job_fini(h, jm);
         return NULL;
+    }
+    for (size_t i = 0; i < NPARTS; i++) {
+        if (parts[i].create(jm) < 0) {
+            job_fini(h, jm);
+            return NULL;
+        }
     }
     return jm;
 }

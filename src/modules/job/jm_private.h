@@ -57,56 +57,71 @@ struct jm_env {
 
 enum jm_time_event { JM_TIME_NONE, JM_TIME_BEGIN, JM_TIME_LIMIT, JM_TIME_GRACE, JM_TIME_AGAIN };
 
-/* A job that is not over, or whose end is not on record yet. */
+/* An active job: one that has not ended, or whose end is not recorded yet.  Each group of fields is
+ * named after the file that alone changes it; what others may read of it is said there. */
 struct jm_job {
     uint64_t id;
     struct jm *jm;
-    struct list_node node;      /* in jm.jobs, ascending id */
-    struct list_node dirty;     /* in jm.store.dirty or .sent, or jm_submission.jobs */
-    struct list_node feed;      /* in jm.sched.add, jm.sched.running or jm.doomed */
-    struct list_node launch;    /* in jm.exec.launch */
-    struct list_node deps;      /* struct jm_dep: it waits for others */
-    struct list_node wanted_by; /* struct jm_dep: others wait for it */
-    struct list_node waits;     /* struct jm_wait_ref */
-    struct km_claim claim;      /* of the client it ends with (JOB_FLAG_CLIENT) */
-    struct jm_heap_node timer;
-    struct jm_submission *sub; /* until it is on record */
+    struct list_node node; /* jm_job.c: all jobs, in ascending order of ids */
     struct jm_spec *spec;
     struct jm_env *env;
+    struct list_node waits; /* jm_wait.c: struct jm_wait_ref */
+    struct km_claim claim;  /* jm_submit.c: of the client that it ends with (JOB_FLAG_CLIENT) */
+    char *uri;              /* jm_control.c: of the session that the job is */
+    bool namespace : 1;  /* jm_load.c: the last session left one, which is removed with the job */
+    bool from_store : 1; /* jm_load.c: the job was read back */
+    /* jm_state.c; read by all */
     struct jobstate st;
     strbuf_t *log; /* its events */
     size_t log_max;
-    rset_t *r;    /* its resources */
-    char *r_json; /* the same as text */
-    char *uri;
-    char *except_type, *except_note; /* of what ended it */
-    int64_t canceled_by;             /* user who did; -1: none */
-    char *failed;                    /* tasks, as JSON; NULL: none */
-    char *why;                       /* why it waits, as the scheduler said last */
-    double estimate;                 /* its start, as the scheduler said last; 0: none */
-    double expiration;               /* by the wall clock: for display */
-    double deadline;                 /* the same by the clock of the reactor; 0: none */
-    double t_queued;                 /* submitted, by the clock of the reactor */
-    double t_last;                   /* of its last event: they never go back */
-    uint64_t outputlost;
-    uint32_t ndeps;    /* unresolved; the begin time counts as one */
-    uint8_t timer_for; /* enum jm_time_event */
-    bool recorded;     /* is in the store */
-    bool put_spec : 1; /* the next transaction has jobspec and environment */
-    bool put_r : 1;
-    bool namespace : 1; /* was left by the session before: goes with the job */
-    bool put_uri : 1;
-    bool sent : 1;      /* is in the transaction under way */
-    bool changed : 1;   /* ... and has changed since */
-    bool fed : 1;       /* the scheduler has it in its queue */
-    bool feeding : 1;   /* `feed` is in the list of those it is to be told about */
-    bool allocated : 1; /* the scheduler has to get resources back */
-    bool launching : 1; /* is to be launched when that is allowed */
-    bool start_recorded : 1;
-    bool launched : 1;   /* wrexec has it */
-    bool unsure : 1;     /* ... or had: it is being asked */
-    bool begins : 1;     /* its begin time is one of ndeps */
-    bool from_store : 1; /* was read back */
+    rset_t *r;         /* its resources */
+    char *r_json;      /* the same as text */
+    double t_last;     /* time of its last event: these times never go back */
+    double expiration; /* by the wall clock, for display */
+    double deadline;   /* the same by the clock of the reactor; 0: none */
+    struct {
+        char *type, *note;   /* of the exception that ended it */
+        int64_t canceled_by; /* user; -1: none */
+        char *failed;        /* tasks, as JSON; NULL: none */
+    } end;
+    struct {
+        struct list_node dirty; /* with changes to be recorded, or in the transaction under way, or
+                                   in jm_submission.jobs */
+        struct jm_submission *sub; /* until the job is recorded */
+        bool put_spec : 1;         /* the next transaction has jobspec and environment, */
+        bool put_r : 1;            /* the resources, */
+        bool put_uri : 1;          /* the URI */
+        bool sent : 1;             /* it is in the transaction under way, */
+        bool changed : 1;          /* and has changed since */
+    } store;
+    struct {
+        struct list_node feed; /* while the scheduler is to be told about it */
+        bool feeding : 1;      /* `feed` is in a list */
+        bool fed : 1;          /* the scheduler has it in its queue */
+        bool allocated : 1;    /* the scheduler has to get resources back */
+        char *why;             /* why the job waits, as the scheduler said last */
+        double estimate;       /* of its start, as the scheduler said last; 0: none */
+        double t_queued;       /* when it was submitted, by the clock of the reactor */
+    } sched;
+    struct {
+        struct list_node node; /* while it is to be launched */
+        bool launching : 1;    /* it is to be launched when that is allowed */
+        bool start_recorded : 1;
+        bool launched : 1; /* wrexec has it, */
+        bool unsure : 1;   /* or had it: wrexec is being asked */
+        uint64_t outputlost;
+    } exec;
+    struct {
+        struct list_node deps;      /* struct jm_dep: the job waits for others */
+        struct list_node wanted_by; /* struct jm_dep: others wait for the job */
+        struct list_node doomed;    /* while it is to be ended: a dependency can never be met */
+        uint32_t n;                 /* unresolved dependencies; the begin time counts as one */
+        bool begins;                /* its begin time is one of these */
+    } depend;
+    struct {
+        struct jm_heap_node node;
+        uint8_t what; /* enum jm_time_event */
+    } time;
 };
 
 /* A job that is over and on record.  Texts one after the other, each with its NUL: name, ranks,
@@ -177,148 +192,102 @@ struct jm_many {
     void (*drop)(struct jm_many *m); /* the module ends */
 };
 
-/* A request that is answered when the next transaction is on record. */
-struct jm_answer {
-    struct list_node node;
-    flux_msg_t *req;
-    char *json;
-};
-
-struct jm_store {
-    struct list_node dirty; /* jobs with something to be put on record */
-    struct list_node sent;  /* those in the transaction under way */
-    flux_future_t *f;
-    flux_watcher_t *retry;
-    flux_watcher_t *lazy;
-    double tokens, tokens_at; /* see now_or_later() */
-    bool urgent, wanted, due;
-    bool waiting;    /* for the retry */
-    bool complained; /* in the log, since the last success */
-    char *failure;   /* then: why jobs cannot be put on record; NULL for lack of memory */
-    struct jm_ids unlink, unlink_sent;
-    bool put_queue;
-    struct list_node answers, answers_sent;
-    uint64_t next_id, next_id_sent; /* on record */
-    uint64_t commits, failed, ops;
-};
-
-struct jm_sched {
-    flux_future_t *f; /* sched.attach */
-    uint64_t generation;
-    flux_watcher_t *again;
-    struct list_node add;     /* jobs to be told */
-    struct list_node running; /* jobs that have resources, after it was attached */
-    struct jm_ids free, remove, urgency;
-    bool enabled; /* what it is to know */
-    bool told;    /* it knows */
-    unsigned inflight;
-    uint64_t feeds, allocs, denied, returned;
-};
-
-struct jm_exec {
-    flux_future_t *f; /* wrexec.jobs */
-    bool attached;
-    flux_watcher_t *again;
-    struct list_node launch;        /* jobs to be launched */
-    struct jm_ids kill[JM_SIGNALS]; /* to be sent, by signal */
-    bool killing;
-    courier_t *courier; /* of what goes to wrexec */
-    struct jm_ids sent; /* the last kill that left, and its signal */
-    int sent_signal;
-    uint64_t launches, ended;
-};
-
 enum jm_journal_kind {
     JM_JOURNAL_STARTED,
     JM_JOURNAL_COMPLETED,
     JM_JOURNAL_FAILED,
     JM_JOURNAL_KINDS
 };
-struct jm_journal {
-    idset_t *ids[JM_JOURNAL_KINDS]; /* to be told of; NULL: none */
-    flux_watcher_t *timer;
-};
-
-struct jm_queue {
-    bool ending;                /* the session goes down */
-    bool stopped;               /* nothing new is given resources */
-    bool disabled;              /* nothing new is accepted */
-    char *reason, *stop_reason; /* of disabled, of stopped; NULL: none */
-};
-
+/* The instance.  Each part is defined in the file of its name, which alone knows its fields. */
 struct jm {
     flux_t *h;
     flux_reactor_t *r;
     flux_handlers_t *handlers;
     struct km_senders *senders;
-    flux_watcher_t *pass;        /* does once what all that came in asks for */
-    double now;                  /* of this pass; monotonic */
-    bool durable;                /* the session has a statedir */
-    int64_t owner;               /* user that jobs run as; -1: not known */
-    bool ready;                  /* jobs were read back */
-    flux_future_t *namespaces_f; /* which namespaces are left of jobs that ended? */
-    struct list_node held;       /* requests that came before */
-    size_t nheld, held_bytes;
-    /* jm_table.c */
-    hmap_t *active; /* id -> struct jm_job */
-    struct list_node jobs;
-    hmap_t *ended; /* id -> struct jm_ended */
-    struct list_node ended_list;
-    uint32_t nstate[JOB_STATES];
-    uint64_t next_id;
-    hmap_t *specs, *envs, *env_sources;
-    size_t nparsed;
-    struct list_node doomed, fanouts; /* jm_job.feed, struct jm_fanout: see jm_depend.c */
-    /* jm_time.c */
-    struct jm_heap timers;
-    flux_watcher_t *clock;
-    double clock_at; /* for when it is set; 0: not */
-    /* jm_submit.c */
-    struct list_node submissions;
-    size_t nsubmissions, submit_bytes;
-    /* rooms */
-    struct jm_store store;
-    struct jm_sched sched;
-    struct jm_exec exec;
-    struct jm_queue queue;
-    struct jm_journal journal;
-    /* jm_resources.c */
-    flux_future_t *resrc_f;
-    flux_watcher_t *resrc_again;
-    resgraph_t *inventory;
-    uint64_t inventory_version;
-    idset_t *shared; /* ranks of nodes that share cores with others; NULL: none */
-    bool resrc_absent;
-    unsigned resrc_tries;
-    /* jm_wait.c */
-    struct list_node watchers;
-    struct list_node replays; /* of these, who are told present states */
-    size_t nwatchers;
-    size_t nchoosy;                           /* of these, who are not told what all others are */
-    strbuf_t *transitions, *transitions_sent; /* not yet told: [id,"STATE",t],... */
-    struct list_node waiters;                 /* struct jm_wait with something to tell */
-    size_t nwaits, nwaitrefs;
-    struct list_node drains; /* requests that wait for an empty or idle queue */
-    /* jm_many.c */
-    struct list_node many;
-    size_t nmany;
-    /* jm_list.c */
-    struct list_node listings;
-    size_t nlistings;
-    /* jm_load.c */
-    struct jm_load *load;
-    bool load_begun;
-    bool purging; /* more is to be forgotten than one pass did */
+    flux_watcher_t *pass; /* does once what all that came in asks for */
     flux_future_t *attrs_f;
     flux_future_t *subscribed;
+    double now; /* of this pass; monotonic */
+    bool load_begun;
+    bool ready; /* jobs were read back */
     /* settings */
+    bool durable;  /* the session has a statedir */
+    int64_t owner; /* user that jobs run as; -1: not known */
     double grace;
     double purge_age; /* 0: never */
     uint64_t purge_count;
     uint64_t max_queued;
-    uint64_t nsubmitted, npurged, nrefused;
-    uint64_t nfreed; /* since memory was given back */
+    /* parts */
+    struct jm_depend *depend;
+    struct jm_ended_table *ended;
+    struct jm_env_table *envs;
+    struct jm_exec *exec;
+    struct jm_hold *hold;
+    struct jm_job_table *jobs;
+    struct jm_journal *journal;
+    struct jm_list *list;
+    struct jm_load *load; /* NULL but while jobs are read back */
+    struct jm_many_table *many;
+    struct jm_namespace *namespace;
+    struct jm_purge *purge;
+    struct jm_queue *queue;
+    struct jm_resources *resources;
+    struct jm_sched *sched;
+    struct jm_spec_table *specs;
+    struct jm_store *store;
+    struct jm_submit *submit;
+    struct jm_time *time;
+    struct jm_wait_table *waits;
+    struct jm_watch *watch;
 };
+
+/* What job.stats answers; each part adds what it counts. */
+struct jm_stats {
+    uint64_t submitted, refused, purged, active, inactive, specs, parsed, envs, commits, failed,
+        launches, ended, allocs, returned, denied, feeds, held, timers;
+    bool ready, durable, sched, wrexec;
+    uint32_t senders, watchers, feeding;
+    uint32_t choosy; /* not answered */
+};
+
+/* A part has three functions of these forms.  X_create() sets jm->X; -1 with ENOMEM, and then, too,
+ * X_destroy() is called, which is NULL-safe.  X_stats() may be missing. */
+#define JM_PART(name)                 \
+    int name##_create(struct jm *jm); \
+    void name##_destroy(struct jm *jm);
+#define JM_STATS(name) void name##_stats(const struct jm *jm, struct jm_stats *st);
+JM_PART(jm_depend)
+JM_PART(jm_ended_table)
+JM_STATS(jm_ended)
+JM_PART(jm_env_table)
+JM_STATS(jm_env)
+JM_PART(jm_exec)
+JM_STATS(jm_exec)
+JM_PART(jm_hold)
+JM_STATS(jm_hold)
+JM_PART(jm_job_table)
+JM_STATS(jm_job)
+JM_PART(jm_journal)
+JM_PART(jm_list)
+JM_PART(jm_many)
+JM_PART(jm_namespace)
+JM_PART(jm_purge)
+JM_STATS(jm_purge)
+JM_PART(jm_queue)
+JM_PART(jm_resources)
+JM_PART(jm_sched)
+JM_STATS(jm_sched)
+JM_PART(jm_spec_table)
+JM_STATS(jm_spec)
+JM_PART(jm_store)
+JM_STATS(jm_store)
+JM_PART(jm_submit)
+JM_STATS(jm_submit)
+JM_PART(jm_time)
+JM_STATS(jm_time)
+JM_PART(jm_wait)
+JM_PART(jm_watch)
+JM_STATS(jm_watch)
 
 /* --- jm_module.c --- */
 
@@ -331,7 +300,6 @@ void jm_hold_over(struct jm *jm);
 void jm_hold_cancel(struct jm *jm, const flux_msg_t *msg, uint32_t matchtag);
 /* This sender, or (NULL) all at these ranks, are gone: who waits for an answer is not told. */
 void jm_hold_gone(struct jm *jm, const char *sender, const idset_t *ranks);
-void jm_hold_fini(struct jm *jm);
 /* Did this sender, or (NULL) one at these ranks, send the request? */
 bool jm_request_is_from(const flux_msg_t *req, const char *sender, const idset_t *ranks);
 /* May the sender see and change jobs of this user? */
@@ -359,13 +327,32 @@ int jm_spec_parse(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
 void jm_spec_idle(struct jm *jm, struct jm_spec *spec, bool launched);
 void jm_spec_put(struct jm *jm, struct jm_spec *spec);
 struct jm_env *jm_env_get(struct jm *jm, const char *data, size_t len);
+/* The environment is in the store under this job; what is under this job is not there (any more). */
+void jm_env_set_source(struct jm *jm, struct jm_env *env, uint64_t id);
+void jm_env_drop_source(struct jm *jm, uint64_t id);
 void jm_env_put(struct jm *jm, struct jm_env *env);
 /* Takes the references to spec and env over when it succeeds. */
 struct jm_job *jm_job_create(struct jm *jm, uint64_t id, struct jm_spec *spec, struct jm_env *env);
 /* Takes it out of everything it is in. */
 void jm_job_destroy(struct jm_job *j);
-struct jm_job *jm_job_find(struct jm *jm, uint64_t id);
-struct jm_ended *jm_ended_find(struct jm *jm, uint64_t id);
+/* By id; NULL: none (before, after). */
+struct jm_job *jm_job_first(const struct jm *jm);
+struct jm_job *jm_job_next(const struct jm_job *j);
+struct jm_job *jm_job_prev(const struct jm_job *j);
+size_t jm_job_count(const struct jm *jm);
+/* Jobs in these states (JOB_STATE_BIT()). */
+uint32_t jm_job_count_states(const struct jm *jm, unsigned states);
+/* The job's state was changed. */
+void jm_job_moved(struct jm_job *j, enum job_state was);
+/* Those that were read back are in the order of the directory. */
+void jm_job_sort(struct jm *jm);
+/* Ids are given out from here; jm_job_reserve(): this one and those below are taken. */
+uint64_t jm_job_next_id(const struct jm *jm);
+void jm_job_reserve(struct jm *jm, uint64_t id);
+/* The memory of a job, or of the record of one, was freed. */
+void jm_job_freed(struct jm *jm);
+struct jm_job *jm_job_find(const struct jm *jm, uint64_t id);
+struct jm_ended *jm_ended_find(const struct jm *jm, uint64_t id);
 /* Replace a job that is over by its small record; its waiters are told. */
 void jm_job_retire(struct jm_job *j);
 struct jm_ended *jm_ended_create(const struct jm_job *j);
@@ -373,11 +360,16 @@ struct jm_ended *jm_ended_create(const struct jm_job *j);
 int jm_ended_add(struct jm *jm, struct jm_ended *e);
 /* Those that were read back. */
 void jm_ended_sort(struct jm *jm);
+size_t jm_ended_count(const struct jm *jm);
+/* By end; NULL: none (before, after). */
+struct jm_ended *jm_ended_first(const struct jm *jm);
+struct jm_ended *jm_ended_last(const struct jm *jm);
+struct jm_ended *jm_ended_next(const struct jm *jm, const struct jm_ended *e);
+struct jm_ended *jm_ended_prev(const struct jm *jm, const struct jm_ended *e);
 void jm_ended_drop(struct jm *jm, struct jm_ended *e);
 const char *jm_ended_text(const struct jm_ended *e, int which);
 /* A moment in which nothing is to be done. */
 void jm_job_trim(struct jm *jm);
-void jm_job_fini(struct jm *jm);
 
 /* --- jm_state.c: events, and what they lead to --- */
 
@@ -405,11 +397,20 @@ bool jm_state_active(const struct jm_job *j); /* neither CLEANUP nor INACTIVE */
 
 /* --- jm_store.c --- */
 
-int jm_store_init(struct jm *jm);
-void jm_store_fini(struct jm *jm);
 void jm_store_dirty(struct jm_job *j);
+/* The next transaction has this of the job, too. */
+enum jm_store_part { JM_STORE_SPEC, JM_STORE_R, JM_STORE_URI };
+void jm_store_put(struct jm_job *j, enum jm_store_part what);
 /* All jobs of a submission go on record together. */
 void jm_store_submission(struct jm *jm, struct jm_submission *sub);
+/* The state of the queue is to be recorded. */
+void jm_store_queue(struct jm *jm);
+/* Is anything about jobs not recorded yet? */
+bool jm_store_busy(const struct jm *jm);
+/* Why the store does not take what has changed of the job; NULL: it does. */
+const char *jm_store_failure(const struct jm_job *j);
+/* Jobs were read back: the next id is recorded. */
+void jm_store_loaded(struct jm *jm);
 void jm_store_flush(struct jm *jm);
 /* The module ends: send what is left. */
 void jm_store_last(struct jm *jm);
@@ -421,6 +422,10 @@ void jm_store_answer(struct jm *jm, const flux_msg_t *req, char *json);
 /* --- jm_submit.c --- */
 
 void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg);
+/* Is a submission being read? */
+bool jm_submit_busy(const struct jm *jm);
+/* A job that was counted as accepted is not. */
+void jm_submit_withdrawn(struct jm *jm);
 void jm_submit_pass(struct jm *jm);
 /* The store has taken all of its jobs, or refused them (sub->errnum). */
 void jm_submit_done(struct jm *jm, struct jm_submission *sub);
@@ -428,38 +433,47 @@ void jm_submit_done(struct jm *jm, struct jm_submission *sub);
 void jm_submit_drop(struct jm *jm, struct jm_submission *sub);
 /* This sender, or (NULL) all at these ranks, are gone: what they submitted and was not read yet. */
 void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks);
-void jm_submit_fini(struct jm *jm);
 
 /* --- jm_resources.c --- */
 
 int jm_resources_start(struct jm *jm);
-void jm_resources_fini(struct jm *jm);
+/* NULL: not known. */
+resgraph_t *jm_resources_inventory(const struct jm *jm);
+/* Ranks of nodes that share cores with others; NULL: none. */
+const idset_t *jm_resources_shared(const struct jm *jm);
 /* Is it known what there is (or that nobody knows)? */
 bool jm_resources_known(const struct jm *jm);
 int jm_resources_satisfiable(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
 
 /* --- jm_sched.c --- */
 
-int jm_sched_init(struct jm *jm);
-void jm_sched_fini(struct jm *jm);
 void jm_sched_start(struct jm *jm);
 void jm_sched_add(struct jm_job *j);
 void jm_sched_remove(struct jm_job *j);
 void jm_sched_urgency(struct jm_job *j);
 void jm_sched_free(struct jm_job *j);
+bool jm_sched_attached(const struct jm *jm);
+/* Why the job waits, and when it will start (0: not known), as the scheduler says. */
+void jm_sched_set_why(struct jm_job *j, const char *reason, double estimate);
+/* Of a job that was read back: since when it is queued; it has resources; it is to be scheduled. */
+void jm_sched_restore(struct jm_job *j);
+void jm_sched_restore_allocated(struct jm_job *j);
+void jm_sched_restore_queued(struct jm_job *j);
 void jm_sched_enable(struct jm *jm);
 void jm_sched_flush(struct jm *jm);
 
 /* --- jm_exec.c, jm_launch.c --- */
 
-int jm_exec_init(struct jm *jm);
-void jm_exec_fini(struct jm *jm);
 void jm_exec_start(struct jm *jm);
 /* Launch it as soon as that is allowed. */
 void jm_exec_launch(struct jm_job *j);
 /* Its start is on record. */
 void jm_exec_recorded(struct jm_job *j);
 void jm_exec_forget(struct jm_job *j);
+/* Its tasks are gone. */
+void jm_exec_done(struct jm_job *j);
+/* It was launched before this module was loaded. */
+void jm_exec_restore(struct jm_job *j);
 void jm_exec_flush(struct jm *jm);
 void jm_exec_kill(struct jm *jm, uint64_t id, int signum);
 struct launchbuf;
@@ -477,8 +491,8 @@ void jm_depend_started(struct jm_job *j);
 void jm_depend_ended(struct jm_job *j);
 /* More of those; and the ones whose dependencies turned out never to be met. */
 void jm_depend_flush(struct jm *jm);
-/* After all jobs are gone. */
-void jm_depend_fini(struct jm *jm);
+/* Have some jobs that were waited for not been told to all who waited? */
+bool jm_depend_pending(const struct jm *jm);
 /* It waits for nothing any more. */
 void jm_depend_drop(struct jm_job *j);
 void jm_depend_begin(struct jm_job *j);
@@ -489,8 +503,6 @@ char *jm_depend_text(const struct jm_job *j);
 
 /* --- jm_time.c --- */
 
-int jm_time_init(struct jm *jm);
-void jm_time_fini(struct jm *jm);
 int jm_time_set(struct jm_job *j, enum jm_time_event what, double at);
 void jm_time_clear(struct jm_job *j);
 void jm_time_flush(struct jm *jm);
@@ -500,7 +512,6 @@ void jm_time_flush(struct jm *jm);
 void jm_wait_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_wait_ended(struct jm_job *j, const struct jm_ended *e);
 void jm_wait_flush(struct jm *jm);
-void jm_wait_fini(struct jm *jm);
 void jm_watch_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_watch_transition(struct jm_job *j);
 /* The transitions so far are in the transaction that is sent now; it is on record; it is not. */
@@ -510,16 +521,19 @@ void jm_watch_recorded(struct jm *jm);
 void jm_watch_pass(struct jm *jm);
 /* The job is about to leave jm.jobs. */
 void jm_watch_forget(struct jm_job *j);
-void jm_watch_fini(struct jm *jm);
 
 /* --- jm_queue.c --- */
 
 void jm_queue_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_queue_check(struct jm *jm);
+bool jm_queue_ending(const struct jm *jm);
+/* *reason (which may be NULL): as it was given, or NULL. */
+bool jm_queue_stopped(const struct jm *jm, const char **reason);
+/* Why no job is accepted; NULL: they are. */
+const char *jm_queue_refuses(const struct jm *jm);
 /* What is kept of it in the store, malloc'd; and back. */
 char *jm_queue_encode(struct jm *jm);
 void jm_queue_decode(struct jm *jm, const char *json, size_t len);
-void jm_queue_fini(struct jm *jm);
 
 /* --- jm_control.c --- */
 
@@ -531,9 +545,6 @@ void jm_control_memo_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
 /* --- jm_journal.c --- */
 
-int jm_journal_init(struct jm *jm);
-/* While jobs are still there. */
-void jm_journal_fini(struct jm *jm);
 /* The log of the session is to say this of a job, soon. */
 void jm_journal_add(struct jm *jm, enum jm_journal_kind kind, uint64_t id);
 void jm_journal_ended(struct jm *jm, const struct jm_ended *e);
@@ -550,19 +561,27 @@ void jm_many_start(struct jm *jm, struct jm_many *m);
 /* It is not wanted any more. */
 void jm_many_stop(struct jm_many *m);
 void jm_many_pass(struct jm *jm);
-void jm_many_fini(struct jm *jm);
 
 /* --- jm_list.c, jm_purge.c, jm_load.c --- */
 
 void jm_list_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_list_pass(struct jm *jm);
-void jm_list_fini(struct jm *jm);
 void jm_purge_cb(flux_t *h, const flux_msg_t *req, void *arg);
 /* Drop what the settings say is too old or too much. */
 void jm_purge_check(struct jm *jm);
+/* When there will be something to be dropped; INFINITY: never. */
+double jm_purge_next(const struct jm *jm);
+/* Go on with what one check did not finish. */
+void jm_purge_pass(struct jm *jm);
 int jm_load_start(struct jm *jm);
-void jm_load_fini(struct jm *jm);
-/* Remove the namespace that a job has left in the store, if it is there; nobody waits for that. */
-void jm_load_remove_namespace(struct jm *jm, uint64_t id);
+/* NULL-safe. */
+void jm_load_destroy(struct jm *jm);
+
+/* --- jm_namespace.c --- */
+
+/* Remove the namespace that a job has left in the store; nobody waits for that. */
+void jm_namespace_remove(struct jm *jm, uint64_t id);
+/* Find those that earlier instances have left, and remove them or have them removed. */
+void jm_namespace_sweep(struct jm *jm);
 
 #endif

@@ -13,39 +13,58 @@
 #include "jm_private.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "libjob/job_wire.h"
 
+struct jm_purge {
+    bool more; /* more is to be forgotten than one pass did */
+    uint64_t purged;
+};
+
 static void purge(struct jm *jm, struct jm_ended *e)
 {
     jm_store_unlink(jm, e->id);
     jm_ended_drop(jm, e);
-    jm->npurged++;
+    jm->purge->purged++;
 }
 
 void jm_purge_check(struct jm *jm)
 {
     double now = flux_reactor_wall(jm->r);
     struct flux_slice slice;
-    struct list_node *n;
+    struct jm_ended *e;
 
-    jm->purging = false;
+    jm->purge->more = false;
     flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
-    while ((n = list_first(&jm->ended_list))) {
-        struct jm_ended *e = list_entry(n, struct jm_ended, node);
-
-        if (hmap_count(jm->ended) <= jm->purge_count &&
+    while ((e = jm_ended_first(jm))) {
+        if (jm_ended_count(jm) <= jm->purge_count &&
             (jm->purge_age <= 0 || e->t_inactive + jm->purge_age > now))
             break;
         if (!flux_slice_more(&slice)) {
-            jm->purging = true; /* the pass goes on with it */
+            jm->purge->more = true; /* the pass goes on with it */
             jm_module_kick(jm);
             break;
         }
         purge(jm, e);
     }
+}
+
+double jm_purge_next(const struct jm *jm)
+{
+    const struct jm_ended *e = jm_ended_first(jm);
+
+    if (!e || jm->purge_age <= 0)
+        return INFINITY;
+    return flux_reactor_from_wall(jm->r, e->t_inactive + jm->purge_age);
+}
+
+void jm_purge_pass(struct jm *jm)
+{
+    if (jm->purge->more)
+        jm_purge_check(jm);
 }
 
 /* --- on request --- */
@@ -110,12 +129,9 @@ static bool purge_some(struct jm_many *m, struct flux_slice *slice)
 
 static int find_old(struct jm *jm, struct purging *p)
 {
-    size_t keep = p->in.keep > 0 ? (size_t)p->in.keep : 0, left = hmap_count(jm->ended);
+    size_t keep = p->in.keep > 0 ? (size_t)p->in.keep : 0, left = jm_ended_count(jm);
 
-    LIST_FOREACH(it, &jm->ended_list)
-    {
-        struct jm_ended *e = list_entry(it, struct jm_ended, node);
-
+    for (struct jm_ended *e = jm_ended_first(jm); e; e = jm_ended_next(jm, e)) {
         if (left-- <= keep || young(jm, e, &p->in))
             break;
         if (jm_request_may(p->req, e->uid) && jm_ids_add(&p->old, e->id) < 0)
@@ -164,4 +180,29 @@ void jm_purge_cb(flux_t *h, const flux_msg_t *req, void *arg)
     else if (!jm_many_full(jm, req) && (!in.ids || (ids = jm_request_ids(jm, req, in.ids))))
         begin(jm, req, &in, ids);
     json_decref(owner);
+}
+
+int jm_purge_create(struct jm *jm)
+{
+    struct jm_purge *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -1;
+    jm->purge = p;
+    return 0;
+}
+
+void jm_purge_destroy(struct jm *jm)
+{
+    struct jm_purge *p = jm->purge;
+
+    if (!p)
+        return;
+    free(p);
+    jm->purge = NULL;
+}
+
+void jm_purge_stats(const struct jm *jm, struct jm_stats *st)
+{
+    st->purged = jm->purge->purged;
 }

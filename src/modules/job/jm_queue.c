@@ -24,6 +24,14 @@
 
 #include "libjob/job_wire.h"
 
+struct jm_queue {
+    bool ending;                /* the session goes down */
+    bool stopped;               /* no job is given resources */
+    bool disabled;              /* no job is accepted */
+    char *reason, *stop_reason; /* of disabled, of stopped; NULL: none */
+    struct list_node drains;    /* struct drain */
+};
+
 struct drain {
     struct km_claim claim;
     struct list_node node;
@@ -48,8 +56,8 @@ static const struct flux_schema kept_schema = FLUX_SCHEMA(struct kept, kept_fiel
 
 char *jm_queue_encode(struct jm *jm)
 {
-    struct kept k = {!jm->queue.disabled, !jm->queue.stopped, jm->queue.reason,
-                     jm->queue.stop_reason};
+    struct kept k = {!jm->queue->disabled, !jm->queue->stopped, jm->queue->reason,
+                     jm->queue->stop_reason};
 
     return flux_schema_encode(&kept_schema, &k);
 }
@@ -64,25 +72,25 @@ void jm_queue_decode(struct jm *jm, const char *json, size_t len)
         flux_log(jm->h, LOG_ERR, "job-queue in the store cannot be read: %s", err.text);
         return;
     }
-    jm->queue.disabled = !k.accepting;
-    jm->queue.stopped = !k.scheduling;
-    jm->queue.reason = k.reason ? strdup(k.reason) : NULL;
-    jm->queue.stop_reason = k.stop_reason ? strdup(k.stop_reason) : NULL;
+    jm->queue->disabled = !k.accepting;
+    jm->queue->stopped = !k.scheduling;
+    jm->queue->reason = k.reason ? strdup(k.reason) : NULL;
+    jm->queue->stop_reason = k.stop_reason ? strdup(k.stop_reason) : NULL;
     json_decref(owner);
 }
 
 static char *status_text(struct jm *jm)
 {
-    struct job_queue_status st = {.accepting = !jm->queue.disabled && !jm->queue.ending,
-                                  .scheduling = !jm->queue.stopped && !jm->queue.ending,
-                                  .depend = jm->nstate[JOB_STATE_DEPEND],
-                                  .priority = jm->nstate[JOB_STATE_PRIORITY],
-                                  .sched = jm->nstate[JOB_STATE_SCHED],
-                                  .run = jm->nstate[JOB_STATE_RUN],
-                                  .cleanup = jm->nstate[JOB_STATE_CLEANUP],
-                                  .inactive = hmap_count(jm->ended),
-                                  .reason = jm->queue.disabled ? jm->queue.reason
-                                                               : jm->queue.stop_reason};
+    struct job_queue_status st = {
+        .accepting = !jm->queue->disabled && !jm->queue->ending,
+        .scheduling = !jm->queue->stopped && !jm->queue->ending,
+        .depend = jm_job_count_states(jm, JOB_STATE_BIT(JOB_STATE_DEPEND)),
+        .priority = jm_job_count_states(jm, JOB_STATE_BIT(JOB_STATE_PRIORITY)),
+        .sched = jm_job_count_states(jm, JOB_STATE_BIT(JOB_STATE_SCHED)),
+        .run = jm_job_count_states(jm, JOB_STATE_BIT(JOB_STATE_RUN)),
+        .cleanup = jm_job_count_states(jm, JOB_STATE_BIT(JOB_STATE_CLEANUP)),
+        .inactive = jm_ended_count(jm),
+        .reason = jm->queue->disabled ? jm->queue->reason : jm->queue->stop_reason};
 
     return flux_schema_encode(&job_queue_status_schema, &st);
 }
@@ -113,23 +121,15 @@ static void gone(struct km_claim *c, bool cancelled)
     drain_free(list_entry(c, struct drain, claim));
 }
 
-static bool empty(const struct jm *jm, unsigned states)
-{
-    for (int s = 0; s < JOB_STATES; s++)
-        if ((states & JOB_STATE_BIT(s)) && jm->nstate[s] > 0)
-            return false;
-    return true;
-}
-
 void jm_queue_check(struct jm *jm)
 {
-    if (jm->store.f || !list_empty(&jm->store.dirty))
+    if (jm_store_busy(jm))
         return;
-    LIST_FOREACH_SAFE(it, tmp, &jm->drains)
+    LIST_FOREACH_SAFE(it, tmp, &jm->queue->drains)
     {
         struct drain *d = list_entry(it, struct drain, node);
 
-        if (!empty(jm, d->states))
+        if (jm_job_count_states(jm, d->states) > 0)
             continue;
         respond_status(jm, d->req);
         drain_free(d);
@@ -148,23 +148,13 @@ static void wait_empty(struct jm *jm, const flux_msg_t *req, unsigned states)
     d->states = states;
     d->req = flux_msg_incref(req);
     list_init(&d->node);
-    list_append(&jm->drains, &d->node);
+    list_append(&jm->queue->drains, &d->node);
     if (km_claim(jm->senders, &d->claim, req, gone) < 0) {
         flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
         drain_free(d);
         return;
     }
     jm_module_kick(jm);
-}
-
-void jm_queue_fini(struct jm *jm)
-{
-    struct list_node *n;
-
-    while ((n = list_first(&jm->drains)))
-        drain_free(list_entry(n, struct drain, node));
-    free(jm->queue.reason);
-    free(jm->queue.stop_reason);
 }
 
 /* --- operations --- */
@@ -177,7 +167,7 @@ static void set_reason(char **dst, const char *reason)
 
 static void changed(struct jm *jm, const flux_msg_t *req)
 {
-    jm->store.put_queue = true;
+    jm_store_queue(jm);
     jm_sched_enable(jm);
     jm_store_answer(jm, req, status_text(jm));
 }
@@ -189,37 +179,37 @@ static void op_status(struct jm *jm, const flux_msg_t *req, const char *reason)
 
 static void op_stop(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
-    jm->queue.stopped = true;
-    set_reason(&jm->queue.stop_reason, reason);
+    jm->queue->stopped = true;
+    set_reason(&jm->queue->stop_reason, reason);
     changed(jm, req);
 }
 
 static void op_start(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
-    jm->queue.stopped = false;
-    set_reason(&jm->queue.stop_reason, NULL);
+    jm->queue->stopped = false;
+    set_reason(&jm->queue->stop_reason, NULL);
     changed(jm, req);
 }
 
 static void op_disable(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
-    jm->queue.disabled = true;
-    set_reason(&jm->queue.reason, reason);
+    jm->queue->disabled = true;
+    set_reason(&jm->queue->reason, reason);
     changed(jm, req);
 }
 
 static void op_enable(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
-    jm->queue.disabled = false;
-    set_reason(&jm->queue.reason, NULL);
+    jm->queue->disabled = false;
+    set_reason(&jm->queue->reason, NULL);
     changed(jm, req);
 }
 
 static void op_drain(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
-    set_reason(&jm->queue.reason, reason && reason[0] ? reason : "the queue is drained");
-    jm->queue.disabled = true;
-    jm->store.put_queue = true;
+    set_reason(&jm->queue->reason, reason && reason[0] ? reason : "the queue is drained");
+    jm->queue->disabled = true;
+    jm_store_queue(jm);
     wait_empty(jm, req, JOB_STATES_ACTIVE);
 }
 
@@ -230,12 +220,10 @@ static void op_idle(struct jm *jm, const flux_msg_t *req, const char *reason)
 
 static void op_end(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
-    jm->queue.ending = true;
+    jm->queue->ending = true;
     jm_sched_enable(jm);
-    LIST_FOREACH_SAFE(it, tmp, &jm->jobs)
-    {
-        struct jm_job *j = list_entry(it, struct jm_job, node);
-
+    for (struct jm_job *j = jm_job_first(jm), *next; j; j = next) {
+        next = jm_job_next(j);
         if (j->st.state == JOB_STATE_RUN)
             jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "the session ends",
                                flux_msg_userid(req), true);
@@ -284,4 +272,51 @@ void jm_queue_cb(flux_t *h, const flux_msg_t *req, void *arg)
     }
     json_decref(owner);
     jm_module_kick(jm);
+}
+
+int jm_queue_create(struct jm *jm)
+{
+    struct jm_queue *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -1;
+    jm->queue = p;
+    list_init(&p->drains);
+    return 0;
+}
+
+void jm_queue_destroy(struct jm *jm)
+{
+    struct jm_queue *p = jm->queue;
+    struct list_node *n;
+
+    if (!p)
+        return;
+    while ((n = list_first(&p->drains)))
+        drain_free(list_entry(n, struct drain, node));
+    free(p->reason);
+    free(p->stop_reason);
+    free(p);
+    jm->queue = NULL;
+}
+
+bool jm_queue_ending(const struct jm *jm)
+{
+    return jm->queue->ending;
+}
+
+bool jm_queue_stopped(const struct jm *jm, const char **reason)
+{
+    if (reason)
+        *reason = jm->queue->stop_reason;
+    return jm->queue->stopped;
+}
+
+const char *jm_queue_refuses(const struct jm *jm)
+{
+    if (jm->queue->ending)
+        return "the session goes down";
+    if (!jm->queue->disabled)
+        return NULL;
+    return jm->queue->reason ? jm->queue->reason : "submission is disabled";
 }

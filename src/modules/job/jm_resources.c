@@ -25,6 +25,16 @@
 
 #define AGAIN 0.25
 
+struct jm_resources {
+    flux_future_t *f;      /* resrc.watch */
+    flux_watcher_t *again; /* asks for it again */
+    resgraph_t *inventory; /* NULL: none has come */
+    uint64_t version;
+    idset_t *shared; /* ranks of nodes that share cores with others; NULL: none */
+    bool absent;     /* the session has no resrc module */
+    unsigned tries;
+};
+
 static void watch(struct jm *jm);
 
 static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -34,12 +44,12 @@ static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
 static void lost(struct jm *jm, int errnum)
 {
-    flux_future_destroy(jm->resrc_f);
-    jm->resrc_f = NULL;
+    flux_future_destroy(jm->resources->f);
+    jm->resources->f = NULL;
     /* While a session starts it comes a little later than this module. */
-    if (errnum == ENOSYS && ++jm->resrc_tries >= JM_RESRC_TRIES)
-        jm->resrc_absent = true;
-    flux_timer_start(jm->resrc_again, AGAIN, 0.);
+    if (errnum == ENOSYS && ++jm->resources->tries >= JM_RESRC_TRIES)
+        jm->resources->absent = true;
+    flux_timer_start(jm->resources->again, AGAIN, 0.);
     jm_module_kick(jm);
 }
 
@@ -121,11 +131,11 @@ static void watch_cb(flux_future_t *f, void *arg)
         resgraph_t *g = resgraph_from_json(u.inventory, &err);
 
         if (g) {
-            resgraph_destroy(jm->inventory);
-            jm->inventory = g;
-            jm->inventory_version++;
-            idset_destroy(jm->shared);
-            jm->shared = resgraph_emulated(g) ? NULL : shared_ranks(g);
+            resgraph_destroy(jm->resources->inventory);
+            jm->resources->inventory = g;
+            jm->resources->version++;
+            idset_destroy(jm->resources->shared);
+            jm->resources->shared = resgraph_emulated(g) ? NULL : shared_ranks(g);
         } else {
             flux_log(jm->h, LOG_ERR, "the inventory cannot be read: %s", err.text);
         }
@@ -136,38 +146,64 @@ static void watch_cb(flux_future_t *f, void *arg)
 
 static void watch(struct jm *jm)
 {
-    jm->resrc_f = flux_rpc(jm->h, "resrc.watch", "{}", FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
-    if (!jm->resrc_f || flux_future_then(jm->resrc_f, -1., watch_cb, jm) < 0)
+    jm->resources->f = flux_rpc(jm->h, "resrc.watch", "{}", FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
+    if (!jm->resources->f || flux_future_then(jm->resources->f, -1., watch_cb, jm) < 0)
         lost(jm, ENOMEM);
 }
 
 int jm_resources_start(struct jm *jm)
 {
-    if (!(jm->resrc_again = flux_timer_create(jm->r, again_cb, jm)))
+    if (!(jm->resources->again = flux_timer_create(jm->r, again_cb, jm)))
         return -1;
     watch(jm);
     return 0;
 }
 
-void jm_resources_fini(struct jm *jm)
-{
-    flux_future_destroy(jm->resrc_f);
-    flux_watcher_destroy(jm->resrc_again);
-    resgraph_destroy(jm->inventory);
-    idset_destroy(jm->shared);
-}
-
 bool jm_resources_known(const struct jm *jm)
 {
-    return jm->inventory || jm->resrc_absent;
+    return jm->resources->inventory || jm->resources->absent;
 }
 
 int jm_resources_satisfiable(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 {
-    if (!jm->inventory || spec->checked == jm->inventory_version)
+    if (!jm->resources->inventory || spec->checked == jm->resources->version)
         return 0;
-    if (resgraph_satisfiable(jm->inventory, &spec->req, err) < 0)
+    if (resgraph_satisfiable(jm->resources->inventory, &spec->req, err) < 0)
         return -1;
-    spec->checked = jm->inventory_version;
+    spec->checked = jm->resources->version;
     return 0;
+}
+
+int jm_resources_create(struct jm *jm)
+{
+    struct jm_resources *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -1;
+    jm->resources = p;
+    return 0;
+}
+
+void jm_resources_destroy(struct jm *jm)
+{
+    struct jm_resources *p = jm->resources;
+
+    if (!p)
+        return;
+    flux_future_destroy(p->f);
+    flux_watcher_destroy(p->again);
+    resgraph_destroy(p->inventory);
+    idset_destroy(p->shared);
+    free(p);
+    jm->resources = NULL;
+}
+
+resgraph_t *jm_resources_inventory(const struct jm *jm)
+{
+    return jm->resources->inventory;
+}
+
+const idset_t *jm_resources_shared(const struct jm *jm)
+{
+    return jm->resources->shared;
 }

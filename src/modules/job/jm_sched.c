@@ -10,7 +10,7 @@
  * that have resources are told as "running", then all in SCHED as "add", then it is enabled.
  *
  * Invariants:
- *  1. j->fed: the scheduler has the job in its queue, or (j->feeding) is going to be told.
+ *  1. j->sched.fed: the scheduler has the job in its queue, or (j->sched.feeding) is going to be told.
  *  2. For each alloc taken exactly one free goes out: from jm_state_cleanup(), or at once when the job
  *     cannot use it any more because messages have crossed.
  *  3. Nothing about a generation goes out before all that runs was told to it.
@@ -30,6 +30,19 @@
 
 #define AGAIN 0.25
 
+struct jm_sched {
+    flux_future_t *f; /* sched.attach */
+    uint64_t generation;
+    flux_watcher_t *again;
+    struct list_node add;     /* jobs to be told */
+    struct list_node running; /* jobs that have resources, after it was attached */
+    struct jm_ids free, remove, urgency;
+    bool enabled; /* what it is to know */
+    bool told;    /* it knows */
+    unsigned inflight;
+    uint64_t feeds, allocs, denied, returned;
+};
+
 static void attach(struct jm *jm);
 
 static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -37,44 +50,51 @@ static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     attach(arg);
 }
 
-int jm_sched_init(struct jm *jm)
+int jm_sched_create(struct jm *jm)
 {
-    struct jm_sched *s = &jm->sched;
+    struct jm_sched *s = calloc(1, sizeof(*s));
 
+    if (!s)
+        return -1;
+    jm->sched = s;
     list_init(&s->add);
     list_init(&s->running);
     s->again = flux_timer_create(jm->r, again_cb, jm);
     return s->again ? 0 : -1;
 }
 
-void jm_sched_fini(struct jm *jm)
+void jm_sched_destroy(struct jm *jm)
 {
-    struct jm_sched *s = &jm->sched;
+    struct jm_sched *s = jm->sched;
 
+    if (!s)
+        return;
     flux_future_destroy(s->f);
     flux_watcher_destroy(s->again);
     jm_ids_clear(&s->free);
     jm_ids_clear(&s->remove);
     jm_ids_clear(&s->urgency);
+    free(s);
+    jm->sched = NULL;
 }
 
 /* --- what it is to be told --- */
 
 void jm_sched_add(struct jm_job *j)
 {
-    struct jm_sched *s = &j->jm->sched;
+    struct jm_sched *s = j->jm->sched;
 
-    j->fed = true;
-    if (j->feeding || !s->generation)
+    j->sched.fed = true;
+    if (j->sched.feeding || !s->generation)
         return;
-    j->feeding = true;
-    list_append(&s->add, &j->feed);
+    j->sched.feeding = true;
+    list_append(&s->add, &j->sched.feed);
     jm_module_kick(j->jm);
 }
 
 static void push(struct jm *jm, struct jm_ids *v, uint64_t id)
 {
-    if (!jm->sched.generation)
+    if (!jm->sched->generation)
         return;
     if (jm_ids_add(v, id) < 0)
         flux_log(jm->h, LOG_ERR, "out of memory for the scheduler: it is wrong about job %llu",
@@ -86,39 +106,46 @@ void jm_sched_remove(struct jm_job *j)
 {
     struct jm *jm = j->jm;
 
-    j->fed = false;
-    if (j->feeding) {
-        list_remove(&j->feed);
-        j->feeding = false;
+    j->sched.fed = false;
+    if (j->sched.feeding) {
+        list_remove(&j->sched.feed);
+        j->sched.feeding = false;
         return;
     }
-    push(jm, &jm->sched.remove, j->id);
+    push(jm, &jm->sched->remove, j->id);
 }
 
 void jm_sched_urgency(struct jm_job *j)
 {
-    if (!j->feeding)
-        push(j->jm, &j->jm->sched.urgency, j->id);
+    if (!j->sched.feeding)
+        push(j->jm, &j->jm->sched->urgency, j->id);
 }
 
 void jm_sched_free(struct jm_job *j)
 {
     struct jm *jm = j->jm;
 
-    j->allocated = false;
-    if (j->feeding) {
+    j->sched.allocated = false;
+    if (j->sched.feeding) {
         /* It is not known yet to the scheduler that this one runs. */
-        list_remove(&j->feed);
-        j->feeding = false;
+        list_remove(&j->sched.feed);
+        j->sched.feeding = false;
         return;
     }
-    push(jm, &jm->sched.free, j->id);
+    push(jm, &jm->sched->free, j->id);
 }
 
 void jm_sched_enable(struct jm *jm)
 {
-    jm->sched.enabled = !jm->queue.stopped && !jm->queue.ending;
+    jm->sched->enabled = !jm_queue_stopped(jm, NULL) && !jm_queue_ending(jm);
     jm_module_kick(jm);
+}
+
+void jm_sched_set_why(struct jm_job *j, const char *reason, double estimate)
+{
+    free(j->sched.why);
+    j->sched.why = strdup(reason);
+    j->sched.estimate = estimate > 0 ? estimate : 0;
 }
 
 /* --- telling --- */
@@ -138,14 +165,14 @@ static void put_running(struct jm *jm, struct feed *f)
 {
     struct list_node *n;
 
-    if (!room(f) || list_empty(&jm->sched.running))
+    if (!room(f) || list_empty(&jm->sched->running))
         return;
     jsonout_array(f->sb, "running");
-    while (room(f) && (n = list_first(&jm->sched.running))) {
-        struct jm_job *j = list_entry(n, struct jm_job, feed);
+    while (room(f) && (n = list_first(&jm->sched->running))) {
+        struct jm_job *j = list_entry(n, struct jm_job, sched.feed);
 
         list_remove(n);
-        j->feeding = false;
+        j->sched.feeding = false;
         jsonout_object(f->sb, NULL);
         jsonout_uint(f->sb, "id", j->id);
         jsonout_text(f->sb, "R", j->r_json);
@@ -160,18 +187,18 @@ static void put_add(struct jm *jm, struct feed *f)
 {
     struct list_node *n;
 
-    if (!room(f) || list_empty(&jm->sched.add))
+    if (!room(f) || list_empty(&jm->sched->add))
         return;
     jsonout_array(f->sb, "add");
-    while (room(f) && (n = list_first(&jm->sched.add))) {
-        struct jm_job *j = list_entry(n, struct jm_job, feed);
+    while (room(f) && (n = list_first(&jm->sched->add))) {
+        struct jm_job *j = list_entry(n, struct jm_job, sched.feed);
 
         list_remove(n);
-        j->feeding = false;
+        j->sched.feeding = false;
         jsonout_object(f->sb, NULL);
         jsonout_uint(f->sb, "id", j->id);
         jsonout_int(f->sb, "urgency", j->st.urgency);
-        jsonout_time(f->sb, "t_submit", j->t_queued);
+        jsonout_time(f->sb, "t_submit", j->sched.t_queued);
         jsonout_uint(f->sb, "uid", j->st.userid);
         jsonout_text(f->sb, "req", j->spec->req_json);
         jsonout_object_end(f->sb);
@@ -193,14 +220,14 @@ static void put_ids(struct feed *f, const char *name, struct jm_ids *v)
 
 static void put_urgencies(struct jm *jm, struct feed *f)
 {
-    struct jm_ids *v = &jm->sched.urgency;
+    struct jm_ids *v = &jm->sched->urgency;
     bool open = false;
     size_t i;
 
     for (i = 0; i < v->n && room(f); i++) {
         struct jm_job *j = jm_job_find(jm, v->ids[i]);
 
-        if (!j || !j->fed)
+        if (!j || !j->sched.fed)
             continue;
         if (!open)
             jsonout_array(f->sb, "urgency");
@@ -223,9 +250,9 @@ static void fed_cb(flux_future_t *f, void *arg)
     struct jm *jm = arg;
     errmsg_t err;
 
-    jm->sched.inflight--;
+    jm->sched->inflight--;
     /* When it is gone its stream says so, too. */
-    if (flux_rpc_get(f, &err) < 0 && errno == EPROTO && jm->sched.generation)
+    if (flux_rpc_get(f, &err) < 0 && errno == EPROTO && jm->sched->generation)
         lost(jm, err.text);
     flux_future_destroy(f);
     jm_module_kick(jm);
@@ -233,7 +260,7 @@ static void fed_cb(flux_future_t *f, void *arg)
 
 static void send_feed(struct jm *jm)
 {
-    struct jm_sched *s = &jm->sched;
+    struct jm_sched *s = jm->sched;
     struct feed f = {.sb = strbuf_create(0)};
     flux_future_t *fut;
     char *json;
@@ -264,7 +291,7 @@ static void send_feed(struct jm *jm)
 
 void jm_sched_flush(struct jm *jm)
 {
-    struct jm_sched *s = &jm->sched;
+    struct jm_sched *s = jm->sched;
 
     while (s->generation && s->inflight < SCHED_FEEDS_MAX &&
            (!list_empty(&s->running) || !list_empty(&s->add) || s->free.n || s->remove.n ||
@@ -277,22 +304,19 @@ void jm_sched_flush(struct jm *jm)
 /* It knows nothing: all that it is to know goes into the lists. */
 static void start_over(struct jm *jm, uint64_t generation)
 {
-    struct jm_sched *s = &jm->sched;
+    struct jm_sched *s = jm->sched;
 
     s->free.n = s->remove.n = s->urgency.n = 0;
     s->generation = generation;
     s->told = false;
-    LIST_FOREACH(it, &jm->jobs)
-    {
-        struct jm_job *j = list_entry(it, struct jm_job, node);
-
-        if (j->feeding) {
-            list_remove(&j->feed);
-            j->feeding = false;
+    for (struct jm_job *j = jm_job_first(jm); j; j = jm_job_next(j)) {
+        if (j->sched.feeding) {
+            list_remove(&j->sched.feed);
+            j->sched.feeding = false;
         }
-        if (generation && (j->allocated || j->fed)) {
-            list_append(j->allocated ? &s->running : &s->add, &j->feed);
-            j->feeding = true;
+        if (generation && (j->sched.allocated || j->sched.fed)) {
+            list_append(j->sched.allocated ? &s->running : &s->add, &j->sched.feed);
+            j->sched.feeding = true;
         }
     }
     jm_sched_enable(jm);
@@ -300,7 +324,7 @@ static void start_over(struct jm *jm, uint64_t generation)
 
 static void lost(struct jm *jm, const char *why)
 {
-    struct jm_sched *s = &jm->sched;
+    struct jm_sched *s = jm->sched;
 
     if (s->generation)
         flux_log(jm->h, LOG_WARNING, "no scheduler: %s", why);
@@ -312,8 +336,8 @@ static void lost(struct jm *jm, const char *why)
 
 static void give_back(struct jm *jm, uint64_t id)
 {
-    jm->sched.returned++;
-    push(jm, &jm->sched.free, id);
+    jm->sched->returned++;
+    push(jm, &jm->sched->free, id);
 }
 
 static void take_alloc(struct jm *jm, const json_t *entry)
@@ -329,26 +353,30 @@ static void take_alloc(struct jm *jm, const json_t *entry)
         return;
     }
     j = jm_job_find(jm, a.id);
-    if (!j || j->st.state != JOB_STATE_SCHED || !j->fed || j->feeding) {
-        if (j && !j->feeding)
-            j->fed = false;
+    if (!j || j->st.state != JOB_STATE_SCHED || !j->sched.fed || j->sched.feeding) {
+        if (j && !j->sched.feeding)
+            j->sched.fed = false;
         give_back(jm, a.id);
         return;
     }
-    if (jm->queue.ending) {
+    if (jm_queue_ending(jm)) {
         /* It has crossed the end of the session, which the job is to survive in the queue. */
         give_back(jm, a.id);
         return;
     }
     if (!(r = rset_from_json(a.R, &err)) || !(text = json_dumps(a.R, JSON_COMPACT))) {
         rset_destroy(r);
-        j->fed = false;
+        j->sched.fed = false;
         give_back(jm, a.id);
         jm_state_exception(j, "alloc", JOB_SEVERITY_FATAL, r ? "out of memory" : err.text,
                            j->st.userid, false);
         return;
     }
-    jm->sched.allocs++;
+    jm->sched->allocs++;
+    j->sched.fed = false;
+    j->sched.allocated = true;
+    free(j->sched.why);
+    j->sched.why = NULL;
     jm_state_allocated(j, r, text);
 }
 
@@ -359,10 +387,10 @@ static void take_deny(struct jm *jm, const json_t *entry)
     errmsg_t err;
 
     if (flux_schema_decode_json(&sched_wire_deny_schema, entry, &d, &err) < 0 ||
-        !(j = jm_job_find(jm, d.id)) || j->st.state != JOB_STATE_SCHED || !j->fed)
+        !(j = jm_job_find(jm, d.id)) || j->st.state != JOB_STATE_SCHED || !j->sched.fed)
         return;
-    j->fed = false;
-    jm->sched.denied++;
+    j->sched.fed = false;
+    jm->sched->denied++;
     jm_state_exception(j, "alloc", JOB_SEVERITY_FATAL, d.note, j->st.userid, false);
 }
 
@@ -388,7 +416,7 @@ static void attach_cb(flux_future_t *f, void *arg)
 
 static void attach(struct jm *jm)
 {
-    struct jm_sched *s = &jm->sched;
+    struct jm_sched *s = jm->sched;
 
     s->f = flux_rpc(jm->h, "sched.attach", "{}", FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
     if (!s->f || flux_future_then(s->f, -1., attach_cb, jm) < 0)
@@ -399,4 +427,39 @@ void jm_sched_start(struct jm *jm)
 {
     jm_sched_enable(jm);
     attach(jm);
+}
+
+/* --- jobs that are read back, before it is attached --- */
+
+void jm_sched_restore(struct jm_job *j)
+{
+    if (j->st.t_submit < flux_reactor_wall(j->jm->r))
+        j->sched.t_queued = flux_reactor_from_wall(j->jm->r, j->st.t_submit);
+}
+
+void jm_sched_restore_allocated(struct jm_job *j)
+{
+    j->sched.allocated = true;
+}
+
+void jm_sched_restore_queued(struct jm_job *j)
+{
+    j->sched.fed = true;
+}
+
+bool jm_sched_attached(const struct jm *jm)
+{
+    return jm->sched->generation != 0;
+}
+
+void jm_sched_stats(const struct jm *jm, struct jm_stats *st)
+{
+    const struct jm_sched *s = jm->sched;
+
+    st->allocs = s->allocs;
+    st->returned = s->returned;
+    st->denied = s->denied;
+    st->feeds = s->feeds;
+    st->feeding = s->inflight;
+    st->sched = jm_sched_attached(jm);
 }

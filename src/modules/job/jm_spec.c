@@ -21,6 +21,11 @@
 
 #define PARSED_MAX 4096
 
+struct jm_spec_table {
+    hmap_t *by_hash;
+    size_t nparsed;
+};
+
 /* FNV-1a by eight bytes: only spreads; equality is decided by the bytes. */
 uint64_t jm_spec_hash(const char *data, size_t len)
 {
@@ -46,7 +51,7 @@ static void spec_unparse(struct jm *jm, struct jm_spec *spec)
         return;
     jobspec_destroy(spec->js);
     spec->js = NULL;
-    jm->nparsed--;
+    jm->specs->nparsed--;
 }
 
 int jm_spec_parse(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
@@ -55,13 +60,13 @@ int jm_spec_parse(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
         return 0;
     if (!(spec->js = jobspec_parse(spec->text, spec->len, err)))
         return -1;
-    jm->nparsed++;
+    jm->specs->nparsed++;
     return 0;
 }
 
 void jm_spec_idle(struct jm *jm, struct jm_spec *spec, bool launched)
 {
-    if (jm->nparsed > PARSED_MAX || (launched && spec->refs == 1))
+    if (jm->specs->nparsed > PARSED_MAX || (launched && spec->refs == 1))
         spec_unparse(jm, spec);
 }
 
@@ -80,7 +85,7 @@ void jm_spec_put(struct jm *jm, struct jm_spec *spec)
     if (!spec || --spec->refs > 0)
         return;
     if (spec->shared)
-        (void)hmap_take_u64(jm->specs, spec->hash);
+        (void)hmap_take_u64(jm->specs->by_hash, spec->hash);
     spec_free(jm, spec);
 }
 
@@ -89,9 +94,9 @@ static int restrict_hosts(struct jm *jm, struct jm_spec *spec, const char *hosts
 {
     idset_t *ranks;
 
-    if (!hosts || !jm->inventory)
+    if (!hosts || !jm_resources_inventory(jm))
         return 0;
-    if (!(ranks = resgraph_ranks_of_hosts(jm->inventory, hosts, err))) {
+    if (!(ranks = resgraph_ranks_of_hosts(jm_resources_inventory(jm), hosts, err))) {
         /* One that was accepted before a restart is not lost for that: see jm_load.c. */
         if (jm->ready || errno != ENOENT)
             return -1;
@@ -141,7 +146,7 @@ static int spec_digest(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 struct jm_spec *jm_spec_get(struct jm *jm, const char *text, size_t len, errmsg_t *err)
 {
     uint64_t hash = jm_spec_hash(text, len);
-    struct jm_spec *spec = hmap_get_u64(jm->specs, hash);
+    struct jm_spec *spec = hmap_get_u64(jm->specs->by_hash, hash);
     bool taken = spec != NULL;
     jobspec_t *js;
     int saved;
@@ -162,13 +167,40 @@ struct jm_spec *jm_spec_get(struct jm *jm, const char *text, size_t len, errmsg_
     spec->len = len;
     memcpy(spec->text, text, len);
     spec->js = js;
-    jm->nparsed++;
+    jm->specs->nparsed++;
     if (spec_digest(jm, spec, err) < 0) {
         saved = errno;
         spec_free(jm, spec);
         errno = saved;
         return NULL;
     }
-    spec->shared = !taken && hmap_put_u64(jm->specs, hash, spec) == 0;
+    spec->shared = !taken && hmap_put_u64(jm->specs->by_hash, hash, spec) == 0;
     return spec;
+}
+
+int jm_spec_table_create(struct jm *jm)
+{
+    struct jm_spec_table *t = calloc(1, sizeof(*t));
+
+    if (!t)
+        return -1;
+    jm->specs = t;
+    return (t->by_hash = hmap_create_u64(NULL)) ? 0 : -1;
+}
+
+void jm_spec_table_destroy(struct jm *jm)
+{
+    struct jm_spec_table *t = jm->specs;
+
+    if (!t)
+        return;
+    hmap_destroy(t->by_hash);
+    free(t);
+    jm->specs = NULL;
+}
+
+void jm_spec_stats(const struct jm *jm, struct jm_stats *st)
+{
+    st->specs = hmap_count(jm->specs->by_hash);
+    st->parsed = jm->specs->nparsed;
 }

@@ -58,8 +58,7 @@ static void add_event(struct jm_job *j, struct job_event *ev)
         flux_log(jm->h, LOG_ERR, "job %llu: an event is missing in its log: %s",
                  (unsigned long long)j->id, strerror(errno));
     if (was != j->st.state) {
-        jm->nstate[was]--;
-        jm->nstate[j->st.state]++;
+        jm_job_moved(j, was);
         jm_watch_transition(j);
     }
     jm_store_dirty(j);
@@ -79,17 +78,17 @@ void jm_state_event_plain(struct jm_job *j, enum job_event_type type)
 
 void jm_state_advance(struct jm_job *j)
 {
-    if (j->st.state == JOB_STATE_DEPEND && j->ndeps == 0)
+    if (j->st.state == JOB_STATE_DEPEND && j->depend.n == 0)
         jm_state_event_plain(j, JOB_EV_DEPEND);
     if (j->st.state == JOB_STATE_PRIORITY && j->st.urgency > JOB_URGENCY_HOLD) {
         struct job_event ev = {.event = JOB_EV_PRIORITY, .priority = j->st.urgency};
 
         jm_state_event(j, &ev);
-        if (j->fed && !j->feeding)
+        if (j->sched.fed && !j->sched.feeding)
             jm_sched_urgency(j);
         else
             jm_sched_add(j);
-    } else if (j->st.state == JOB_STATE_PRIORITY && j->fed) {
+    } else if (j->st.state == JOB_STATE_PRIORITY && j->sched.fed) {
         jm_sched_urgency(j);
     }
 }
@@ -100,13 +99,9 @@ void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json)
 {
     double limit = j->spec->req.duration;
 
-    j->fed = false;
-    j->allocated = true;
-    j->put_r = true;
+    jm_store_put(j, JM_STORE_R);
     rset_destroy(j->r);
     free(j->r_json);
-    free(j->why);
-    j->why = NULL;
     j->r = r;
     j->r_json = r_json;
     jm_state_event_plain(j, JOB_EV_ALLOC);
@@ -126,15 +121,15 @@ void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json)
 void jm_state_keep_end(struct jm_job *j, const struct job_event *ev)
 {
     if (ev->event == JOB_EV_FINISH) {
-        free(j->failed);
-        j->failed = ev->failed ? json_dumps(ev->failed, JSON_COMPACT) : NULL;
+        free(j->end.failed);
+        j->end.failed = ev->failed ? json_dumps(ev->failed, JSON_COMPACT) : NULL;
         return;
     }
-    free(j->except_type);
-    free(j->except_note);
-    j->except_type = strdup(ev->type);
-    j->except_note = ev->note && ev->note[0] ? strdup(ev->note) : NULL;
-    j->canceled_by = strcmp(ev->type, "cancel") == 0 ? (int64_t)ev->userid : -1;
+    free(j->end.type);
+    free(j->end.note);
+    j->end.type = strdup(ev->type);
+    j->end.note = ev->note && ev->note[0] ? strdup(ev->note) : NULL;
+    j->end.canceled_by = strcmp(ev->type, "cancel") == 0 ? (int64_t)ev->userid : -1;
 }
 
 void jm_state_exception(struct jm_job *j, const char *type, int severity, const char *note,
@@ -159,9 +154,9 @@ void jm_state_exception(struct jm_job *j, const char *type, int severity, const 
         return;
     jm_depend_drop(j);
     jm_time_clear(j);
-    if (j->fed)
+    if (j->sched.fed)
         jm_sched_remove(j);
-    if (j->launched) {
+    if (j->exec.launched) {
         if (kill) {
             double grace = j->spec->grace >= 0 ? j->spec->grace : jm->grace;
 
@@ -183,7 +178,7 @@ void jm_state_cleanup(struct jm_job *j)
         return;
     jm_time_clear(j);
     jm_exec_forget(j);
-    if (!j->launched && (j->st.flags & JOB_FLAG_CLIENT))
+    if (!j->exec.launched && (j->st.flags & JOB_FLAG_CLIENT))
         jm_exec_kill(jm, j->id, SIGKILL); /* so that who listens is told */
     if (j->st.seen & (1u << JOB_EV_START)) {
         if (!(j->st.seen & (1u << JOB_EV_FINISH))) {
@@ -194,12 +189,12 @@ void jm_state_cleanup(struct jm_job *j)
         if (!(j->st.seen & (1u << JOB_EV_RELEASE)))
             jm_state_event_plain(j, JOB_EV_RELEASE);
     }
-    if (j->allocated)
+    if (j->sched.allocated)
         jm_sched_free(j);
     if ((j->st.seen & (1u << JOB_EV_ALLOC)) && !(j->st.seen & (1u << JOB_EV_FREE)))
         jm_state_event_plain(j, JOB_EV_FREE);
     jm_state_event_plain(j, JOB_EV_CLEAN);
-    j->launched = false;
+    jm_exec_done(j);
     jm_depend_ended(j);
 }
 
@@ -215,7 +210,7 @@ void jm_state_finished(struct jm_job *j, int status, const char *text, double st
 {
     struct job_event ev = {.event = JOB_EV_FINISH, .status = status};
 
-    if (!j->launched || j->st.state < JOB_STATE_RUN || j->st.state > JOB_STATE_CLEANUP)
+    if (!j->exec.launched || j->st.state < JOB_STATE_RUN || j->st.state > JOB_STATE_CLEANUP)
         return;
     if (text && j->st.state == JOB_STATE_RUN && !j->st.fatal) {
         /* What ended it comes first; it does not have to be killed any more. */

@@ -52,11 +52,36 @@
 #define TXN_UNLINKS 4000
 #define TXN_BYTES (16u << 20)
 
+/* A request that is answered when the next transaction is recorded. */
+struct answer {
+    struct list_node node;
+    flux_msg_t *req;
+    char *json;
+};
+
+struct jm_store {
+    struct list_node dirty; /* jobs with something to be put on record */
+    struct list_node sent;  /* those in the transaction under way */
+    flux_future_t *f;
+    flux_watcher_t *retry;
+    flux_watcher_t *lazy;
+    double tokens, tokens_at; /* see now_or_later() */
+    bool urgent, wanted, due;
+    bool waiting;    /* for the retry */
+    bool complained; /* in the log, since the last success */
+    char *failure;   /* then: why jobs cannot be put on record; NULL for lack of memory */
+    struct jm_ids unlink, unlink_sent;
+    bool put_queue;
+    struct list_node answers, answers_sent;
+    uint64_t next_id, next_id_sent; /* on record */
+    uint64_t commits, failed, ops;
+};
+
 static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct jm *jm = arg;
 
-    jm->store.waiting = false;
+    jm->store->waiting = false;
     jm_module_kick(jm);
 }
 
@@ -64,14 +89,17 @@ static void lazy_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
 {
     struct jm *jm = arg;
 
-    jm->store.due = true;
+    jm->store->due = true;
     jm_module_kick(jm);
 }
 
-int jm_store_init(struct jm *jm)
+int jm_store_create(struct jm *jm)
 {
-    struct jm_store *s = &jm->store;
+    struct jm_store *s = calloc(1, sizeof(*s));
 
+    if (!s)
+        return -1;
+    jm->store = s;
     list_init(&s->dirty);
     list_init(&s->sent);
     list_init(&s->answers);
@@ -82,7 +110,7 @@ int jm_store_init(struct jm *jm)
     return s->retry && s->lazy ? 0 : -1;
 }
 
-static void answer_free(struct jm_answer *a)
+static void answer_free(struct answer *a)
 {
     list_remove(&a->node);
     flux_msg_destroy(a->req);
@@ -90,11 +118,13 @@ static void answer_free(struct jm_answer *a)
     free(a);
 }
 
-void jm_store_fini(struct jm *jm)
+void jm_store_destroy(struct jm *jm)
 {
-    struct jm_store *s = &jm->store;
+    struct jm_store *s = jm->store;
     struct list_node *n;
 
+    if (!s)
+        return;
     flux_future_destroy(s->f);
     flux_watcher_destroy(s->retry);
     flux_watcher_destroy(s->lazy);
@@ -102,23 +132,32 @@ void jm_store_fini(struct jm *jm)
     jm_ids_clear(&s->unlink_sent);
     free(s->failure);
     while ((n = list_first(&s->answers)) || (n = list_first(&s->answers_sent)))
-        answer_free(list_entry(n, struct jm_answer, node));
+        answer_free(list_entry(n, struct answer, node));
+    free(s);
+    jm->store = NULL;
 }
 
 void jm_store_dirty(struct jm_job *j)
 {
     struct jm *jm = j->jm;
 
-    if (jm->durable && j->launching)
-        jm->store.urgent = true; /* its launch waits for this */
+    if (jm->durable && j->exec.launching)
+        jm->store->urgent = true; /* its launch waits for this */
     else if (j->st.state == JOB_STATE_INACTIVE)
-        jm->store.wanted = true;
-    if (j->sent) {
-        j->changed = true;
-    } else if (list_empty(&j->dirty)) {
-        list_append(&jm->store.dirty, &j->dirty);
+        jm->store->wanted = true;
+    if (j->store.sent) {
+        j->store.changed = true;
+    } else if (list_empty(&j->store.dirty)) {
+        list_append(&jm->store->dirty, &j->store.dirty);
     }
     jm_module_kick(jm);
+}
+
+void jm_store_put(struct jm_job *j, enum jm_store_part what)
+{
+    j->store.put_spec |= what == JM_STORE_SPEC;
+    j->store.put_r |= what == JM_STORE_R;
+    j->store.put_uri |= what == JM_STORE_URI;
 }
 
 void jm_store_submission(struct jm *jm, struct jm_submission *sub)
@@ -127,15 +166,15 @@ void jm_store_submission(struct jm *jm, struct jm_submission *sub)
 
     while ((n = list_first(&sub->jobs))) {
         list_remove(n);
-        list_append(&jm->store.dirty, n);
+        list_append(&jm->store->dirty, n);
     }
-    jm->store.urgent = true;
+    jm->store->urgent = true;
     jm_module_kick(jm);
 }
 
 void jm_store_unlink(struct jm *jm, uint64_t id)
 {
-    if (jm_ids_add(&jm->store.unlink, id) < 0)
+    if (jm_ids_add(&jm->store->unlink, id) < 0)
         flux_log(jm->h, LOG_ERR, "out of memory: job.%llu stays in the store",
                  (unsigned long long)id);
     jm_module_kick(jm);
@@ -143,7 +182,7 @@ void jm_store_unlink(struct jm *jm, uint64_t id)
 
 void jm_store_answer(struct jm *jm, const flux_msg_t *req, char *json)
 {
-    struct jm_answer *a = json ? calloc(1, sizeof(*a)) : NULL;
+    struct answer *a = json ? calloc(1, sizeof(*a)) : NULL;
 
     if (!a) {
         free(json);
@@ -152,8 +191,8 @@ void jm_store_answer(struct jm *jm, const flux_msg_t *req, char *json)
     }
     a->req = flux_msg_incref(req);
     a->json = json;
-    list_append(&jm->store.answers, &a->node);
-    jm->store.urgent = true;
+    list_append(&jm->store->answers, &a->node);
+    jm->store->urgent = true;
     jm_module_kick(jm);
 }
 
@@ -179,8 +218,8 @@ static int put_env(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
     if (!env->source) {
         if (put(txn, j->id, "env", env->data, env->len, bytes) < 0)
             return -1;
-        if (env->refs > 1 && hmap_put_u64(j->jm->env_sources, j->id, env) == 0)
-            env->source = j->id;
+        if (env->refs > 1)
+            jm_env_set_source(j->jm, env, j->id);
         return 0;
     }
     snprintf(from, sizeof(from), "job.%llu.env", (unsigned long long)env->source);
@@ -190,24 +229,25 @@ static int put_env(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
 
 static int put_job(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
 {
-    if (j->put_spec && (put(txn, j->id, "jobspec", j->spec->text, j->spec->len, bytes) < 0 ||
-                        put_env(txn, j, bytes) < 0))
+    if (j->store.put_spec && (put(txn, j->id, "jobspec", j->spec->text, j->spec->len, bytes) < 0 ||
+                              put_env(txn, j, bytes) < 0))
         return -1;
-    if (j->put_r && j->r_json && put(txn, j->id, "R", j->r_json, strlen(j->r_json), bytes) < 0)
+    if (j->store.put_r && j->r_json &&
+        put(txn, j->id, "R", j->r_json, strlen(j->r_json), bytes) < 0)
         return -1;
-    if (j->put_uri && j->uri && put(txn, j->id, "uri", j->uri, strlen(j->uri), bytes) < 0)
+    if (j->store.put_uri && j->uri && put(txn, j->id, "uri", j->uri, strlen(j->uri), bytes) < 0)
         return -1;
     return put(txn, j->id, "eventlog", strbuf_str(j->log), strbuf_len(j->log), bytes);
 }
 
 static int put_rest(struct jm *jm, flux_kvs_txn_t *txn)
 {
-    struct jm_store *s = &jm->store;
+    struct jm_store *s = jm->store;
     char text[64];
     int rc = 0;
 
-    if (s->next_id != jm->next_id) {
-        snprintf(text, sizeof(text), "%llu", (unsigned long long)jm->next_id);
+    if (s->next_id != jm_job_next_id(jm)) {
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)jm_job_next_id(jm));
         rc = flux_kvs_txn_put(txn, "job-next", text, NULL);
     }
     if (s->put_queue && rc == 0) {
@@ -220,7 +260,7 @@ static int put_rest(struct jm *jm, flux_kvs_txn_t *txn)
         snprintf(text, sizeof(text), "job.%llu", (unsigned long long)s->unlink_sent.ids[i]);
         rc = flux_kvs_txn_unlink(txn, text, FLUX_KVS_RECURSIVE, NULL);
     }
-    s->next_id_sent = jm->next_id;
+    s->next_id_sent = jm_job_next_id(jm);
     return rc;
 }
 
@@ -237,12 +277,8 @@ static void move_all(struct list_node *from, struct list_node *to)
 /* The environments that this transaction was to bring are not there. */
 static void forget_source(struct jm_job *j)
 {
-    struct jm_env *env = j->env;
-
-    if (j->put_spec && env && env->source == j->id) {
-        (void)hmap_take_u64(j->jm->env_sources, j->id);
-        env->source = 0;
-    }
+    if (j->store.put_spec)
+        jm_env_drop_source(j->jm, j->id);
 }
 
 /* Its submission is refused.  What wrexec has stays a job, whose resources are given back when its
@@ -250,7 +286,7 @@ static void forget_source(struct jm_job *j)
 static void refuse(struct jm_job *j, struct list_node *again, int errnum, const char *text)
 {
     struct jm *jm = j->jm;
-    struct jm_submission *sub = j->sub;
+    struct jm_submission *sub = j->store.sub;
 
     sub->errnum = errnum;
     if (errnum == FLUX_KVS_UNKNOWN)
@@ -259,22 +295,22 @@ static void refuse(struct jm_job *j, struct list_node *again, int errnum, const 
                    text);
     else
         errmsg_set(&sub->err, "the job is not accepted, since the store refused it: %s", text);
-    j->sub = NULL;
+    j->store.sub = NULL;
     if (--sub->left == 0)
         jm_submit_done(jm, sub);
-    if (j->launched) {
-        list_append(again, &j->dirty);
+    if (j->exec.launched) {
+        list_append(again, &j->store.dirty);
         jm_state_exception(j, "store", JOB_SEVERITY_FATAL,
                            "it was refused, since the store was failing", j->st.userid, true);
         return;
     }
     /* Whether it is there after all is not known. */
     jm_store_unlink(jm, j->id);
-    if (j->fed)
+    if (j->sched.fed)
         jm_sched_remove(j);
-    if (j->allocated)
+    if (j->sched.allocated)
         jm_sched_free(j);
-    jm->nsubmitted--;
+    jm_submit_withdrawn(jm);
     jm_depend_ended(j);
     jm_job_destroy(j);
 }
@@ -284,7 +320,7 @@ static void refuse_answers(struct jm *jm, struct list_node *answers, int errnum,
     struct list_node *n;
 
     while ((n = list_first(answers))) {
-        struct jm_answer *a = list_entry(n, struct jm_answer, node);
+        struct answer *a = list_entry(n, struct answer, node);
 
         flux_respond_error(jm->h, a->req, errnum, "the store %s it: %s",
                            errnum == FLUX_KVS_UNKNOWN ? "may or may not have" : "refused", text);
@@ -297,7 +333,7 @@ static void refuse_answers(struct jm *jm, struct list_node *answers, int errnum,
  * so it is refused too. */
 static void undo(struct jm *jm, int errnum, const char *text)
 {
-    struct jm_store *s = &jm->store;
+    struct jm_store *s = jm->store;
     struct list_node *n, again, rest;
     bool old_only = true;
 
@@ -316,28 +352,28 @@ static void undo(struct jm *jm, int errnum, const char *text)
     s->unlink_sent.n = 0;
     refuse_answers(jm, &s->answers_sent, errnum, text);
     while ((n = list_first(&s->sent))) {
-        struct jm_job *j = list_entry(n, struct jm_job, dirty);
+        struct jm_job *j = list_entry(n, struct jm_job, store.dirty);
 
         list_remove(n);
-        j->sent = j->changed = false;
+        j->store.sent = j->store.changed = false;
         forget_source(j);
-        if (j->sub) {
+        if (j->store.sub) {
             old_only = false;
             refuse(j, &again, errnum, text);
         } else {
-            list_append(&again, &j->dirty);
+            list_append(&again, &j->store.dirty);
         }
     }
     if (old_only)
         refuse_answers(jm, &s->answers, errnum, text);
     while ((n = list_first(&s->dirty))) {
-        struct jm_job *j = list_entry(n, struct jm_job, dirty);
+        struct jm_job *j = list_entry(n, struct jm_job, store.dirty);
 
         list_remove(n);
-        if (j->sub && (old_only || j->sub->errnum))
+        if (j->store.sub && (old_only || j->store.sub->errnum))
             refuse(j, &rest, errnum, text);
         else
-            list_append(&rest, &j->dirty);
+            list_append(&rest, &j->store.dirty);
     }
     s->urgent = true;
     /* These come first: they are older than what has changed meanwhile. */
@@ -347,31 +383,30 @@ static void undo(struct jm *jm, int errnum, const char *text)
 
 static void recorded(struct jm_job *j)
 {
-    struct jm_submission *sub = j->sub;
+    struct jm_submission *sub = j->store.sub;
 
-    j->sent = false;
-    j->recorded = true;
-    j->put_spec = false;
-    if (!j->changed) {
-        j->put_r = j->put_uri = false;
+    j->store.sent = false;
+    j->store.put_spec = false;
+    if (!j->store.changed) {
+        j->store.put_r = j->store.put_uri = false;
     } else {
-        j->changed = false;
-        list_append(&j->jm->store.dirty, &j->dirty);
+        j->store.changed = false;
+        list_append(&j->jm->store->dirty, &j->store.dirty);
     }
     if (sub) {
-        j->sub = NULL;
+        j->store.sub = NULL;
         if (--sub->left == 0)
             jm_submit_done(j->jm, sub);
     }
-    if (j->launching && list_empty(&j->dirty))
+    if (j->exec.launching && list_empty(&j->store.dirty))
         jm_exec_recorded(j);
-    if (j->st.state == JOB_STATE_INACTIVE && list_empty(&j->dirty))
+    if (j->st.state == JOB_STATE_INACTIVE && list_empty(&j->store.dirty))
         jm_job_retire(j);
 }
 
 static bool something(const struct jm *jm)
 {
-    const struct jm_store *s = &jm->store;
+    const struct jm_store *s = jm->store;
 
     return !list_empty(&s->dirty) || s->unlink.n || s->put_queue;
 }
@@ -381,7 +416,7 @@ static void send_answers(struct jm *jm, struct list_node *answers)
     struct list_node *n;
 
     while ((n = list_first(answers))) {
-        struct jm_answer *a = list_entry(n, struct jm_answer, node);
+        struct answer *a = list_entry(n, struct answer, node);
 
         flux_respond(jm->h, a->req, a->json);
         answer_free(a);
@@ -391,7 +426,7 @@ static void send_answers(struct jm *jm, struct list_node *answers)
 static void commit_cb(flux_future_t *f, void *arg)
 {
     struct jm *jm = arg;
-    struct jm_store *s = &jm->store;
+    struct jm_store *s = jm->store;
     struct list_node *n;
     errmsg_t err;
 
@@ -408,7 +443,7 @@ static void commit_cb(flux_future_t *f, void *arg)
         s->unlink_sent.n = 0;
         while ((n = list_first(&s->sent))) {
             list_remove(n);
-            recorded(list_entry(n, struct jm_job, dirty));
+            recorded(list_entry(n, struct jm_job, store.dirty));
         }
         send_answers(jm, &s->answers_sent);
         jm_watch_recorded(jm);
@@ -422,7 +457,7 @@ static void commit_cb(flux_future_t *f, void *arg)
 /* Does what has changed go now?  If not, a timer is set. */
 static bool now_or_later(struct jm *jm)
 {
-    struct jm_store *s = &jm->store;
+    struct jm_store *s = jm->store;
     double now = flux_reactor_now(jm->r), after = LAZY;
 
     if (s->urgent || s->put_queue || s->due)
@@ -457,7 +492,7 @@ static int take_unlinks(struct jm_store *s)
 
 void jm_store_flush(struct jm *jm)
 {
-    struct jm_store *s = &jm->store;
+    struct jm_store *s = jm->store;
     flux_kvs_txn_t *txn;
     size_t bytes = 0, njobs = 0;
     struct list_node *n;
@@ -475,7 +510,7 @@ void jm_store_flush(struct jm *jm)
     }
     if (!now_or_later(jm))
         return;
-    durable = s->urgent || s->put_queue || s->next_id != jm->next_id;
+    durable = s->urgent || s->put_queue || s->next_id != jm_job_next_id(jm);
     s->urgent = s->wanted = s->due = false;
     flux_watcher_stop(s->lazy);
     if (!(txn = flux_kvs_txn_create())) {
@@ -483,22 +518,23 @@ void jm_store_flush(struct jm *jm)
         return;
     }
     while ((n = list_first(&s->dirty))) {
-        struct jm_job *j = list_entry(n, struct jm_job, dirty);
-        const struct jm_job *last = njobs ? list_entry(s->sent.prev, struct jm_job, dirty) : NULL;
+        struct jm_job *j = list_entry(n, struct jm_job, store.dirty);
+        const struct jm_job *last =
+            njobs ? list_entry(s->sent.prev, struct jm_job, store.dirty) : NULL;
 
-        if (njobs > 0 && !(j->sub && last->sub == j->sub) &&
-            (njobs >= TXN_JOBS || bytes + (j->sub ? j->sub->bytes : 0) > TXN_BYTES))
+        if (njobs > 0 && !(j->store.sub && last->store.sub == j->store.sub) &&
+            (njobs >= TXN_JOBS || bytes + (j->store.sub ? j->store.sub->bytes : 0) > TXN_BYTES))
             break;
         list_remove(n);
         list_append(&s->sent, n);
-        j->sent = true;
-        durable = durable || j->sub || j->launching;
+        j->store.sent = true;
+        durable = durable || j->store.sub || j->exec.launching;
         njobs++;
         if ((rc = put_job(txn, j, &bytes)) < 0)
             break;
     }
     /* Nothing is forgotten before all that was to be on record is: a job may have waited for it. */
-    if (list_empty(&s->dirty) && list_empty(&jm->fanouts) && rc == 0)
+    if (list_empty(&s->dirty) && !jm_depend_pending(jm) && rc == 0)
         rc = take_unlinks(s);
     if (list_empty(&s->dirty) && s->unlink.n == 0)
         move_all(&s->answers, &s->answers_sent);
@@ -548,9 +584,9 @@ static void answers_unknown(struct jm *jm, struct list_node *answers)
 static void let_go(struct jm_job *j)
 {
     struct jm *jm = j->jm;
-    struct jm_submission *sub = j->sub;
+    struct jm_submission *sub = j->store.sub;
 
-    j->sub = NULL;
+    j->store.sub = NULL;
     if (--sub->left > 0)
         return;
     if (sub->unknown)
@@ -561,7 +597,7 @@ static void let_go(struct jm_job *j)
 
 static bool last_txn(struct jm *jm)
 {
-    struct jm_store *s = &jm->store;
+    struct jm_store *s = jm->store;
     struct list_node *n;
 
     s->urgent = true;
@@ -569,12 +605,12 @@ static bool last_txn(struct jm *jm)
     flux_future_destroy(s->f);
     s->f = NULL;
     while ((n = list_first(&s->sent))) {
-        struct jm_job *j = list_entry(n, struct jm_job, dirty);
+        struct jm_job *j = list_entry(n, struct jm_job, store.dirty);
 
         list_remove(n);
-        j->sent = false;
-        if (j->sub) {
-            j->sub->unknown = true;
+        j->store.sent = false;
+        if (j->store.sub) {
+            j->store.sub->unknown = true;
             let_go(j);
         }
     }
@@ -584,12 +620,12 @@ static bool last_txn(struct jm *jm)
 
 void jm_store_last(struct jm *jm)
 {
-    struct jm_store *s = &jm->store;
+    struct jm_store *s = jm->store;
     struct list_node *n, keep;
 
-    if (!s->dirty.next || !jm->ready)
+    if (!s || !jm->ready)
         return;
-    while (!list_empty(&jm->fanouts))
+    while (jm_depend_pending(jm))
         jm_depend_flush(jm);
     flux_future_destroy(s->f);
     s->f = NULL;
@@ -597,12 +633,12 @@ void jm_store_last(struct jm *jm)
     answers_unknown(jm, &s->answers_sent);
     /* What was accepted goes once more: to put it twice changes nothing. */
     while ((n = s->sent.prev) != &s->sent) {
-        struct jm_job *j = list_entry(n, struct jm_job, dirty);
+        struct jm_job *j = list_entry(n, struct jm_job, store.dirty);
 
         list_remove(n);
-        j->sent = j->changed = false;
-        if (j->sub) {
-            j->sub->unknown = true;
+        j->store.sent = j->store.changed = false;
+        if (j->store.sub) {
+            j->store.sub->unknown = true;
             if (jm->durable) {
                 let_go(j);
                 continue;
@@ -613,10 +649,10 @@ void jm_store_last(struct jm *jm)
     /* Nothing of these has gone out: the next instance is given the request, or nobody is. */
     list_init(&keep);
     while ((n = list_first(&s->dirty))) {
-        struct jm_job *j = list_entry(n, struct jm_job, dirty);
+        struct jm_job *j = list_entry(n, struct jm_job, store.dirty);
 
         list_remove(n);
-        if (j->sub && jm->durable)
+        if (j->store.sub && jm->durable)
             let_go(j);
         else
             list_append(&keep, n);
@@ -626,12 +662,42 @@ void jm_store_last(struct jm *jm)
         ;
     answers_unknown(jm, &s->answers);
     while ((n = list_first(&s->dirty))) {
-        struct jm_job *j = list_entry(n, struct jm_job, dirty);
+        struct jm_job *j = list_entry(n, struct jm_job, store.dirty);
 
         list_remove(n);
-        if (j->sub) {
-            j->sub->unknown = true;
+        if (j->store.sub) {
+            j->store.sub->unknown = true;
             let_go(j);
         }
     }
+}
+
+bool jm_store_busy(const struct jm *jm)
+{
+    return jm->store->f || !list_empty(&jm->store->dirty);
+}
+
+void jm_store_queue(struct jm *jm)
+{
+    jm->store->put_queue = true;
+}
+
+const char *jm_store_failure(const struct jm_job *j)
+{
+    const struct jm_store *s = j->jm->store;
+
+    if (!s->complained || list_empty(&j->store.dirty))
+        return NULL;
+    return s->failure ? s->failure : "the store fails";
+}
+
+void jm_store_loaded(struct jm *jm)
+{
+    jm->store->next_id = jm_job_next_id(jm);
+}
+
+void jm_store_stats(const struct jm *jm, struct jm_stats *st)
+{
+    st->commits = jm->store->commits;
+    st->failed = jm->store->failed;
 }

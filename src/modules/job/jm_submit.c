@@ -29,6 +29,13 @@
 #define BYTES_MAX (48u << 20) /* what fits in one transaction */
 #define ENV_MAX (8u << 20)
 
+struct jm_submit {
+    struct list_node waiting; /* struct jm_submission, until all of it was read */
+    size_t n;
+    size_t bytes;               /* of those that wait to be read or to be recorded */
+    uint64_t accepted, refused; /* jobs */
+};
+
 static void submission_free(struct jm *jm, struct jm_submission *sub)
 {
     struct list_node *n;
@@ -36,7 +43,7 @@ static void submission_free(struct jm *jm, struct jm_submission *sub)
     while ((n = list_first(&sub->jobs)))
         list_remove(n);
     list_remove(&sub->node);
-    jm->submit_bytes -= sub->counted;
+    jm->submit->bytes -= sub->counted;
     for (uint32_t i = 0; sub->envs && i < sub->nenvs; i++)
         jm_env_put(jm, sub->envs[i]);
     free(sub->envs);
@@ -68,7 +75,7 @@ void jm_submit_drop(struct jm *jm, struct jm_submission *sub)
 
 static void refuse(struct jm *jm, struct jm_submission *sub, int errnum, const char *text)
 {
-    jm->nrefused++;
+    jm->submit->refused++;
     if (job_error_add(&sub->errors, sub->index, errnum, text) < 0 && !sub->errnum) {
         sub->errnum = ENOMEM;
         errmsg_set(&sub->err, "the job module is out of memory");
@@ -87,19 +94,13 @@ static void client_gone(struct km_claim *c, bool cancelled)
     jm_module_kick(j->jm);
 }
 
-static size_t npending(const struct jm *jm)
-{
-    return (size_t)jm->nstate[JOB_STATE_DEPEND] + jm->nstate[JOB_STATE_PRIORITY] +
-           jm->nstate[JOB_STATE_SCHED];
-}
-
 static int check(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 {
-    if (npending(jm) >= jm->max_queued)
+    if (jm_job_count_states(jm, JOB_STATES_PENDING) >= jm->max_queued)
         return errmsg_fail(err, EAGAIN,
                            "%llu jobs are queued already: try again later, or raise job.max-queued",
                            (unsigned long long)jm->max_queued);
-    if (jm->next_id > IDSET_MAX)
+    if (jm_job_next_id(jm) > IDSET_MAX)
         return errmsg_fail(err, EOVERFLOW, "there are no job ids left in this session");
     if (spec->impossible)
         return errmsg_fail(err, ENOENT, "%s", spec->impossible);
@@ -118,12 +119,12 @@ static void accept_job(struct jm *jm, struct jm_submission *sub, struct jm_job *
 
     if (sub->count++ == 0)
         sub->first = j->id;
-    jm->next_id = j->id + 1;
-    jm->nsubmitted++;
-    j->sub = sub;
+    jm_job_reserve(jm, j->id);
+    jm->submit->accepted++;
+    j->store.sub = sub;
     sub->left++;
-    list_append(&sub->jobs, &j->dirty);
-    j->put_spec = true;
+    list_append(&sub->jobs, &j->store.dirty);
+    jm_store_put(j, JM_STORE_SPEC);
     jm_state_event(j, &ev);
     if ((sj->flags & JOB_FLAG_CLIENT) && sub->gone) {
         jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", ev.userid,
@@ -158,7 +159,7 @@ static void take(struct jm *jm, struct jm_submission *sub, const struct submit_j
         jm_spec_put(jm, spec);
         return;
     }
-    if (!(j = jm_job_create(jm, jm->next_id, spec, env))) {
+    if (!(j = jm_job_create(jm, jm_job_next_id(jm), spec, env))) {
         refuse(jm, sub, ENOMEM, "the job module is out of memory");
         jm_spec_put(jm, spec);
         return;
@@ -183,7 +184,7 @@ static void read_slice(struct jm *jm, struct jm_submission *sub)
             continue;
         }
         list_remove(&sub->node);
-        jm->nsubmissions--;
+        jm->submit->n--;
         if (sub->left > 0)
             jm_store_submission(jm, sub);
         else
@@ -196,10 +197,10 @@ void jm_submit_pass(struct jm *jm)
 {
     struct list_node *n;
 
-    if (!jm_resources_known(jm) || !(n = list_first(&jm->submissions)))
+    if (!jm_resources_known(jm) || !(n = list_first(&jm->submit->waiting)))
         return;
     read_slice(jm, list_entry(n, struct jm_submission, node));
-    if (!list_empty(&jm->submissions))
+    if (!list_empty(&jm->submit->waiting))
         jm_module_kick(jm);
 }
 
@@ -225,6 +226,7 @@ static int take_envs(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
 static int begin(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
 {
     const void *data = flux_msg_payload(sub->req, &sub->bytes);
+    const char *why;
 
     if (submit_decode(data, sub->bytes, &sub->it, err) < 0)
         return -1;
@@ -232,16 +234,13 @@ static int begin(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
         return errmsg_fail(err, EMSGSIZE,
                            "%zu bytes of jobs are too much for one request: at most %u", sub->bytes,
                            BYTES_MAX);
-    if (jm->queue.disabled || jm->queue.ending)
-        return errmsg_fail(err, EBUSY, "no jobs are accepted: %s",
-                           jm->queue.ending   ? "the session goes down"
-                           : jm->queue.reason ? jm->queue.reason
-                                              : "submission is disabled");
-    if (jm->nsubmissions >= WAITING_MAX ||
-        (jm->submit_bytes > 0 && jm->submit_bytes + sub->bytes > WAITING_BYTES))
+    if ((why = jm_queue_refuses(jm)))
+        return errmsg_fail(err, EBUSY, "no jobs are accepted: %s", why);
+    if (jm->submit->n >= WAITING_MAX ||
+        (jm->submit->bytes > 0 && jm->submit->bytes + sub->bytes > WAITING_BYTES))
         return errmsg_fail(err, EAGAIN, "too many requests wait to be accepted: try again");
     sub->counted = sub->bytes;
-    jm->submit_bytes += sub->counted;
+    jm->submit->bytes += sub->counted;
     return take_envs(jm, sub, err);
 }
 
@@ -265,14 +264,14 @@ void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg)
         submission_free(jm, sub);
         return;
     }
-    list_append(&jm->submissions, &sub->node);
-    jm->nsubmissions++;
+    list_append(&jm->submit->waiting, &sub->node);
+    jm->submit->n++;
     jm_module_kick(jm);
 }
 
 void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks)
 {
-    LIST_FOREACH(it, &jm->submissions)
+    LIST_FOREACH(it, &jm->submit->waiting)
     {
         struct jm_submission *sub = list_entry(it, struct jm_submission, node);
 
@@ -280,12 +279,27 @@ void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks)
     }
 }
 
-/* With a statedir none of them can have been started, and the next instance may read it anew. */
-void jm_submit_fini(struct jm *jm)
+int jm_submit_create(struct jm *jm)
 {
+    struct jm_submit *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -1;
+    jm->submit = p;
+    list_init(&p->waiting);
+    return 0;
+}
+
+void jm_submit_destroy(struct jm *jm)
+{
+    struct jm_submit *p = jm->submit;
     struct list_node *n;
 
-    while ((n = list_first(&jm->submissions))) {
+    if (!p)
+        return;
+    /* With a statedir none of their jobs can have been started, and the next instance of this module
+     * may read the request again. */
+    while ((n = list_first(&p->waiting))) {
         struct jm_submission *sub = list_entry(n, struct jm_submission, node);
 
         if (sub->count > 0 && !jm->durable)
@@ -294,4 +308,22 @@ void jm_submit_fini(struct jm *jm)
                                "were not accepted, and those that ran already are ended");
         submission_free(jm, sub);
     }
+    free(p);
+    jm->submit = NULL;
+}
+
+void jm_submit_stats(const struct jm *jm, struct jm_stats *st)
+{
+    st->submitted = jm->submit->accepted;
+    st->refused = jm->submit->refused;
+}
+
+bool jm_submit_busy(const struct jm *jm)
+{
+    return !list_empty(&jm->submit->waiting);
+}
+
+void jm_submit_withdrawn(struct jm *jm)
+{
+    jm->submit->accepted--;
 }

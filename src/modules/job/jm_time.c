@@ -19,13 +19,20 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define AGAIN 10.
+
+struct jm_time {
+    struct jm_heap heap; /* jm_job.time.node */
+    flux_watcher_t *clock;
+    double clock_at; /* for when the clock is set; 0: it is not */
+};
 
 static void due(struct jm_job *j)
 {
     struct jm *jm = j->jm;
-    enum jm_time_event what = j->timer_for;
+    enum jm_time_event what = j->time.what;
     char note[96];
 
     jm_time_clear(j);
@@ -52,62 +59,67 @@ static void clock_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     struct jm *jm = arg;
     struct jm_heap_node *n;
 
-    jm->clock_at = 0;
+    jm->time->clock_at = 0;
     jm->now = flux_reactor_now(jm->r);
-    while ((n = jm_heap_first(&jm->timers)) && n->at <= jm->now)
-        due(list_entry(n, struct jm_job, timer));
+    while ((n = jm_heap_first(&jm->time->heap)) && n->at <= jm->now)
+        due(list_entry(n, struct jm_job, time.node));
     jm_purge_check(jm);
     jm_module_kick(jm);
 }
 
-int jm_time_init(struct jm *jm)
-{
-    jm->clock = flux_timer_create(jm->r, clock_cb, jm);
-    return jm->clock ? 0 : -1;
-}
-
-void jm_time_fini(struct jm *jm)
-{
-    flux_watcher_destroy(jm->clock);
-    jm_heap_clear(&jm->timers);
-}
-
 int jm_time_set(struct jm_job *j, enum jm_time_event what, double at)
 {
-    if (jm_heap_put(&j->jm->timers, &j->timer, at) < 0)
+    if (jm_heap_put(&j->jm->time->heap, &j->time.node, at) < 0)
         return -1;
-    j->timer_for = what;
+    j->time.what = what;
     jm_module_kick(j->jm);
     return 0;
 }
 
 void jm_time_clear(struct jm_job *j)
 {
-    jm_heap_remove(&j->jm->timers, &j->timer);
-    j->timer_for = JM_TIME_NONE;
-}
-
-/* When the oldest kept job is too old. */
-static double purge_at(const struct jm *jm)
-{
-    struct list_node *n = list_first(&jm->ended_list);
-
-    if (!n || jm->purge_age <= 0)
-        return INFINITY;
-    return flux_reactor_from_wall(jm->r,
-                                  list_entry(n, struct jm_ended, node)->t_inactive + jm->purge_age);
+    jm_heap_remove(&j->jm->time->heap, &j->time.node);
+    j->time.what = JM_TIME_NONE;
 }
 
 void jm_time_flush(struct jm *jm)
 {
-    struct jm_heap_node *n = jm_heap_first(&jm->timers);
-    double at = n ? n->at : INFINITY, purge = purge_at(jm), now;
+    struct jm_heap_node *n = jm_heap_first(&jm->time->heap);
+    double at = n ? n->at : INFINITY, purge = jm_purge_next(jm), now;
 
     if (purge < at)
         at = purge;
-    if (!isfinite(at) || (jm->clock_at > 0 && jm->clock_at <= at))
+    if (!isfinite(at) || (jm->time->clock_at > 0 && jm->time->clock_at <= at))
         return;
     now = flux_reactor_now(jm->r);
-    flux_timer_start(jm->clock, at > now ? at - now : 0., 0.);
-    jm->clock_at = at;
+    flux_timer_start(jm->time->clock, at > now ? at - now : 0., 0.);
+    jm->time->clock_at = at;
+}
+
+int jm_time_create(struct jm *jm)
+{
+    struct jm_time *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -1;
+    jm->time = p;
+    p->clock = flux_timer_create(jm->r, clock_cb, jm);
+    return p->clock ? 0 : -1;
+}
+
+void jm_time_destroy(struct jm *jm)
+{
+    struct jm_time *p = jm->time;
+
+    if (!p)
+        return;
+    flux_watcher_destroy(p->clock);
+    jm_heap_clear(&p->heap);
+    free(p);
+    jm->time = NULL;
+}
+
+void jm_time_stats(const struct jm *jm, struct jm_stats *st)
+{
+    st->timers = jm->time->heap.n;
 }

@@ -21,6 +21,12 @@
 #include "libjob/job_wire.h"
 #include "libschema/jsonout.h"
 
+struct jm_wait_table {
+    struct list_node ready; /* struct jm_wait with something to tell */
+    size_t n;
+    size_t nrefs; /* struct jm_wait_ref, of all of them */
+};
+
 struct jm_wait {
     struct km_claim claim;
     struct list_node refs;
@@ -50,7 +56,7 @@ static void ref_free(struct jm_wait_ref *ref)
     list_remove(&ref->by_job);
     list_remove(&ref->by_wait);
     ref->w->left--;
-    ref->w->jm->nwaitrefs--;
+    ref->w->jm->waits->nrefs--;
     free(ref);
 }
 
@@ -63,7 +69,7 @@ static void wait_free(struct jm_wait *w)
     while ((n = list_first(&w->refs)))
         ref_free(list_entry(n, struct jm_wait_ref, by_wait));
     list_remove(&w->ready);
-    w->jm->nwaits--;
+    w->jm->waits->n--;
     idset_destroy(w->ids);
     flux_msg_destroy(w->req);
     strbuf_destroy(w->out);
@@ -121,7 +127,7 @@ static void tell(struct jm_wait *w, uint64_t id, const struct jm_ended *e, const
         jsonout_int(w->out, "error", error);
     jsonout_object_end(w->out);
     if (list_empty(&w->ready))
-        list_append(&w->jm->waiters, &w->ready);
+        list_append(&w->jm->waits->ready, &w->ready);
 }
 
 static void tell_end(struct jm_wait *w, const struct jm_ended *e)
@@ -156,7 +162,7 @@ void jm_wait_flush(struct jm *jm)
 {
     struct list_node *n;
 
-    while ((n = list_first(&jm->waiters))) {
+    while ((n = list_first(&jm->waits->ready))) {
         struct jm_wait *w = list_entry(n, struct jm_wait, ready);
 
         list_remove(n);
@@ -171,13 +177,13 @@ void jm_wait_flush(struct jm *jm)
 
 static int add_ref(struct jm_wait *w, struct jm_job *j)
 {
-    struct jm_wait_ref *ref = w->jm->nwaitrefs < REFS_MAX ? malloc(sizeof(*ref)) : NULL;
+    struct jm_wait_ref *ref = w->jm->waits->nrefs < REFS_MAX ? malloc(sizeof(*ref)) : NULL;
 
     if (!ref)
         return -1;
     ref->w = w;
     w->left++;
-    w->jm->nwaitrefs++;
+    w->jm->waits->nrefs++;
     list_init(&ref->by_job);
     list_init(&ref->by_wait);
     list_append(&j->waits, &ref->by_job);
@@ -187,9 +193,8 @@ static int add_ref(struct jm_wait *w, struct jm_job *j)
 
 static int wait_for_all(struct jm_wait *w)
 {
-    LIST_FOREACH(it, &w->jm->jobs)
-    {
-        if (add_ref(w, list_entry(it, struct jm_job, node)) < 0)
+    for (struct jm_job *j = jm_job_first(w->jm); j; j = jm_job_next(j)) {
+        if (add_ref(w, j) < 0)
             return -1;
     }
     return 0;
@@ -228,7 +233,7 @@ static bool wait_some(struct jm_many *m, struct flux_slice *slice)
     if (w->next != IDSET_NONE)
         return false;
     if (--w->left == 0 && list_empty(&w->ready))
-        list_append(&jm->waiters, &w->ready);
+        list_append(&jm->waits->ready, &w->ready);
     return true;
 }
 
@@ -255,7 +260,7 @@ static void begin(struct jm *jm, const flux_msg_t *req, idset_t *ids)
     w->many = (struct jm_many){.step = wait_some, .drop = drop};
     list_init(&w->refs);
     list_init(&w->ready);
-    jm->nwaits++;
+    jm->waits->n++;
     if (km_claim(jm->senders, &w->claim, req, gone) < 0) {
         flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
         wait_free(w);
@@ -276,24 +281,37 @@ void jm_wait_cb(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         flux_respond_error(h, req, EPROTO, "job.wait has to be a streaming request");
-    else if (jm->nwaits >= WAITS_MAX)
+    else if (jm->waits->n >= WAITS_MAX)
         flux_respond_error(h, req, EAGAIN, "%d requests wait for jobs already", WAITS_MAX);
     else if (!jm_many_full(jm, req) && (!in.ids || (ids = jm_request_ids(jm, req, in.ids))))
         begin(jm, req, ids);
     json_decref(owner);
 }
 
-void jm_wait_fini(struct jm *jm)
+int jm_wait_create(struct jm *jm)
 {
+    struct jm_wait_table *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -1;
+    jm->waits = p;
+    list_init(&p->ready);
+    return 0;
+}
+
+void jm_wait_destroy(struct jm *jm)
+{
+    struct jm_wait_table *p = jm->waits;
     struct list_node *n;
 
-    LIST_FOREACH(it, &jm->jobs)
-    {
-        struct jm_job *j = list_entry(it, struct jm_job, node);
-
+    if (!p)
+        return;
+    for (struct jm_job *j = jm_job_first(jm); j; j = jm_job_next(j)) {
         while ((n = list_first(&j->waits)))
             wait_free(list_entry(n, struct jm_wait_ref, by_job)->w);
     }
-    while ((n = list_first(&jm->waiters)))
+    while ((n = list_first(&p->ready)))
         wait_free(list_entry(n, struct jm_wait, ready));
+    free(p);
+    jm->waits = NULL;
 }

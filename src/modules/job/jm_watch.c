@@ -31,14 +31,22 @@
 /* Others wait for several passes, one for each step of what they want. */
 #define SLICE_SECONDS (FLUX_SLICE_SECONDS / 4)
 
+struct jm_watch {
+    struct list_node watchers; /* struct watcher */
+    struct list_node replays;  /* those of them that are still being told present states */
+    size_t n;
+    size_t nchoosy;                           /* those that are not told the same as all others */
+    strbuf_t *transitions, *transitions_sent; /* not yet told: [id,"STATE",t],... */
+};
+
 struct watcher {
     struct km_claim claim;
     struct list_node node;
     struct list_node replay; /* in jm.replays: not all present states have been told */
     bool replaying;
-    uint64_t told; /* ... but those of ids below this */
-    struct list_node
-        *at; /* the last of these in jm.jobs, when all are looked at; NULL: by the ids it names */
+    uint64_t told;     /* ... but those of ids below this */
+    bool all;          /* all jobs are looked at, not the ids that it names, */
+    struct jm_job *at; /* and this is the last of those told; NULL: none yet */
     struct jm *jm;
     flux_msg_t *req;
     idset_t *ids;           /* NULL: all */
@@ -57,8 +65,8 @@ static void watcher_free(struct watcher *w)
     km_claim_drop(w->jm->senders, &w->claim);
     list_remove(&w->node);
     list_remove(&w->replay);
-    w->jm->nwatchers--;
-    w->jm->nchoosy -= is_choosy(w);
+    w->jm->watch->n--;
+    w->jm->watch->nchoosy -= is_choosy(w);
     idset_destroy(w->ids);
     flux_msg_destroy(w->req);
     strbuf_destroy(w->out);
@@ -109,12 +117,12 @@ void jm_watch_transition(struct jm_job *j)
 {
     struct jm *jm = j->jm;
 
-    if (list_empty(&jm->watchers))
+    if (list_empty(&jm->watch->watchers))
         return;
-    add(&jm->transitions, j->id, j->st.state, entered_at(&j->st));
-    if (jm->nchoosy == 0)
+    add(&jm->watch->transitions, j->id, j->st.state, entered_at(&j->st));
+    if (jm->watch->nchoosy == 0)
         return;
-    LIST_FOREACH(it, &jm->watchers)
+    LIST_FOREACH(it, &jm->watch->watchers)
     {
         struct watcher *w = list_entry(it, struct watcher, node);
 
@@ -139,9 +147,9 @@ static void append(strbuf_t **to, strbuf_t **from)
 
 void jm_watch_sent(struct jm *jm)
 {
-    size_t before = jm->transitions_sent ? strbuf_len(jm->transitions_sent) + 1 : 0;
+    size_t before = jm->watch->transitions_sent ? strbuf_len(jm->watch->transitions_sent) + 1 : 0;
 
-    LIST_FOREACH(it, &jm->watchers)
+    LIST_FOREACH(it, &jm->watch->watchers)
     {
         struct watcher *w = list_entry(it, struct watcher, node);
 
@@ -150,7 +158,7 @@ void jm_watch_sent(struct jm *jm)
         w->skip = 0;
         append(&w->sent, &w->out);
     }
-    append(&jm->transitions_sent, &jm->transitions);
+    append(&jm->watch->transitions_sent, &jm->watch->transitions);
 }
 
 /* False: it had to be freed. */
@@ -176,10 +184,10 @@ static bool send(struct watcher *w, const char *list)
 
 void jm_watch_recorded(struct jm *jm)
 {
-    strbuf_t *all = jm->transitions_sent;
+    strbuf_t *all = jm->watch->transitions_sent;
 
-    jm->transitions_sent = NULL;
-    LIST_FOREACH_SAFE(it, tmp, &jm->watchers)
+    jm->watch->transitions_sent = NULL;
+    LIST_FOREACH_SAFE(it, tmp, &jm->watch->watchers)
     {
         struct watcher *w = list_entry(it, struct watcher, node);
         size_t skip = w->sent_skip;
@@ -223,17 +231,16 @@ static bool some_named(struct watcher *w, strbuf_t **sb)
 /* The same of all jobs. */
 static bool some_active(struct watcher *w, strbuf_t **sb)
 {
-    const struct list_node *end = &w->jm->jobs;
+    struct jm_job *j = w->at ? jm_job_next(w->at) : jm_job_first(w->jm);
 
-    for (unsigned n = 0; n < PAGE && w->at->next != end; n++) {
-        const struct jm_job *j = list_entry(w->at->next, struct jm_job, node);
-
+    for (unsigned n = 0; n < PAGE && j; n++) {
         if (!w->ids || idset_test(w->ids, (uint32_t)j->id))
             add_state(sb, j);
         w->told = j->id + 1;
-        w->at = w->at->next;
+        w->at = j;
+        j = jm_job_next(j);
     }
-    return w->at->next != end;
+    return j;
 }
 
 static void replayed(struct watcher *w)
@@ -241,24 +248,24 @@ static void replayed(struct watcher *w)
     struct jm *jm = w->jm;
 
     list_remove(&w->replay);
-    jm->nchoosy -= is_choosy(w);
+    jm->watch->nchoosy -= is_choosy(w);
     w->replaying = false;
-    jm->nchoosy += is_choosy(w);
+    jm->watch->nchoosy += is_choosy(w);
     /* What is in the shared text by now it has been told, or has of its own. */
-    w->skip = jm->transitions ? strbuf_len(jm->transitions) : 0;
-    w->sent_skip = jm->transitions_sent ? strbuf_len(jm->transitions_sent) : 0;
+    w->skip = jm->watch->transitions ? strbuf_len(jm->watch->transitions) : 0;
+    w->sent_skip = jm->watch->transitions_sent ? strbuf_len(jm->watch->transitions_sent) : 0;
 }
 
 static void tell_page(struct watcher *w)
 {
     strbuf_t *sb = NULL;
-    bool more = w->at ? some_active(w, &sb) : some_named(w, &sb);
+    bool more = w->all ? some_active(w, &sb) : some_named(w, &sb);
 
     if (!more)
         replayed(w);
     else {
         list_remove(&w->replay);
-        list_append(&w->jm->replays, &w->replay);
+        list_append(&w->jm->watch->replays, &w->replay);
     }
     send(w, sb ? strbuf_str(sb) : "");
     strbuf_destroy(sb);
@@ -270,7 +277,7 @@ void jm_watch_pass(struct jm *jm)
     struct list_node *n;
 
     flux_slice_begin(&slice, jm->r, SLICE_SECONDS, 4);
-    while ((n = list_first(&jm->replays))) {
+    while ((n = list_first(&jm->watch->replays))) {
         if (!flux_slice_more(&slice)) {
             jm_module_kick(jm);
             break;
@@ -281,12 +288,14 @@ void jm_watch_pass(struct jm *jm)
 
 void jm_watch_forget(struct jm_job *j)
 {
-    LIST_FOREACH(it, &j->jm->replays)
+    if (!j->jm->watch)
+        return;
+    LIST_FOREACH(it, &j->jm->watch->replays)
     {
         struct watcher *w = list_entry(it, struct watcher, replay);
 
-        if (w->at == &j->node)
-            w->at = j->node.prev;
+        if (w->at == j)
+            w->at = jm_job_prev(j);
     }
 }
 
@@ -304,13 +313,12 @@ static void watch(struct jm *jm, const flux_msg_t *req, idset_t *ids)
     w->req = flux_msg_incref(req);
     list_init(&w->node);
     list_init(&w->replay);
-    list_append(&jm->watchers, &w->node);
-    list_append(&jm->replays, &w->replay);
+    list_append(&jm->watch->watchers, &w->node);
+    list_append(&jm->watch->replays, &w->replay);
     w->replaying = true;
-    if (!ids || idset_count(ids) >= hmap_count(jm->active))
-        w->at = &jm->jobs;
-    jm->nwatchers++;
-    jm->nchoosy++;
+    w->all = !ids || idset_count(ids) >= jm_job_count(jm);
+    jm->watch->n++;
+    jm->watch->nchoosy++;
     if (km_claim(jm->senders, &w->claim, req, gone) < 0) {
         flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
         watcher_free(w);
@@ -331,19 +339,42 @@ void jm_watch_cb(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         flux_respond_error(h, req, EPROTO, "job.watch has to be a streaming request");
-    else if (jm->nwatchers >= WATCHERS_MAX)
+    else if (jm->watch->n >= WATCHERS_MAX)
         flux_respond_error(h, req, EAGAIN, "%d watch jobs already", WATCHERS_MAX);
     else if (!in.ids || (ids = jm_request_ids(jm, req, in.ids)))
         watch(jm, req, ids);
     json_decref(owner);
 }
 
-void jm_watch_fini(struct jm *jm)
+int jm_watch_create(struct jm *jm)
 {
+    struct jm_watch *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -1;
+    jm->watch = p;
+    list_init(&p->watchers);
+    list_init(&p->replays);
+    return 0;
+}
+
+void jm_watch_destroy(struct jm *jm)
+{
+    struct jm_watch *p = jm->watch;
     struct list_node *n;
 
-    while ((n = list_first(&jm->watchers)))
+    if (!p)
+        return;
+    while ((n = list_first(&p->watchers)))
         watcher_free(list_entry(n, struct watcher, node));
-    strbuf_destroy(jm->transitions);
-    strbuf_destroy(jm->transitions_sent);
+    strbuf_destroy(p->transitions);
+    strbuf_destroy(p->transitions_sent);
+    free(p);
+    jm->watch = NULL;
+}
+
+void jm_watch_stats(const struct jm *jm, struct jm_stats *st)
+{
+    st->watchers = (uint32_t)jm->watch->n;
+    st->choosy = (uint32_t)jm->watch->nchoosy;
 }

@@ -107,6 +107,15 @@ static struct bed *bed_create(void)
     return b;
 }
 
+/* Watchers that are not told the same as all others. */
+static uint32_t choosy(const struct bed *b)
+{
+    struct jm_stats st = {0};
+
+    jm_watch_stats(b->jm, &st);
+    return st.choosy;
+}
+
 static void bed_free(struct bed *b)
 {
     flux_module_job.fini(b->f.h, b->jm);
@@ -177,7 +186,7 @@ START_TEST(somebody_else)
     /* The queue is the session owner's. */
     ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"disable\"}"), EPERM);
     ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"end\"}"), EPERM);
-    ck_assert(!b->jm->queue.disabled && !b->jm->queue.ending);
+    ck_assert(!jm_queue_refuses(b->jm));
     ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"status\"}"), 0);
     ck_assert_int_eq(ask(b, "job.queue", 0, "{\"op\":\"nonsense\"}"), EINVAL);
     bed_free(b);
@@ -217,7 +226,7 @@ START_TEST(journal)
     ck_assert_uint_eq(b->logged, before);
     (void)ask(b, "job.queue", 0, "{\"op\":\"stop\"}");
     ck_assert_uint_eq(b->logged, before + 1);
-    ck_assert(b->jm->queue.stopped);
+    ck_assert(jm_queue_stopped(b->jm, NULL));
     bed_free(b);
 }
 END_TEST
@@ -327,7 +336,7 @@ static void watched_by(const char *ids, bool all)
     ck_assert_str_eq(b->told[1].states, "SCHED RUN CLEANUP ");
     ck_assert_str_eq(b->told[MANY].states, "RUN ");
     ck_assert_str_eq(b->told[MANY - 1].states, "SCHED RUN ");
-    ck_assert_uint_eq(b->jm->nchoosy, all ? 0 : 1);
+    ck_assert_uint_eq(choosy(b), all ? 0 : 1);
     free(b->told);
     b->told = NULL;
     bed_free(b);
