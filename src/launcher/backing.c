@@ -43,7 +43,7 @@
 #include "libutil/hostmark.h"
 #include "libutil/strutil.h"
 
-#define LAUNCHER_TOKEN_LEN 16 /* as exec.c makes them */
+#define LAUNCHER_TOKEN_LEN 16 /* as launchlink.c makes them */
 
 static bool usable(const char *dir)
 {
@@ -236,7 +236,7 @@ static void make(struct work *w, pid_t *pid)
 static void made(struct work *w)
 {
     struct making *m = (struct making *)w;
-    struct job *j = w->job;
+    struct nodejob *j = w->job;
     struct launcher *l = j->l;
 
     l->dirmaking -= m->base;
@@ -251,14 +251,14 @@ static void made(struct work *w)
     if (j->state == JOB_NEW) {
         j->dir = m->dir;
         m->dir = NULL;
-        job_dir_made(j, w->failed ? w->err.text : NULL);
+        nodejob_dir_made(j, w->failed ? w->err.text : NULL);
     } else if (m->dir) {
         (void)rmdir(m->dir); /* what is in it goes with the launcher */
     }
     making_free(w);
 }
 
-int backing_make(struct job *j, errmsg_t *err)
+int backing_make(struct nodejob *j, errmsg_t *err)
 {
     struct launcher *l = j->l;
     struct making *m = calloc(1, sizeof(*m));
@@ -274,7 +274,7 @@ int backing_make(struct job *j, errmsg_t *err)
     m->base = l->dirlock < 0;
     m->others = l->dirmaking > 0;
     l->dirmaking += m->base;
-    job_work(j, &j->first, &m->w);
+    nodejob_work(j, &j->first, &m->w);
     return 0;
 }
 
@@ -325,7 +325,7 @@ static struct work *removing_create(struct launcher *l, char *path)
     return &r->w;
 }
 
-bool backing_remove(struct job *j)
+bool backing_remove(struct nodejob *j)
 {
     struct work *w = NULL;
 
@@ -336,7 +336,7 @@ bool backing_remove(struct job *j)
     j->dir = NULL;
     if (w) {
         j->removing = true;
-        job_work(j, &j->last, w);
+        nodejob_work(j, &j->last, w);
     }
     return j->removing;
 }
@@ -346,7 +346,7 @@ void backing_sweep(struct launcher *l, const char *token)
     struct work *w = removing_create(l, dir_name(l, token));
 
     if (w)
-        batch_add(l, &l->chores, w);
+        starter_batch_add(l, &l->chores, w);
 }
 
 bool backing_leave(struct launcher *l)
@@ -360,7 +360,7 @@ bool backing_leave(struct launcher *l)
     }
     if (w) {
         l->removing = true;
-        batch_add(l, &l->chores, w);
+        starter_batch_add(l, &l->chores, w);
     }
     return l->removing;
 }

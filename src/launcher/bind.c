@@ -63,7 +63,7 @@ void bind_destroy(struct bind *b)
     free(b);
 }
 
-static const cpu_set_t *cpus_of(struct job *j, const idset_t *cores)
+static const cpu_set_t *cpus_of(struct nodejob *j, const idset_t *cores)
 {
     const struct bind *b = j->l->bind;
 
@@ -75,7 +75,7 @@ static const cpu_set_t *cpus_of(struct job *j, const idset_t *cores)
     return CPU_COUNT(&j->cpus) ? &j->cpus : NULL;
 }
 
-static bool bind_ready(struct job *j)
+static bool bind_ready(struct nodejob *j)
 {
     struct launcher *l = j->l;
     errmsg_t err;
@@ -85,11 +85,11 @@ static bool bind_ready(struct job *j)
     if ((l->bind = bind_create(&err)))
         return true;
     j->unbound = true;
-    send_note(j, "tasks are not bound to cores on %s: %s", job_node_name(j), err.text);
+    launcher_send_note(j, "tasks are not bound to cores on %s: %s", nodejob_node_name(j), err.text);
     return false;
 }
 
-const cpu_set_t *bind_task(struct job *j, const struct task *t)
+const cpu_set_t *bind_task(struct nodejob *j, const struct task *t)
 {
     const cpu_set_t *set;
     idset_t *share;

@@ -21,7 +21,7 @@
  *     it: it is marked as delegated.
  *  3. The cgroup is removed when no process of the job is left; those of launchers that were lost when
  *     the first such job of another one comes: whose they are is in the name, and a launcher that
- *     lives has locked its directory of that name (launcher_dir.c).
+ *     lives has locked its directory of that name (backing.c).
  *  4. When a task fails and the kernel has killed a process for the limit since the last one did, that
  *     is the reason, and the job ends.
  *
@@ -334,7 +334,7 @@ void cgroups_destroy(struct launcher *l)
 
 /* --- of a job --- */
 
-static uint64_t count_kills(const struct job *j)
+static uint64_t count_kills(const struct nodejob *j)
 {
     char *text = get(j->cgroup->dir, names[j->l->cgroups->v1].events);
     const char *at = text ? strstr(text, "oom_kill ") : NULL;
@@ -352,7 +352,7 @@ static uint64_t host_memory(void)
     return sysinfo(&si) == 0 ? (uint64_t)si.totalram * si.mem_unit >> 20 : UINT64_MAX;
 }
 
-static int make(struct job *j, const struct cgroups *cg, errmsg_t *err)
+static int make(struct nodejob *j, const struct cgroups *cg, errmsg_t *err)
 {
     const struct names *n = &names[cg->v1];
     struct jobcgroup *c = j->cgroup;
@@ -384,7 +384,7 @@ static int make(struct job *j, const struct cgroups *cg, errmsg_t *err)
                : errmsg_fail(err, errno, "%s cannot be entered: %s", c->dir, strerror(errno));
 }
 
-void cgroup_make(struct job *j)
+void cgroup_make(struct nodejob *j)
 {
     const struct cgroups *cg;
     errmsg_t err = {"out of memory"};
@@ -407,12 +407,13 @@ void cgroup_make(struct job *j)
 fail:
     /* Nodes of a job are mostly alike: one says it for all. */
     if (j->run.node == 0)
-        send_note(j, "memory is counted but not limited to %s on %s: %s",
-                  size_format(j->run.memory << 20, size, sizeof(size)), job_node_name(j), err.text);
+        launcher_send_note(j, "memory is counted but not limited to %s on %s: %s",
+                           size_format(j->run.memory << 20, size, sizeof(size)),
+                           nodejob_node_name(j), err.text);
 }
 
 /* Spawned tasks are in that of their job. */
-const int *cgroup_procs(const struct job *j)
+const int *cgroup_procs(const struct nodejob *j)
 {
     if (j->host)
         j = j->host;
@@ -421,7 +422,7 @@ const int *cgroup_procs(const struct job *j)
 
 void cgroup_task_ended(struct task *t)
 {
-    struct job *j = t->job, *owner = j->host ? j->host : j;
+    struct nodejob *j = t->job, *owner = j->host ? j->host : j;
     struct jobcgroup *c = owner->cgroup;
     char size[32], text[128];
     uint64_t kills;
@@ -431,15 +432,15 @@ void cgroup_task_ended(struct task *t)
     c->told = kills;
     size_format(j->run.memory << 20, size, sizeof(size));
     if (WIFSIGNALED(t->status) && WTERMSIG(t->status) == SIGKILL)
-        send_fail(j, spawn_status_to_code(t->status), (int32_t)t->rank, 1,
-                  "task %u was killed: the job exceeded its memory limit of %s on %s", t->rank,
-                  size, job_node_name(j));
+        launcher_send_fail(j, spawn_status_to_code(t->status), (int32_t)t->rank, 1,
+                           "task %u was killed: the job exceeded its memory limit of %s on %s",
+                           t->rank, size, nodejob_node_name(j));
     else
-        send_fail(j, spawn_status_to_code(t->status), (int32_t)t->rank, 1,
-                  "task %u failed (%s) after one of its processes was killed: the job exceeded its "
-                  "memory limit of %s on %s",
-                  t->rank, spawn_status_text(t->status, text, sizeof(text)), size,
-                  job_node_name(j));
+        launcher_send_fail(
+            j, spawn_status_to_code(t->status), (int32_t)t->rank, 1,
+            "task %u failed (%s) after one of its processes was killed: the job exceeded its "
+            "memory limit of %s on %s",
+            t->rank, spawn_status_text(t->status, text, sizeof(text)), size, nodejob_node_name(j));
 }
 
 /* Those of sessions inside go first. */
@@ -464,7 +465,7 @@ static int remove_tree(const char *path, int depth)
     return rmdir(path);
 }
 
-void cgroup_remove(struct job *j)
+void cgroup_remove(struct nodejob *j)
 {
     struct jobcgroup *c = j->cgroup;
 

@@ -75,7 +75,7 @@ const char *env_get(char *const *env, const char *name)
     return NULL;
 }
 
-void strv_free(char **v)
+void env_strv_free(char **v)
 {
     for (size_t i = 0; v && v[i]; i++)
         free(v[i]);
@@ -136,7 +136,7 @@ static size_t change_of(const struct changes *c, const char *name, size_t len)
     return i;
 }
 
-bool changes_find(const struct changes *c, const char *name, const char **val)
+bool env_changes_find(const struct changes *c, const char *name, const char **val)
 {
     size_t len = strlen(name), i = change_of(c, name, len);
 
@@ -146,7 +146,7 @@ bool changes_find(const struct changes *c, const char *name, const char **val)
     return true;
 }
 
-int changes_set(struct changes *c, const char *var)
+int env_changes_set(struct changes *c, const char *var)
 {
     size_t len = name_length(var), i = change_of(c, var, len);
     char *copy = len ? strdup(var) : NULL, **v;
@@ -167,15 +167,15 @@ int changes_set(struct changes *c, const char *var)
     return 0;
 }
 
-int changes_of_command(struct changes *c, const struct command *cmd)
+int env_changes_of_command(struct changes *c, const struct command *cmd)
 {
     for (char **v = cmd->changes; *v; v++)
-        if (!is_dropped(*v) && changes_set(c, *v) < 0)
+        if (!is_dropped(*v) && env_changes_set(c, *v) < 0)
             return -1;
     return 0;
 }
 
-void changes_clear(struct changes *c)
+void env_changes_clear(struct changes *c)
 {
     for (size_t i = 0; i < c->n; i++)
         free(c->v[i]);
@@ -183,7 +183,7 @@ void changes_clear(struct changes *c)
     *c = (struct changes){NULL, 0};
 }
 
-char **changes_apply(const struct changes *c, char *const *env)
+char **env_changes_apply(const struct changes *c, char *const *env)
 {
     size_t n = 0, k = 0;
     char **v;
@@ -211,14 +211,14 @@ static unsigned long job_level(void)
 }
 
 /* Did the client, or a plugin, say something about a variable? */
-static bool is_said(const struct job *j, const char *name)
+static bool is_said(const struct nodejob *j, const char *name)
 {
     const char *val;
 
-    return env_get(j->env, name) || changes_find(&j->changes, name, &val);
+    return env_get(j->env, name) || env_changes_find(&j->changes, name, &val);
 }
 
-static int add_mpi(struct env *e, struct job *j)
+static int add_mpi(struct env *e, struct nodejob *j)
 {
     struct launcher *l = j->l;
     int rc = 0;
@@ -228,7 +228,7 @@ static int add_mpi(struct env *e, struct job *j)
         rc |= add(e, "OMPI_MCA_btl_sm_backing_directory=%s", j->dir);
         rc |= add(e, "OMPI_MCA_orte_tmpdir_base=%s", j->dir);
     }
-    if (job_has_pmi(j)) {
+    if (task_has_pmi(j)) {
         rc |= add(e, "PMI_SIZE=%u", j->run.ntasks);
         rc |= add(e, "PMI_FD=%d", PMI_TASK_FD);
         if (j->run.parent)
@@ -238,23 +238,23 @@ static int add_mpi(struct env *e, struct job *j)
         e->vars[e->n++] = e->pmirank;
     }
     /* MPICH 5 would not choose. */
-    if (job_has_pmi(j) && j->pmix && !is_said(j, "MPIR_CVAR_PMI_VERSION"))
+    if (task_has_pmi(j) && j->pmix && !is_said(j, "MPIR_CVAR_PMI_VERSION"))
         rc |= add(e, "MPIR_CVAR_PMI_VERSION=1");
     e->n += pmix_env(j, e->vars + e->n);
     e->pmix = e->vars + e->n;
     return rc;
 }
 
-static int add_job(struct env *e, struct job *j)
+static int add_job(struct env *e, struct nodejob *j)
 {
     int rc = 0;
 
-    rc |= add(e, "FLUX_JOB_ID=%" PRIu64, job_number(j));
+    rc |= add(e, "FLUX_JOB_ID=%" PRIu64, task_job_number(j));
     rc |= add(e, "FLUX_JOB_NNODES=%u", j->run.nnodes);
     rc |= add(e, "FLUX_JOB_SIZE=%u", j->run.ntasks);
     rc |= add(e, "FLUX_JOB_LEVEL=%lu", job_level());
     rc |= add(e, "FLUX_NODE_ID=%u", j->run.node);
-    rc |= add(e, "FLUX_NODE_NAME=%s", job_node_name(j));
+    rc |= add(e, "FLUX_NODE_NAME=%s", nodejob_node_name(j));
     if (j->dir)
         rc |= add(e, "FLUX_JOB_TMPDIR=%s", j->dir);
     if (j->run.expiration)
@@ -317,7 +317,7 @@ static void drop_var(struct env *e, const char *name)
 }
 
 /* FLUX_TASK_THREADS tells, in what a task submits, our own word from that of a person. */
-static int add_threads(struct env *e, const struct job *j, uint32_t n)
+static int add_threads(struct env *e, const struct nodejob *j, uint32_t n)
 {
     const char *now = env_get(j->env, "OMP_NUM_THREADS");
     const char *ours = env_get(j->env, "FLUX_TASK_THREADS");
@@ -329,7 +329,7 @@ static int add_threads(struct env *e, const struct job *j, uint32_t n)
     return add(e, "OMP_NUM_THREADS=%u", n) | add(e, "FLUX_TASK_THREADS=%u", n);
 }
 
-bool job_shares_cores(const struct job *j)
+bool env_shares_cores(const struct nodejob *j)
 {
     uint32_t cores = (uint32_t)idset_count(j->cores);
     cpu_set_t set;
@@ -345,7 +345,7 @@ bool job_shares_cores(const struct job *j)
 
 /* Tasks that have to share cores, be it with those of brokers beside ours, must not wait for each
  * other in a loop, as MPI libraries and OpenMP do by default. */
-static int add_waiting(struct env *e, const struct job *j)
+static int add_waiting(struct env *e, const struct nodejob *j)
 {
     uint32_t cores = (uint32_t)idset_count(j->cores);
     int rc = 0;
@@ -354,7 +354,7 @@ static int add_waiting(struct env *e, const struct job *j)
         return 0;
     if (cores >= j->ntasks)
         rc |= add_threads(e, j, cores / j->ntasks);
-    if (!job_shares_cores(j))
+    if (!env_shares_cores(j))
         return rc;
     if (cores < j->ntasks)
         rc |= add_threads(e, j, 1);
@@ -366,7 +366,7 @@ static int add_waiting(struct env *e, const struct job *j)
 }
 
 /* What this node has for the job, when that is told. */
-static int add_shares(struct env *e, struct job *j)
+static int add_shares(struct env *e, struct nodejob *j)
 {
     if (!(j->run.flags & WIRE_F_GPU_OFF) && !idset_empty(j->gpus)) {
         drop_var(e, "CUDA_VISIBLE_DEVICES");
@@ -390,7 +390,7 @@ static void set_share(struct env *e, enum env_slot slot, char *text)
         e->vars[e->share_at[slot]] = text;
 }
 
-void env_task(struct env *e, struct job *j, const struct task *t)
+void env_task(struct env *e, struct nodejob *j, const struct task *t)
 {
     uint32_t i = (uint32_t)(t - j->tasks), n = j->ntasks;
 
@@ -421,7 +421,7 @@ static bool changes_by_task(const struct env *e, const char *s)
 
 char **env_copy(const struct env *e, const struct changes *c, char **texts)
 {
-    char **v = changes_apply(c, e->vars), *p;
+    char **v = env_changes_apply(c, e->vars), *p;
     size_t len = 0;
 
     *texts = NULL;
@@ -443,7 +443,7 @@ char **env_copy(const struct env *e, const struct changes *c, char **texts)
     return v;
 }
 
-idset_t *env_task_cores(const struct job *j, const struct task *t)
+idset_t *env_task_cores(const struct nodejob *j, const struct task *t)
 {
     char *text = share("", j->cores, (uint32_t)(t - j->tasks), j->ntasks, false);
     idset_t *set = text ? idset_parse(text + 1, NULL) : NULL;
@@ -452,7 +452,7 @@ idset_t *env_task_cores(const struct job *j, const struct task *t)
     return set;
 }
 
-int env_build(struct env *e, struct job *j)
+int env_build(struct env *e, struct nodejob *j)
 {
     struct launcher *l = j->l;
     int rc = 0;

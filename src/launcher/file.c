@@ -5,7 +5,7 @@
  * LINE_MAX_LEN bytes is cut into several.  Tasks of a node that write to one file share its
  * descriptor.
  *
- * A file may hang: starters open, write and close it (launcher_starter.c), one thing of a file at a
+ * A file may hang: starters open, write and close it (starter.c), one thing of a file at a
  * time.  It is opened before the first task that writes to it is started.  When PENDING_MAX bytes
  * wait for it, its tasks do, too; the job does not end before it is closed, unless it is killed.
  *
@@ -30,7 +30,7 @@
 #define PENDING_MAX (1u << 20)
 
 struct outfile {
-    struct job *job;
+    struct nodejob *job;
     struct batch batch; /* writes, and the end */
     char *name;
     int fd;        /* -1: not open */
@@ -125,32 +125,32 @@ static void open_run(struct work *w, pid_t *pid)
 static void opened(struct work *w)
 {
     struct filework *fw = (struct filework *)w;
-    struct job *j = w->job;
+    struct nodejob *j = w->job;
 
     fw->f->fd = fw->fd;
     fw->f->broken = w->failed;
     if (w->failed)
-        job_file_failed(j, w->err.text);
+        nodejob_file_failed(j, w->err.text);
     filework_free(w);
 }
 
 int file_attach(struct stream *s, const char *path, errmsg_t *err)
 {
-    struct job *j = s->task->job;
+    struct nodejob *j = s->task->job;
     struct filework *fw = NULL;
     struct outfile *f = NULL;
     struct spawn_file sf = {0};
 
     if ((!j->outfiles && !(j->outfiles = hmap_create_str(outfile_free))) ||
         !(s->line = buf_create(0)) ||
-        job_file(j, path, s->task->rank, O_WRONLY | O_CREAT | O_APPEND, &sf) < 0)
+        task_file(j, path, s->task->rank, O_WRONLY | O_CREAT | O_APPEND, &sf) < 0)
         goto nomem;
     if (!(f = hmap_get(j->outfiles, sf.path))) {
         if (!(f = calloc(1, sizeof(*f))))
             goto nomem;
         f->fd = -1;
         f->job = j;
-        batch_init(&f->batch, false);
+        starter_batch_init(&f->batch, false);
         if (!(f->lines = buf_create(0)) || !(f->name = strdup(sf.path)) ||
             !(fw = filework_create(f, s->task->rank, open_run, opened)) ||
             hmap_put(j->outfiles, f->name, f) < 0) {
@@ -160,7 +160,7 @@ int file_attach(struct stream *s, const char *path, errmsg_t *err)
         }
         fw->sf = sf;
         fw->mask = j->run.mask;
-        job_work(j, &j->first, &fw->w);
+        nodejob_work(j, &j->first, &fw->w);
     } else {
         free((char *)sf.path);
         free((char *)sf.name);
@@ -195,13 +195,13 @@ static void worked(struct work *w)
 {
     struct filework *fw = (struct filework *)w;
     struct outfile *f = fw->f;
-    struct job *j = w->job;
+    struct nodejob *j = w->job;
 
     f->busy = false;
     if (w->errnum && !f->broken && !j->ghost) {
         f->broken = true;
-        send_fail(j, 1, (int32_t)fw->rank, 1, "cannot write to '%s': %s", f->name,
-                  strerror(w->errnum));
+        launcher_send_fail(j, 1, (int32_t)fw->rank, 1, "cannot write to '%s': %s", f->name,
+                           strerror(w->errnum));
     }
     filework_free(w);
     if (j->ghost)
@@ -210,7 +210,7 @@ static void worked(struct work *w)
     for (uint32_t i = 0; i < j->ntasks; i++)
         for (int k = 0; k < 2; k++)
             if (j->tasks[i].out[k].file == f && j->paused)
-                source_resume(j->l, &j->tasks[i].out[k].src);
+                launcher_source_resume(j->l, &j->tasks[i].out[k].src);
 }
 
 /* What has gathered while something was written goes next. */
@@ -227,13 +227,13 @@ static void file_flush(struct outfile *f)
     if (!next || !(fw = filework_create(f, f->rank, write_run, worked))) {
         buf_destroy(next);
         f->broken = true;
-        send_fail(f->job, 1, (int32_t)f->rank, 1, "no memory to write to '%s'", f->name);
+        launcher_send_fail(f->job, 1, (int32_t)f->rank, 1, "no memory to write to '%s'", f->name);
         return;
     }
     fw->lines = f->lines;
     f->lines = next;
     f->busy = true;
-    job_work(f->job, &f->batch, &fw->w);
+    nodejob_work(f->job, &f->batch, &fw->w);
 }
 
 bool file_full(const struct stream *s)
@@ -255,11 +255,11 @@ static bool file_done(struct outfile *f)
         return true; /* outfile_free() closes it */
     f->closing = f->busy = true;
     f->fd = -1;
-    job_work(f->job, &f->batch, &fw->w);
+    nodejob_work(f->job, &f->batch, &fw->w);
     return false;
 }
 
-bool files_done(struct job *j)
+bool files_done(struct nodejob *j)
 {
     size_t pos = 0;
     bool done = true;
@@ -283,8 +283,8 @@ static void put(struct stream *s, const void *a, size_t alen, const void *b, siz
     if (buf_append(f->lines, label, (size_t)n) < 0 || (alen && buf_append(f->lines, a, alen) < 0) ||
         (blen && buf_append(f->lines, b, blen) < 0) || (nl && buf_append(f->lines, "\n", 1) < 0)) {
         f->broken = true;
-        send_fail(s->task->job, 1, (int32_t)s->task->rank, 1, "no memory to write to '%s'",
-                  f->name);
+        launcher_send_fail(s->task->job, 1, (int32_t)s->task->rank, 1, "no memory to write to '%s'",
+                           f->name);
     }
 }
 
@@ -312,16 +312,16 @@ void file_output(struct stream *s, const void *data, size_t len)
     file_flush(s->file);
 }
 
-void files_drop(struct job *j)
+void files_drop(struct nodejob *j)
 {
     size_t pos = 0;
     void *val;
 
     while (j->outfiles && hmap_next(j->outfiles, &pos, NULL, NULL, &val))
-        job_drop(j, &((struct outfile *)val)->batch);
+        nodejob_drop(j, &((struct outfile *)val)->batch);
 }
 
-void files_close(struct job *j)
+void files_close(struct nodejob *j)
 {
     for (uint32_t i = 0; i < j->ntasks; i++) {
         for (int k = 0; k < 2; k++) {

@@ -13,7 +13,7 @@
  *     The first OUTPUT_KEPT bytes of what it writes are part of the sentence when it fails.
  *  3. Once a job has begun with its prolog its epilog is run, however the job ends: before a
  *     launcher that is told to leave does so, and by the next launcher after one that was lost
- *     (launcher_record.c).
+ *     (record.c).
  *
  *  4. Its program may be on a file system that hangs: that counts as its time.  A child that cannot
  *     be killed then is left behind after GIVE_UP, and the work that is to start it keeps what it needs.
@@ -44,7 +44,7 @@
 #define GIVE_UP 2. /* seconds */
 
 struct hook {
-    struct job *job;
+    struct nodejob *job;
     const char *what; /* "prolog", "epilog" */
     const char *program;
     pid_t pid; /* 0: not there yet, or reaped */
@@ -81,23 +81,23 @@ static void hook_stop(struct hook *k)
 {
     struct launcher *l = k->job->l;
 
-    source_close(l, &k->timer);
-    source_close(l, &k->out);
+    launcher_source_close(l, &k->timer);
+    launcher_source_close(l, &k->out);
 }
 
 static void timer_ready(struct source *s, uint32_t events)
 {
     struct hook *k = (struct hook *)((char *)s - offsetof(struct hook, timer));
 
-    struct job *j = k->job;
+    struct nodejob *j = k->job;
     char text[OUTPUT_KEPT + 512];
 
-    source_close(j->l, s);
+    launcher_source_close(j->l, s);
     if (k->pid > 0) {
         kill(-k->pid, SIGKILL);
     } else if (k->starting && !k->late && arm(k, GIVE_UP) == 0) {
         k->hung = true;
-        batch_kill(j->l, k->starting->w.batch);
+        starter_batch_kill(j->l, k->starting->w.batch);
     } else if (k->starting) {
         k->late = k->hung = true;
         explain(k, 0, text, sizeof(text));
@@ -127,7 +127,7 @@ static void out_ready(struct source *s, uint32_t events)
     struct hook *k = (struct hook *)((char *)s - offsetof(struct hook, out));
 
     if (!out_read(k))
-        source_close(k->job->l, s);
+        launcher_source_close(k->job->l, s);
 }
 
 static double limit(const struct launcher *l)
@@ -147,7 +147,7 @@ static int arm(struct hook *k, double t)
         its.it_value.tv_nsec = 999999999L;
     fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (fd >= 0 && timerfd_settime(fd, 0, &its, NULL) == 0 &&
-        source_start(k->job->l, &k->timer, fd, EPOLLIN, timer_ready) == 0)
+        launcher_source_start(k->job->l, &k->timer, fd, EPOLLIN, timer_ready) == 0)
         return 0;
     if (fd >= 0)
         close(fd);
@@ -175,7 +175,7 @@ static void start(struct work *w, pid_t *pid)
     errmsg_t why;
 
     if (file_is_trusted(st->sp.path, &why))
-        work_spawn(w, &st->sp, pid);
+        starter_spawn(w, &st->sp, pid);
     else
         w->failed = errmsg_fail(&w->err, errno, "the %s %s", st->what, why.text) < 0;
     close(st->out);
@@ -195,7 +195,7 @@ static void started(struct work *w)
     if (k && !w->failed && hmap_put_u64(l->hooks, (uint64_t)w->pid, k) == 0) {
         k->pid = w->pid;
         if (!k->epilog)
-            job_prolog_runs(w->job);
+            nodejob_prolog_runs(w->job);
         if (late)
             kill(-k->pid, SIGKILL);
         if (w->reaped)
@@ -214,7 +214,7 @@ static void started(struct work *w)
 
 static int spawn(struct hook *k, errmsg_t *err)
 {
-    struct job *j = k->job;
+    struct nodejob *j = k->job;
     struct starting *st = calloc(1, sizeof(*st));
     int ends[2];
 
@@ -245,7 +245,8 @@ static int spawn(struct hook *k, errmsg_t *err)
                                    .nlimits = tag_limit(j, &st->rl),
                                    .pdeathsig = SIGKILL};
     if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0 ||
-        source_start(j->l, &k->out, ends[0], EPOLLIN, out_ready) < 0 || arm(k, limit(j->l)) < 0) {
+        launcher_source_start(j->l, &k->out, ends[0], EPOLLIN, out_ready) < 0 ||
+        arm(k, limit(j->l)) < 0) {
         errmsg_fail(err, errno, "the %s cannot be run: %s", k->what, strerror(errno));
         if (k->out.fd < 0)
             close(ends[0]);
@@ -255,11 +256,11 @@ static int spawn(struct hook *k, errmsg_t *err)
     }
     st->hook = k;
     k->starting = st;
-    job_work(j, k->epilog ? &j->last : &j->first, &st->w);
+    nodejob_work(j, k->epilog ? &j->last : &j->first, &st->w);
     return 0;
 }
 
-static struct hook *hook_create(struct job *j, bool epilog, errmsg_t *err)
+static struct hook *hook_create(struct nodejob *j, bool epilog, errmsg_t *err)
 {
     struct hook *k = calloc(1, sizeof(*k));
 
@@ -303,16 +304,16 @@ static void explain(struct hook *k, int status, char *buf, size_t size)
     else
         spawn_status_text(status, why, sizeof(why));
     snprintf(buf, size, "the %s %s failed on %s: %s%s%s%s", k->what, k->program,
-             job_node_name(k->job), why, k->len ? " (" : "", k->text, k->len ? ")" : "");
+             nodejob_node_name(k->job), why, k->len ? " (" : "", k->text, k->len ? ")" : "");
 }
 
 /* Nobody but the log of the broker is left to be told when the job was of a launcher before. */
-static void tell(struct job *j, const char *text)
+static void tell(struct nodejob *j, const char *text)
 {
     if (j->heir)
         fprintf(stderr, "flux-launcher: job %" PRIu64 ": %s\n", j->id, text);
     else
-        send_note(j, "%s", text);
+        launcher_send_note(j, "%s", text);
 }
 
 /* It was not started. */
@@ -326,10 +327,10 @@ static void failed(struct hook *k, const char *why)
     if (k->epilog)
         tell(k->job, why);
     else
-        job_prolog_done(k->job, why);
+        nodejob_prolog_done(k->job, why);
 }
 
-int hook_prolog(struct job *j, errmsg_t *err)
+int hook_prolog(struct nodejob *j, errmsg_t *err)
 {
     if (!j->l->prolog || (j->run.flags & WIRE_F_EXEC))
         return 0;
@@ -338,7 +339,7 @@ int hook_prolog(struct job *j, errmsg_t *err)
     return 1;
 }
 
-bool hook_epilog(struct job *j)
+bool hook_epilog(struct nodejob *j)
 {
     errmsg_t err;
 
@@ -355,13 +356,13 @@ bool hook_epilog(struct job *j)
     return true;
 }
 
-void hook_kill(struct job *j)
+void hook_kill(struct nodejob *j)
 {
     if (j->hook && !j->hook->epilog && j->hook->pid > 0)
         kill(-j->hook->pid, SIGKILL);
 }
 
-void hook_interrupt(struct job *j)
+void hook_interrupt(struct nodejob *j)
 {
     if (j->hook && j->hook->epilog && j->hook->starting) {
         failed(j->hook, "the epilog hangs, and is left behind");
@@ -406,11 +407,11 @@ bool hook_reaped(struct launcher *l, pid_t pid, int status)
             tell(k->job, text);
         return true;
     }
-    job_prolog_done(k->job, status ? text : NULL);
+    nodejob_prolog_done(k->job, status ? text : NULL);
     return true;
 }
 
-void hook_destroy(struct job *j)
+void hook_destroy(struct nodejob *j)
 {
     if (!j->hook)
         return;

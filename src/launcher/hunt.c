@@ -8,9 +8,9 @@
  *
  * When the last task of a job is gone, those that are left are children of the launcher, a subreaper
  * (and theirs will be).  They are killed, at once or when the period of grace of a job that got
- * SIGTERM is over; the job ends when there are none (leftovers).
+ * SIGTERM is over; the job ends when there are none (hunt_leftovers).
  *
- * Whose one is: its tag (launcher_tag.c) says it.  Where there is none, the mark in its environment
+ * Whose one is: its tag (tag.c) says it.  Where there is none, the mark in its environment
  * or its process group; one that hides all of these is taken for a job's if no other job runs.
  *
  * Children stay until they are reaped, by this same thread, so a signal by their number cannot hit
@@ -35,7 +35,7 @@
 /* --- one process --- */
 
 /* In the process group of one of its tasks?  No other can have that number while it exists. */
-static bool in_group(const struct job *j, pid_t pid)
+static bool in_group(const struct nodejob *j, pid_t pid)
 {
     pid_t group = getpgid(pid);
 
@@ -46,9 +46,9 @@ static bool in_group(const struct job *j, pid_t pid)
 }
 
 /* Is it of this job?  1, 0, or -1 with EAGAIN: it has no environment at this moment. */
-static int is_of(struct job *j, pid_t pid)
+static int is_of(struct nodejob *j, pid_t pid)
 {
-    struct job *owner;
+    struct nodejob *owner;
 
     if (tag_job(j->l, pid, &owner) && owner)
         return owner == j;
@@ -64,7 +64,7 @@ static bool is_ours(struct launcher *l, pid_t pid)
 /* --- what is left at the end --- */
 
 struct hunt {
-    struct job *j;
+    struct nodejob *j;
     bool alone; /* no other job is here */
     bool spare; /* it may end by itself yet */
     bool found;
@@ -74,7 +74,7 @@ struct hunt {
 static int hunt_one(pid_t pid, void *arg)
 {
     struct hunt *h = arg;
-    struct job *owner;
+    struct nodejob *owner;
     int mine;
 
     if (is_ours(h->j->l, pid))
@@ -102,7 +102,7 @@ static uint64_t now_us(void)
     return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-bool leftovers(struct job *j)
+bool hunt_leftovers(struct nodejob *j)
 {
     struct launcher *l = j->l;
     struct hunt h = {.j = j, .alone = hmap_count(l->jobs) == 1};
@@ -140,7 +140,7 @@ static bool is_session(pid_t pid)
 
 static bool to_be_told(struct launcher *l, pid_t pid)
 {
-    struct job *j;
+    struct nodejob *j;
 
     return tag_job(l, pid, &j) && j && j->tell && !in_group(j, pid) && !is_ours(l, pid) &&
            !is_session(pid);
@@ -162,7 +162,7 @@ static int tell_one(pid_t pid, void *arg)
     return 0;
 }
 
-void hunt_terminate(struct job *j)
+void hunt_terminate(struct nodejob *j)
 {
     if (j->run.grace)
         j->mercy = now_us() + j->run.grace;
@@ -182,5 +182,5 @@ void hunt_tell(struct launcher *l)
     l->tell = false;
     proctree_all(tell_one, l);
     while (hmap_next(l->jobs, &pos, NULL, NULL, &val))
-        ((struct job *)val)->tell = false;
+        ((struct nodejob *)val)->tell = false;
 }

@@ -1,8 +1,8 @@
 /* Between the launcher and its shared object for hwloc (hwloc_map.c): which processors each core
  * has.  The launcher maps the object when the first job is to be bound, and only while it asks.
  */
-#ifndef WREXEC_HWLOC_MAP_H
-#define WREXEC_HWLOC_MAP_H
+#ifndef LAUNCHER_HWLOC_MAP_H
+#define LAUNCHER_HWLOC_MAP_H
 
 #include <sched.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
  *
  *    flux-launcher --fd=N --rank=R [--sweep=TOKEN] --token=TOKEN
  *
- * The wrexec module starts one at its first job, and speaks with it over descriptor N (wire.h).  It
+ * The wrexec module starts one at its first job, and speaks with it over descriptor N (exec_wire.h).  It
  * is small and knows nothing of messages, so that starting a process costs little
  * more than the kernel takes for it, and the broker, with its threads and its memory, never forks.
  *
@@ -20,15 +20,15 @@
  *  5. Memory is bounded: output by the credit of its job, standard input by its window, PMI by the
  *     server's bounds; a task whose PMI answers are not read is not listened to.
  *
- * launcher_job.c has the life of jobs, launcher_task.c gets tasks ready, launcher_starter.c has the
- * threads that start them, launcher_env.c makes their
- * environment, launcher_bind.c binds them to cores; launcher_io.c moves the streams,
- * launcher_file.c writes labelled ones; launcher_pmi.c serves PMI, launcher_pmix.c has PMIx served;
- * launcher_hook.c runs prolog and epilog, launcher_record.c remembers which epilogs are due,
- * launcher_lua.c runs plugins; launcher_object.c maps what only
- * some launchers need; launcher_dir.c keeps the directories, launcher_cgroup.c
- * limits memory; launcher_orphan.c notices that
- * something is left behind, launcher_tag.c tells whose it is, launcher_hunt.c ends it.
+ * nodejob.c has the life of jobs, task.c gets tasks ready, starter.c has the
+ * threads that start them, env.c makes their
+ * environment, bind.c binds them to cores; stream.c moves the streams,
+ * file.c writes labelled ones; pmi.c serves PMI, pmix.c has PMIx served;
+ * hook.c runs prolog and epilog, record.c remembers which epilogs are due,
+ * lua.c runs plugins; object.c maps what only
+ * some launchers need; backing.c keeps the directories, cgroup.c
+ * limits memory; orphan.c notices that
+ * something is left behind, tag.c tells whose it is, hunt.c ends it.
  */
 #include "config.h"
 #include "launcher.h"
@@ -74,8 +74,8 @@ static int source_ctl(struct launcher *l, struct source *s, int op)
     return epoll_ctl(l->epfd, op, s->fd, &ev);
 }
 
-int source_start(struct launcher *l, struct source *s, int fd, uint32_t events,
-                 void (*ready)(struct source *, uint32_t))
+int launcher_source_start(struct launcher *l, struct source *s, int fd, uint32_t events,
+                          void (*ready)(struct source *, uint32_t))
 {
     s->fd = fd;
     s->events = events;
@@ -88,24 +88,24 @@ int source_start(struct launcher *l, struct source *s, int fd, uint32_t events,
 }
 
 /* Removed, not muted: a hang-up would be reported for ever. */
-void source_pause(struct launcher *l, struct source *s)
+void launcher_source_pause(struct launcher *l, struct source *s)
 {
     if (s->fd >= 0 && s->armed)
         source_ctl(l, s, EPOLL_CTL_DEL);
     s->armed = false;
 }
 
-void source_resume(struct launcher *l, struct source *s)
+void launcher_source_resume(struct launcher *l, struct source *s)
 {
     if (s->fd >= 0 && !s->armed)
         s->armed = (source_ctl(l, s, EPOLL_CTL_ADD) == 0);
 }
 
-void source_close(struct launcher *l, struct source *s)
+void launcher_source_close(struct launcher *l, struct source *s)
 {
     if (s->fd < 0)
         return;
-    source_pause(l, s);
+    launcher_source_pause(l, s);
     close(s->fd);
     s->fd = -1;
 }
@@ -135,19 +135,20 @@ static void control_flush(struct launcher *l)
     }
 }
 
-void send_frame(struct launcher *l, enum wire_type type, uint64_t job, const void *fixed,
-                size_t fixedlen, const void *data, size_t len)
+void launcher_send_frame(struct launcher *l, enum wire_type type, uint64_t job, const void *fixed,
+                         size_t fixedlen, const void *data, size_t len)
 {
     uint8_t head[WIRE_HEADER];
 
-    wire_header(head, type, job, (uint32_t)(fixedlen + len));
+    exec_wire_header(head, type, job, (uint32_t)(fixedlen + len));
     /* Without memory for a frame the module would wait for ever: then rather the end. */
     if (buf_append(l->out, head, sizeof(head)) < 0 || buf_append(l->out, fixed, fixedlen) < 0 ||
         (len && buf_append(l->out, data, len) < 0))
         l->stop = true;
 }
 
-void send_fail(struct job *j, int code, int32_t first, uint32_t count, const char *fmt, ...)
+void launcher_send_fail(struct nodejob *j, int code, int32_t first, uint32_t count, const char *fmt,
+                        ...)
 {
     int32_t fixed[3] = {code, first, (int32_t)count};
     char text[1024];
@@ -164,10 +165,10 @@ void send_fail(struct job *j, int code, int32_t first, uint32_t count, const cha
         n = 0;
     if ((size_t)n >= sizeof(text))
         n = sizeof(text) - 1;
-    send_frame(j->l, WIRE_FAIL, j->id, fixed, sizeof(fixed), text, (size_t)n);
+    launcher_send_frame(j->l, WIRE_FAIL, j->id, fixed, sizeof(fixed), text, (size_t)n);
 }
 
-void send_note(struct job *j, const char *fmt, ...)
+void launcher_send_note(struct nodejob *j, const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
@@ -180,11 +181,11 @@ void send_note(struct job *j, const char *fmt, ...)
     va_end(ap);
     if (++j->notes > NOTES_MAX)
         n = snprintf(text, sizeof(text), "what else there is to note is left out (%s)",
-                     job_node_name(j));
+                     nodejob_node_name(j));
     if (n >= (int)sizeof(text))
         n = sizeof(text) - 1;
     if (n > 0)
-        send_frame(j->l, WIRE_NOTE, j->id, NULL, 0, text, (size_t)n);
+        launcher_send_frame(j->l, WIRE_NOTE, j->id, NULL, 0, text, (size_t)n);
 }
 
 static const char *or_null(const char *s)
@@ -196,7 +197,7 @@ static void set_config(struct launcher *l, const struct wire_frame *f)
 {
     const char *s[WIRE_CONFIG_STRINGS], *p;
 
-    if (l->config || !wire_strings_ok((const char *)f->payload, f->len, WIRE_CONFIG_STRINGS) ||
+    if (l->config || !exec_wire_strings_ok((const char *)f->payload, f->len, WIRE_CONFIG_STRINGS) ||
         !(l->config = malloc(f->len))) {
         l->stop = true;
         return;
@@ -221,10 +222,10 @@ static void set_config(struct launcher *l, const struct wire_frame *f)
 
 static void handle_frame(struct launcher *l, const struct wire_frame *f)
 {
-    struct job *j = hmap_get_u64(l->jobs, f->job);
+    struct nodejob *j = hmap_get_u64(l->jobs, f->job);
 
     if (f->type == WIRE_RUN || (f->type == WIRE_BAD && f->said == WIRE_RUN)) {
-        job_run(l, f->job, f->payload, f->len); /* a bad one is refused there */
+        nodejob_run(l, f->job, f->payload, f->len); /* a bad one is refused there */
         return;
     }
     if (f->type == WIRE_CONFIG) {
@@ -235,30 +236,31 @@ static void handle_frame(struct launcher *l, const struct wire_frame *f)
         return;
     switch (f->type) {
     case WIRE_BAD:
-        send_fail(j, 1, -1, 0, "the broker sent a frame that is not valid (type %u, %u bytes)",
-                  f->said, f->len);
-        job_kill(j);
+        launcher_send_fail(j, 1, -1, 0,
+                           "the broker sent a frame that is not valid (type %u, %u bytes)", f->said,
+                           f->len);
+        nodejob_kill(j);
         break;
     case WIRE_SIGNAL:
-        job_signal(j, wire_i32(f->payload));
+        nodejob_signal(j, exec_wire_i32(f->payload));
         break;
     case WIRE_KILL:
-        job_kill(j);
+        nodejob_kill(j);
         break;
     case WIRE_STDIN:
-        job_stdin(j, wire_u32(f->payload), f->payload + 4, f->len - 4);
+        stream_stdin(j, exec_wire_u32(f->payload), f->payload + 4, f->len - 4);
         break;
     case WIRE_CREDIT:
-        job_credit(j, wire_u32(f->payload));
+        stream_credit(j, exec_wire_u32(f->payload));
         break;
     case WIRE_PMI_DONE:
-        job_pmi_done(j, f->payload, f->len);
+        pmi_done(j, f->payload, f->len);
         break;
     case WIRE_PMI_NAMED:
-        job_pmi_named(j, f->payload, f->len);
+        pmi_named(j, f->payload, f->len);
         break;
     case WIRE_SPAWNED:
-        job_pmi_spawned(j, f->payload, f->len);
+        pmi_spawned(j, f->payload, f->len);
         break;
     default:
         break;
@@ -281,7 +283,7 @@ static void control_ready(struct source *s, uint32_t events)
         else if (n == 0 || !p || (errno != EAGAIN && errno != EINTR))
             l->stop = true;
     }
-    while (!l->stop && (used = wire_parse(buf_data(l->in), buf_len(l->in), &f, &err)) > 0) {
+    while (!l->stop && (used = exec_wire_parse(buf_data(l->in), buf_len(l->in), &f, &err)) > 0) {
         handle_frame(l, &f);
         buf_consume(l->in, (size_t)used);
     }
@@ -300,7 +302,7 @@ static void signals_ready(struct source *s, uint32_t events)
     for (size_t i = 0; n > 0 && i < (size_t)n / sizeof(*si); i++)
         if (si[i].ssi_signo != SIGCHLD)
             l->stop = true;
-    jobs_reap(l);
+    nodejobs_reap(l);
 }
 
 /* --- what a launcher before this one left behind --- */
@@ -394,7 +396,7 @@ static int launcher_init(struct launcher *l, int fd)
     list_init(&l->ending);
     list_init(&l->spawning);
     list_init(&l->cutting);
-    batch_init(&l->chores, false);
+    starter_batch_init(&l->chores, false);
     /* As SPAWN_PLAIN_SIGNALS wants it. */
     for (int sig = 1; sig < _NSIG; sig++)
         signal(sig, SIG_DFL);
@@ -412,7 +414,7 @@ static int launcher_init(struct launcher *l, int fd)
     l->nullfd = open("/dev/null", O_RDWR | O_CLOEXEC);
     l->in = buf_create(WIRE_PAYLOAD_MAX + WIRE_HEADER + READ_SIZE);
     l->out = buf_create(0);
-    l->jobs = hmap_create_u64(job_destroy);
+    l->jobs = hmap_create_u64(nodejob_destroy);
     l->pids = hmap_create_u64(NULL);
     l->servers = hmap_create_u64(NULL);
     l->hooks = hmap_create_u64(NULL);
@@ -421,9 +423,9 @@ static int launcher_init(struct launcher *l, int fd)
     if (l->epfd < 0 || l->nullfd < 0 || !l->in || !l->out || !l->jobs || !l->pids || !l->servers ||
         !l->hooks || !l->tags)
         return -1;
-    if (source_start(l, &l->control, fd, EPOLLIN, control_ready) < 0 ||
-        source_start(l, &l->signals, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), EPOLLIN,
-                     signals_ready) < 0)
+    if (launcher_source_start(l, &l->control, fd, EPOLLIN, control_ready) < 0 ||
+        launcher_source_start(l, &l->signals, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+                              EPOLLIN, signals_ready) < 0)
         return -1;
     return starters_init(l);
 }
@@ -444,7 +446,7 @@ void launcher_events(struct launcher *l, int ms)
     int n = epoll_wait(l->epfd, ev, EVENTS, ms);
 
     /* A source closed by an earlier event of this round has descriptor -1; its memory goes with its
-     * job, in jobs_step(). */
+     * job, in nodejobs_step(). */
     for (int i = 0; i < n; i++) {
         struct source *s = ev[i].data.ptr;
 
@@ -468,16 +470,16 @@ static void leave(struct launcher *l)
 {
     l->wake = UINT64_MAX;
     if (l->leaving == NOT_LEAVING) {
-        source_pause(l, &l->control);
+        launcher_source_pause(l, &l->control);
         if (l->lost)
             forget_lost(l);
-        jobs_kill_all(l);
+        nodejobs_kill_all(l);
         l->leaving = EPILOGS;
     }
     if (l->leaving == EPILOGS) {
         if (hooks_epilogs(l))
             return;
-        jobs_kill_children(l);
+        nodejobs_kill_children(l);
         l->leave_by = now_us() + LEAVE;
         l->leaving = REMOVING;
     }
@@ -490,7 +492,7 @@ static void leave(struct launcher *l)
 static void before(struct launcher *l)
 {
     launcher_events(l, patience(l));
-    jobs_spawn(l);
+    nodejobs_spawn(l);
 }
 
 static void after(struct launcher *l)
@@ -499,7 +501,7 @@ static void after(struct launcher *l)
         leave(l);
         return;
     }
-    jobs_step(l);
+    nodejobs_step(l);
     control_flush(l);
     if (l->sweeps > 0)
         sweep(l);

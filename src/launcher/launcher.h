@@ -1,6 +1,6 @@
 /* The launcher's own interfaces: see launcher.c for the whole. */
-#ifndef WREXEC_LAUNCHER_H
-#define WREXEC_LAUNCHER_H
+#ifndef LAUNCHER_LAUNCHER_H
+#define LAUNCHER_LAUNCHER_H
 
 #include <sched.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@ struct source {
     void (*ready)(struct source *s, uint32_t events);
 };
 
-struct job;
+struct nodejob;
 struct work;
 struct request;
 
@@ -48,7 +48,7 @@ struct command {
 };
 
 struct task {
-    struct job *job;
+    struct nodejob *job;
     uint32_t rank;
     pid_t pid;    /* 0: not started, or reaped */
     pid_t leader; /* of its process group: what its id was */
@@ -64,10 +64,10 @@ struct task {
 /* state     of a job                                                      left when
  * NEW       it has just come                                              its prolog or server or
  *                                                                         tasks start
- * PROLOG    its prolog runs (launcher_hook.c)                             that has ended
- * STARTING  its PMIx server starts (launcher_pmix.c)                      that is ready, or the job
+ * PROLOG    its prolog runs (hook.c)                             that has ended
+ * STARTING  its PMIx server starts (pmix.c)                      that is ready, or the job
  *                                                                         is killed
- * SPAWNING  starters start tasks (launcher_starter.c)                     all are, one cannot be, or
+ * SPAWNING  starters start tasks (starter.c)                     all are, one cannot be, or
  *                                                                         the job is killed and
  *                                                                         nothing of it hangs, or
  *                                                                         that is given up
@@ -103,7 +103,7 @@ struct batch {
 };
 #define BATCH_MAX 32u /* tasks that a job has with the starters */
 
-struct job {
+struct nodejob {
     struct launcher *l;
     uint64_t id;
     enum job_state state;
@@ -142,7 +142,8 @@ struct job {
     unsigned tries; /* to tell who a process without environment belongs to */
     struct hook *hook; /* prolog, later epilog; may be NULL */
     char *record;      /* file for the launcher after this one; may be NULL */
-    struct job *host;  /* of spawned tasks: the job they belong to, while it is here; its directory,
+    struct nodejob
+        *host; /* of spawned tasks: the job they belong to, while it is here; its directory,
                         * cgroup, prolog and epilog are theirs, too */
     struct list_node guest, guests; /* in host->guests; such of its own */
     bool shared_dir;                /* `dir` is that of the host */
@@ -186,7 +187,7 @@ struct launcher {
     struct source signals;
     buf_t *in;
     buf_t *out;
-    hmap_t *jobs;    /* id -> struct job */
+    hmap_t *jobs;    /* id -> struct nodejob */
     hmap_t *pids;    /* pid -> struct task */
     hmap_t *servers; /* pid -> struct pmix */
     hmap_t *hooks;   /* pid -> struct hook */
@@ -204,7 +205,7 @@ struct launcher {
     bool again;        /* look again in a moment */
     bool tell;         /* SIGTERM is to go to all processes of some job */
     uint64_t wake;     /* look again after so many microseconds */
-    hmap_t *tags;      /* slot -> struct job */
+    hmap_t *tags;      /* slot -> struct nodejob */
     uint64_t tag_base; /* what all tags begin with, 0: there are none */
     int tag_shift;     /* down to that bit */
     uint32_t tag_slots;
@@ -241,103 +242,104 @@ struct launcher {
 };
 
 /* launcher.c: the loop and the connection */
-int source_start(struct launcher *l, struct source *s, int fd, uint32_t events,
-                 void (*ready)(struct source *, uint32_t));
-void source_pause(struct launcher *l, struct source *s);
-void source_resume(struct launcher *l, struct source *s);
-void source_close(struct launcher *l, struct source *s);
+int launcher_source_start(struct launcher *l, struct source *s, int fd, uint32_t events,
+                          void (*ready)(struct source *, uint32_t));
+void launcher_source_pause(struct launcher *l, struct source *s);
+void launcher_source_resume(struct launcher *l, struct source *s);
+void launcher_source_close(struct launcher *l, struct source *s);
 /* Queue a frame: `fixed` then `data`. */
-void send_frame(struct launcher *l, enum wire_type type, uint64_t job, const void *fixed,
-                size_t fixedlen, const void *data, size_t len);
+void launcher_send_frame(struct launcher *l, enum wire_type type, uint64_t job, const void *fixed,
+                         size_t fixedlen, const void *data, size_t len);
 /* Something worth telling that ends no job. */
-void send_note(struct job *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void launcher_send_note(struct nodejob *j, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Give a job up: its exit code, the tasks it is about (-1: none) and why.  The first time only. */
-void send_fail(struct job *j, int code, int32_t first, uint32_t count, const char *fmt, ...)
-    __attribute__((format(printf, 5, 6)));
+void launcher_send_fail(struct nodejob *j, int code, int32_t first, uint32_t count, const char *fmt,
+                        ...) __attribute__((format(printf, 5, 6)));
 
-/* launcher_job.c */
-void job_run(struct launcher *l, uint64_t id, const void *payload, size_t len);
+/* nodejob.c */
+void nodejob_run(struct launcher *l, uint64_t id, const void *payload, size_t len);
 /* Take over a job of a launcher that was lost, of which only the epilog is to be run.  NULL when its
  * request cannot be used, or there is such a job. */
-struct job *job_inherit(struct launcher *l, uint64_t id, const void *payload, size_t len);
-void job_signal(struct job *j, int signum);
-void job_kill(struct job *j);
-void job_destroy(void *arg);
+struct nodejob *nodejob_inherit(struct launcher *l, uint64_t id, const void *payload, size_t len);
+void nodejob_signal(struct nodejob *j, int signum);
+void nodejob_kill(struct nodejob *j);
+void nodejob_destroy(void *arg);
 /* Start the tasks: at once, or when the job's PMIx server is ready. */
-void job_start(struct job *j);
-const char *job_node_name(const struct job *j);
-void jobs_reap(struct launcher *l);
+void nodejob_start(struct nodejob *j);
+const char *nodejob_node_name(const struct nodejob *j);
+void nodejobs_reap(struct launcher *l);
 /* Let a starter do this for a job. */
-void job_work(struct job *j, struct batch *b, struct work *w);
+void nodejob_work(struct nodejob *j, struct batch *b, struct work *w);
 /* Forget what was not begun, and begin no more. */
-void job_drop(struct job *j, struct batch *b);
+void nodejob_drop(struct nodejob *j, struct batch *b);
 /* A work of a job has come back. */
-void job_worked(struct work *w);
+void nodejob_worked(struct work *w);
 /* ... that was to start a task. */
-void job_started(struct work *w);
+void nodejob_started(struct work *w);
 /* The directory is made, or it is not, why. */
-void job_dir_made(struct job *j, const char *why);
+void nodejob_dir_made(struct nodejob *j, const char *why);
 /* Begin to end. */
-void job_ending(struct job *j);
+void nodejob_ending(struct nodejob *j);
 /* Go on with jobs whose tasks are being started. */
-void jobs_spawn(struct launcher *l);
+void nodejobs_spawn(struct launcher *l);
 /* Handle one round of events, waiting at most so many milliseconds (-1: for ever). */
 void launcher_events(struct launcher *l, int ms);
 /* What is due once per round: ends of jobs. */
-void jobs_step(struct launcher *l);
+void nodejobs_step(struct launcher *l);
 /* Kill everything there is, and wait until it is gone, but not for ever for what hangs. */
-void jobs_kill_all(struct launcher *l);
-void jobs_kill_children(struct launcher *l);
+void nodejobs_kill_all(struct launcher *l);
+void nodejobs_kill_children(struct launcher *l);
 
 /* The prolog runs; it has ended: why it failed, or NULL. */
-void job_prolog_runs(struct job *j);
-void job_prolog_done(struct job *j, const char *why);
+void nodejob_prolog_runs(struct nodejob *j);
+void nodejob_prolog_done(struct nodejob *j, const char *why);
 /* A file for labelled output cannot be opened. */
-void job_file_failed(struct job *j, const char *why);
+void nodejob_file_failed(struct nodejob *j, const char *why);
 /* The PMIx server cannot be started. */
-void job_server_failed(struct job *j, const char *why);
+void nodejob_server_failed(struct nodejob *j, const char *why);
 
-/* launcher_hook.c */
-/* Run the prolog: 1 when job_prolog_done() will be called, 0 when there is none, -1 with a
+/* hook.c */
+/* Run the prolog: 1 when nodejob_prolog_done() will be called, 0 when there is none, -1 with a
  * sentence. */
-int hook_prolog(struct job *j, errmsg_t *err);
+int hook_prolog(struct nodejob *j, errmsg_t *err);
 /* Run the epilog, once: true until it has ended. */
-bool hook_epilog(struct job *j);
-void hook_kill(struct job *j);
+bool hook_epilog(struct nodejob *j);
+void hook_kill(struct nodejob *j);
 /* The launcher is about to end: stop what runs; then, when all tasks are gone, run the epilogs that
  * are still to be run: true until they have ended. */
-void hook_interrupt(struct job *j);
+void hook_interrupt(struct nodejob *j);
 bool hooks_epilogs(struct launcher *l);
 /* Is a child a hook, and (it was reaped) was it? */
 bool hook_is(const struct launcher *l, pid_t pid);
 bool hook_reaped(struct launcher *l, pid_t pid, int status);
-void hook_destroy(struct job *j);
+void hook_destroy(struct nodejob *j);
 
-/* launcher_task.c */
+/* task.c */
 #define PMI_TASK_FD 3
 /* What a task of a job with commands runs. */
-const struct command *job_command(const struct job *j, uint32_t rank);
+const struct command *task_command(const struct nodejob *j, uint32_t rank);
 /* The job that a task's environment and names tell: that it belongs to. */
-uint64_t job_number(const struct job *j);
+uint64_t task_job_number(const struct nodejob *j);
 /* The number of a task in it. */
 uint32_t task_number(const struct task *t);
 /* Does a socket for PMI-1 wait for each task? */
-bool job_has_pmi(const struct job *j);
+bool task_has_pmi(const struct nodejob *j);
 /* Get ready to start tasks; the exit code that stands for all (0), with a sentence. */
-int tasks_prepare(struct job *j, errmsg_t *err);
+int tasks_prepare(struct nodejob *j, errmsg_t *err);
 /* Ask for some more, for a slice of time; true when more can be asked for at once. */
-bool tasks_more(struct job *j);
+bool tasks_more(struct nodejob *j);
 /* A request has come back, with its task: 0, or the exit code that stands for the task and all after it, with a
  * sentence.  In any case no more than `ends` are to be started, for `code` and `why`. */
 int tasks_started(struct request *r, errmsg_t *err);
-bool tasks_all(const struct job *j, int *code, errmsg_t *why);
-void tasks_forget(struct job *j);
+bool tasks_all(const struct nodejob *j, int *code, errmsg_t *why);
+void tasks_forget(struct nodejob *j);
 /* Text with its {{...}} replaced, malloc'd, of at most `max` bytes; NULL with errno. */
-char *job_expand(const struct job *j, const char *text, uint32_t task, size_t max);
+char *task_expand(const struct nodejob *j, const char *text, uint32_t task, size_t max);
 /* A file of a task, to be opened: names to be freed.  -1 with ENOMEM. */
-int job_file(struct job *j, const char *path, uint32_t task, int flags, struct spawn_file *f);
+int task_file(struct nodejob *j, const char *path, uint32_t task, int flags, struct spawn_file *f);
 
-/* launcher_env.c */
+/* env.c */
 enum env_slot { SLOT_CORES, SLOT_GPUS, SLOT_CUDA, SLOT_ROCR, ENV_SLOTS };
 struct env {
     char **vars; /* NULL-terminated */
@@ -349,58 +351,58 @@ struct env {
     char *shares[ENV_SLOTS];
     char **pmix; /* places that pmix_task_env() fills */
 };
-int env_build(struct env *e, struct job *j); /* -1 with ENOMEM */
-void env_task(struct env *e, struct job *j, const struct task *t);
+int env_build(struct env *e, struct nodejob *j); /* -1 with ENOMEM */
+void env_task(struct env *e, struct nodejob *j, const struct task *t);
 void env_compact(struct env *e); /* for what is no task: without the places of tasks */
 void env_free(struct env *e);
 const char *env_get(char *const *env, const char *name);
 /* Set or remove a variable: the last word counts.  -1 with ENOMEM. */
-int changes_set(struct changes *c, const char *var);
+int env_changes_set(struct changes *c, const char *var);
 /* ... for tasks of a command, but for what belongs to the launcher alone. */
-int changes_of_command(struct changes *c, const struct command *cmd);
+int env_changes_of_command(struct changes *c, const struct command *cmd);
 /* Is a variable among them?  *val: its value, NULL: removed. */
-bool changes_find(const struct changes *c, const char *name, const char **val);
+bool env_changes_find(const struct changes *c, const char *name, const char **val);
 /* An environment with the changes, to be freed (its strings are those of both).  NULL with
  * ENOMEM. */
-char **changes_apply(const struct changes *c, char *const *env);
+char **env_changes_apply(const struct changes *c, char *const *env);
 /* ... for one task, to be kept when env_task() goes on to the next: *texts, to be freed too, has the
  * strings that change. */
 char **env_copy(const struct env *e, const struct changes *c, char **texts);
-void changes_clear(struct changes *c);
+void env_changes_clear(struct changes *c);
 /* Do its tasks here have to take turns? */
-bool job_shares_cores(const struct job *j);
+bool env_shares_cores(const struct nodejob *j);
 /* The share of cores of a task; NULL with ENOMEM. */
-idset_t *env_task_cores(const struct job *j, const struct task *t);
-void strv_free(char **v);
+idset_t *env_task_cores(const struct nodejob *j, const struct task *t);
+void env_strv_free(char **v);
 
-/* launcher_lua.c: hooks of plugins; nothing without.  -1 with a sentence. */
-int lua_init(struct job *j, errmsg_t *err);
-int lua_task_start(struct job *j, const struct task *t, char *const *env, struct changes *changes,
-                   errmsg_t *err);
-void lua_task_exit(struct job *j, const struct task *t);
-void lua_finish(struct job *j);
+/* lua.c: hooks of plugins; nothing without.  -1 with a sentence. */
+int lua_init(struct nodejob *j, errmsg_t *err);
+int lua_task_start(struct nodejob *j, const struct task *t, char *const *env,
+                   struct changes *changes, errmsg_t *err);
+void lua_task_exit(struct nodejob *j, const struct task *t);
+void lua_finish(struct nodejob *j);
 void lua_unload(struct lua *lua);
 
-/* launcher_bind.c: the processors a task may use, NULL: all.  Valid until the next call. */
-const cpu_set_t *bind_task(struct job *j, const struct task *t);
+/* bind.c: the processors a task may use, NULL: all.  Valid until the next call. */
+const cpu_set_t *bind_task(struct nodejob *j, const struct task *t);
 void bind_destroy(struct bind *b);
 
-/* launcher_object.c: map a shared object of ours, for dlclose().  NULL with a sentence. */
+/* object.c: map a shared object of ours, for dlclose().  NULL with a sentence. */
 void *object_open(const char *name, errmsg_t *err);
 
-/* launcher_file.c: labelled output in files */
+/* file.c: labelled output in files */
 int file_attach(struct stream *s, const char *path, errmsg_t *err);
 /* Bytes of a task; len 0: the end. */
 void file_output(struct stream *s, const void *data, size_t len);
 /* So much waits to be written that no more should be read. */
 bool file_full(const struct stream *s);
 /* Has all been written, and closed? */
-bool files_done(struct job *j);
+bool files_done(struct nodejob *j);
 /* Begin nothing more; then, when nothing of it hangs, free them. */
-void files_drop(struct job *j);
-void files_close(struct job *j);
+void files_drop(struct nodejob *j);
+void files_close(struct nodejob *j);
 
-/* launcher_orphan.c */
+/* orphan.c */
 /* Call fn(l) in a thread of its own, while this one watches for orphans; until orphans_over() and
  * all threads that do not hang have ended.  The exit code of the launcher. */
 int orphans_watch(struct launcher *l, void (*fn)(struct launcher *l));
@@ -408,12 +410,12 @@ void orphans_over(struct launcher *l);
 /* Is there a child that is nobody's: left behind by a task? */
 bool orphans_there(struct launcher *l);
 
-/* launcher_starter.c */
+/* starter.c */
 /* Something that may hang, done outside the loop: the first member of what has its data. */
 struct work {
     struct list_node node;
     struct batch *batch;
-    struct job *job; /* NULL: of none */
+    struct nodejob *job; /* NULL: of none */
     /* By any thread: touches nothing but what is its own, or stays; spawns with params.pid = pid. */
     void (*run)(struct work *w, pid_t *pid);
     void (*done)(struct work *w); /* by the loop, afterwards: it frees it */
@@ -427,7 +429,7 @@ struct work {
     int status;
 };
 /* Start the program of a work, in run(). */
-void work_spawn(struct work *w, struct spawn_params *sp, pid_t *pid);
+void starter_spawn(struct work *w, struct spawn_params *sp, pid_t *pid);
 
 /* One task to be started. */
 struct request {
@@ -448,7 +450,7 @@ struct request {
     bool lost;   /* there is no such program */
     char *found; /* the program; may be NULL */
 };
-void request_free(struct request *r);
+void task_request_free(struct request *r);
 
 int starters_init(struct launcher *l);
 /* Run the loop, in this thread or another: before(), works and after(), until l->over; then
@@ -467,101 +469,101 @@ bool starters_wait(const struct launcher *l);
 /* A child was reaped, or looked at: is it a starter's? */
 bool starters_reaped(struct launcher *l, pid_t pid, int status);
 bool starters_have(struct launcher *l, pid_t pid);
-void batch_init(struct batch *b, bool begins);
-void batch_add(struct launcher *l, struct batch *b, struct work *w);
+void starter_batch_init(struct batch *b, bool begins);
+void starter_batch_add(struct launcher *l, struct batch *b, struct work *w);
 /* Forget what was not begun, and begin no more: how many that were. */
-unsigned batch_drop(struct launcher *l, struct batch *b);
+unsigned starter_batch_drop(struct launcher *l, struct batch *b);
 /* Kill the child that is being made; its number, 0: none. */
-pid_t batch_kill(struct launcher *l, struct batch *b);
+pid_t starter_batch_kill(struct launcher *l, struct batch *b);
 
-/* launcher_tag.c */
+/* tag.c */
 void tag_init(struct launcher *l);
 /* Give a job its tag, and take it back. */
-void tag_take(struct job *j);
-void tag_release(struct job *j);
+void tag_take(struct nodejob *j);
+void tag_release(struct nodejob *j);
 /* The limit RLIMIT_LOCKS for what the job starts; false: leave it. */
-bool tag_limit(const struct job *j, struct rlimit *rl);
+bool tag_limit(const struct nodejob *j, struct rlimit *rl);
 /* Has a process a tag of this launcher?  *j: of which job, NULL: of one that is over. */
-bool tag_job(struct launcher *l, pid_t pid, struct job **j);
+bool tag_job(struct launcher *l, pid_t pid, struct nodejob **j);
 /* ... or of the launcher with this token? */
 bool tag_of_launcher(pid_t pid, const char *token);
 
-/* launcher_hunt.c */
+/* hunt.c */
 /* End what the job left behind: true when there is something, whose end is to be waited for. */
-bool leftovers(struct job *j);
+bool hunt_leftovers(struct nodejob *j);
 /* SIGTERM for all processes of the job, at the end of this round. */
-void hunt_terminate(struct job *j);
+void hunt_terminate(struct nodejob *j);
 void hunt_tell(struct launcher *l);
 
-/* launcher_io.c */
+/* stream.c */
 void stream_ready(struct source *s, uint32_t events);
-void job_credit(struct job *j, uint32_t bytes);
+void stream_credit(struct nodejob *j, uint32_t bytes);
 /* Read what is left: true when every pipe was closed, false when credit ran out. */
-bool job_drain(struct job *j);
-void job_stdin(struct job *j, uint32_t task, const void *data, size_t len);
+bool stream_drain(struct nodejob *j);
+void stream_stdin(struct nodejob *j, uint32_t task, const void *data, size_t len);
 /* All tasks are there: give them what came while they were started. */
-void stdin_release(struct job *j);
-void stdin_close(struct task *t);
+void stream_stdin_release(struct nodejob *j);
+void stream_stdin_close(struct task *t);
 
-/* launcher_pmi.c */
+/* pmi.c */
 void pmi_ready(struct source *s, uint32_t events);
-void job_pmi_done(struct job *j, const void *payload, size_t len);
+void pmi_done(struct nodejob *j, const void *payload, size_t len);
 /* A spawned task ended before it began with MPI, while others wait for it: the job fails. */
-void spawned_in_vain(struct task *t);
+void pmi_spawned_in_vain(struct task *t);
 /* A task of the job ended: is that the end of its MPI? */
 void pmi_task_ended(struct task *t);
-void job_pmi_named(struct job *j, const void *payload, size_t len);
-void job_pmi_spawned(struct job *j, const void *payload, size_t len);
+void pmi_named(struct nodejob *j, const void *payload, size_t len);
+void pmi_spawned(struct nodejob *j, const void *payload, size_t len);
 /* Ask for further tasks: `request` is as in pmi_spawn.h, `tag` comes back in SPAWNED.  -1 with
  * ENOMEM. */
-int job_ask_spawn(struct job *j, uint32_t tag, const void *request, size_t len);
+int pmi_ask_spawn(struct nodejob *j, uint32_t tag, const void *request, size_t len);
 /* Its name for PMI: that of no other job of this host, now or later. */
-void pmi_job_name(const struct job *j, char *buf, size_t size);
+void pmi_job_name(const struct nodejob *j, char *buf, size_t size);
 /* Which tasks are on which node, as PMI_process_mapping, malloc'd; NULL with ENOMEM. */
-char *pmi_job_mapping(const struct job *j);
+char *pmi_job_mapping(const struct nodejob *j);
 
-/* launcher_shm.c */
+/* shm.c */
 struct pmi_pair;
 /* A task has put this; the job is about to get a signal; the end of it, before its PMI server
  * goes. */
-void shm_put(struct job *j, const struct pmi_pair *pair);
-void shm_look(struct job *j);
-void shm_remove(struct job *j);
+void shm_put(struct nodejob *j, const struct pmi_pair *pair);
+void shm_look(struct nodejob *j);
+void shm_remove(struct nodejob *j);
 
-/* launcher_pmix.c; every function may be called for a job without PMIx. */
-/* Start the server of a job: 1 when its tasks have to wait for job_start(), 0 when it needs none,
+/* pmix.c; every function may be called for a job without PMIx. */
+/* Start the server of a job: 1 when its tasks have to wait for nodejob_start(), 0 when it needs none,
  * -1 with a sentence. */
-int pmix_begin(struct job *j, errmsg_t *err);
+int pmix_begin(struct nodejob *j, errmsg_t *err);
 /* Environment that all tasks of the job get, and that of one task: copied as pointers to `vars`,
  * which has room for pmix_env_max(); how many. */
-size_t pmix_env_max(const struct job *j);
-size_t pmix_env(struct job *j, char **vars);
-size_t pmix_task_env(struct job *j, const struct task *t, char **vars);
+size_t pmix_env_max(const struct nodejob *j);
+size_t pmix_env(struct nodejob *j, char **vars);
+size_t pmix_task_env(struct nodejob *j, const struct task *t, char **vars);
 void pmix_task_ended(struct task *t);
 /* SPAWNED, of what the server asked for. */
-void pmix_spawned(struct job *j, const void *payload, size_t len);
+void pmix_spawned(struct nodejob *j, const void *payload, size_t len);
 /* The last task was reaped: end the server; is it gone? */
-void pmix_end(struct job *j);
-bool pmix_gone(const struct job *j);
+void pmix_end(struct nodejob *j);
+bool pmix_gone(const struct nodejob *j);
 /* Is a child a server, and (it was reaped) was it? */
 bool pmix_is(const struct launcher *l, pid_t pid);
 bool pmix_reaped(struct launcher *l, pid_t pid, int status);
-void pmix_destroy(struct job *j);
+void pmix_destroy(struct nodejob *j);
 
-/* launcher_record.c: jobs whose epilog is still to be run */
+/* record.c: jobs whose epilog is still to be run */
 /* Record a job, what plugins changed, and that its epilog has ended. */
-void record_write(struct job *j);
-void record_changes(struct job *j);
-void record_remove(struct job *j);
+void record_write(struct nodejob *j);
+void record_changes(struct nodejob *j);
+void record_remove(struct nodejob *j);
 /* All processes of the lost launcher are gone: run the epilogs of its jobs. */
 void records_run(struct launcher *l);
 
-/* launcher_dir.c: directories of jobs */
-/* Make it, with the job's files in it; job_dir_made() is called, and j->dir is NULL when it cannot be
+/* backing.c: directories of jobs */
+/* Make it, with the job's files in it; nodejob_dir_made() is called, and j->dir is NULL when it cannot be
  * made.  -1 with a sentence: there is no memory for that. */
-int backing_make(struct job *j, errmsg_t *err);
+int backing_make(struct nodejob *j, errmsg_t *err);
 /* Remove it, once: true until that is done. */
-bool backing_remove(struct job *j);
+bool backing_remove(struct nodejob *j);
 /* Remove what the launcher of this token left behind; it is dead. */
 void backing_sweep(struct launcher *l, const char *token);
 /* Does a launcher with this token live, as far as can be seen in the directories? */
@@ -570,15 +572,15 @@ bool backing_held(const struct launcher *l, const char *token);
 bool backing_leave(struct launcher *l);
 void backing_fini(struct launcher *l);
 
-/* launcher_cgroup.c: the limit of a job's memory */
+/* cgroup.c: the limit of a job's memory */
 /* Before its tasks: it has one when it asked for memory; else its log says why it has not. */
-void cgroup_make(struct job *j);
+void cgroup_make(struct nodejob *j);
 /* What a task writes to when it enters; NULL: it stays where it is. */
-const int *cgroup_procs(const struct job *j);
+const int *cgroup_procs(const struct nodejob *j);
 /* A task was reaped: was it for that limit? */
 void cgroup_task_ended(struct task *t);
 /* Nothing of the job is left. */
-void cgroup_remove(struct job *j);
+void cgroup_remove(struct nodejob *j);
 void cgroups_destroy(struct launcher *l);
 
 #endif

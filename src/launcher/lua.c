@@ -102,7 +102,7 @@ void lua_unload(struct lua *lua)
 /* --- hooks --- */
 
 struct call {
-    struct job *j;
+    struct nodejob *j;
     char *const *env; /* what getenv() looks at */
     struct changes *changes;
 };
@@ -112,7 +112,7 @@ static const char *on_getenv(void *handle, const char *name)
     struct call *c = handle;
     const char *val;
 
-    if (c->changes && changes_find(c->changes, name, &val))
+    if (c->changes && env_changes_find(c->changes, name, &val))
         return val;
     return env_get(c->env, name);
 }
@@ -121,26 +121,26 @@ static int on_change(void *handle, const char *var)
 {
     struct call *c = handle;
 
-    return changes_set(c->changes, var);
+    return env_changes_set(c->changes, var);
 }
 
 static void on_note(void *handle, const char *text)
 {
     struct call *c = handle;
 
-    send_note(c->j, "%s (%s)", text, job_node_name(c->j));
+    launcher_send_note(c->j, "%s (%s)", text, nodejob_node_name(c->j));
 }
 
-static int call(struct job *j, enum lua_hook which, const struct task *t, char *const *env,
+static int call(struct nodejob *j, enum lua_hook which, const struct task *t, char *const *env,
                 struct changes *changes, errmsg_t *err)
 {
     struct call c = {j, env, changes};
     char *cores = j->cores ? idset_format(j->cores, 0) : NULL;
     char *gpus = j->gpus ? idset_format(j->gpus, 0) : NULL;
     struct lua_task task = {0};
-    struct lua_job job = {.id = job_number(j),
+    struct lua_job job = {.id = task_job_number(j),
                           .name = j->name,
-                          .node = job_node_name(j),
+                          .node = nodejob_node_name(j),
                           .cwd = j->fixed[WIRE_S_CWD],
                           .tmpdir = j->dir,
                           .cores = cores ? cores : "",
@@ -170,7 +170,7 @@ static int call(struct job *j, enum lua_hook which, const struct task *t, char *
     return rc;
 }
 
-int lua_init(struct job *j, errmsg_t *err)
+int lua_init(struct nodejob *j, errmsg_t *err)
 {
     struct launcher *l = j->l;
 
@@ -186,31 +186,31 @@ int lua_init(struct job *j, errmsg_t *err)
     return call(j, LUA_INIT, NULL, j->env, &j->changes, err) < 0 ? -1 : 0;
 }
 
-int lua_task_start(struct job *j, const struct task *t, char *const *env, struct changes *changes,
-                   errmsg_t *err)
+int lua_task_start(struct nodejob *j, const struct task *t, char *const *env,
+                   struct changes *changes, errmsg_t *err)
 {
     return j->plugins && call(j, LUA_TASK_START, t, env, changes, err) < 0 ? -1 : 0;
 }
 
-void lua_task_exit(struct job *j, const struct task *t)
+void lua_task_exit(struct nodejob *j, const struct task *t)
 {
     errmsg_t err;
     int rc;
 
     if (!j->plugins || (rc = call(j, LUA_TASK_EXIT, t, j->env, NULL, &err)) == 0)
         return;
-    send_note(j, "%s", err.text);
+    launcher_send_note(j, "%s", err.text);
     if (rc == LUA_HOOKS_LATE)
         j->plugins = false;
 }
 
-void lua_finish(struct job *j)
+void lua_finish(struct nodejob *j)
 {
     errmsg_t err;
 
     if (!j->plugins)
         return;
     if (call(j, LUA_FINISH, NULL, j->env, NULL, &err) < 0)
-        send_note(j, "%s", err.text);
+        launcher_send_note(j, "%s", err.text);
     j->plugins = false;
 }

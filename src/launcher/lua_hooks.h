@@ -4,8 +4,8 @@
  * Everything is called by one thread at a time.  While a function runs SIGALRM is used, which the
  * caller has neither blocked nor a handler for.
  */
-#ifndef WREXEC_LUA_HOOKS_H
-#define WREXEC_LUA_HOOKS_H
+#ifndef LAUNCHER_LUA_HOOKS_H
+#define LAUNCHER_LUA_HOOKS_H
 
 #include <stddef.h>
 #include <stdint.h>

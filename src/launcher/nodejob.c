@@ -1,12 +1,12 @@
 /* Jobs of a launcher: life, signals, end.
  *
  * A job's directory is made and filled, its prolog and its PMIx server are run when it has them,
- * and its tasks are started (launcher_task.c).  All of that may hang, and is a starter's
- * (launcher_starter.c); so is its epilog and the removal of its directory.  A job waits for what
+ * and its tasks are started (task.c).  All of that may hang, and is a starter's
+ * (starter.c); so is its epilog and the removal of its directory.  A job waits for what
  * hangs until it is killed, and then for GIVE_UP.
  *
- * End of a job: when its last task was reaped, all that is left of it is ended (launcher_hunt.c).
- * Whether there is anything at all costs one system call (launcher_orphan.c).  Only when nothing is
+ * End of a job: when its last task was reaped, all that is left of it is ended (hunt.c).
+ * Whether there is anything at all costs one system call (orphan.c).  Only when nothing is
  * left and the pipes are drained does DONE go out; so when a job is over, no process of it runs.
  */
 #include "config.h"
@@ -36,9 +36,9 @@ static uint64_t now_us(void)
     return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-static void cut(struct job *j);
+static void cut(struct nodejob *j);
 
-void job_ending(struct job *j)
+void nodejob_ending(struct nodejob *j)
 {
     if (j->state == JOB_ENDING)
         return;
@@ -57,7 +57,7 @@ static const char *next_string(const char **p)
 }
 
 /* The words of each command: behind the last of them. */
-static char **split_commands(struct job *j, char **v, const char **p)
+static char **split_commands(struct nodejob *j, char **v, const char **p)
 {
     uint32_t first = 0;
 
@@ -84,7 +84,7 @@ static char **split_commands(struct job *j, char **v, const char **p)
 }
 
 /* Cut the strings of the request into vectors. */
-static int split(struct job *j)
+static int split(struct nodejob *j)
 {
     const char *p = j->run.strings, *cores, *gpus;
     size_t n = 2ull * j->run.nfiles + j->run.argc + j->run.envc + 2 + 2ull * j->run.ncommands;
@@ -122,18 +122,18 @@ static int split(struct job *j)
     return 0;
 }
 
-const char *job_node_name(const struct job *j)
+const char *nodejob_node_name(const struct nodejob *j)
 {
     return j->node[0] ? j->node : j->l->hostname;
 }
 
 /* Tasks from number i on were not started, for this reason. */
-static void not_started(struct job *j, uint32_t i, int code, const char *why)
+static void not_started(struct nodejob *j, uint32_t i, int code, const char *why)
 {
-    send_fail(j, code, (int32_t)j->tasks[i].rank, j->ntasks - i, "%s", why);
+    launcher_send_fail(j, code, (int32_t)j->tasks[i].rank, j->ntasks - i, "%s", why);
     for (; i < j->ntasks; i++)
         j->tasks[i].status = code << 8;
-    job_kill(j);
+    nodejob_kill(j);
 }
 
 /* Wall clock, as the end of the job is told to other nodes. */
@@ -145,34 +145,34 @@ static uint64_t clock_us(void)
     return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-static void job_signal_now(struct job *j, int signum);
+static void job_signal_now(struct nodejob *j, int signum);
 
 /* --- works --- */
 
-void job_work(struct job *j, struct batch *b, struct work *w)
+void nodejob_work(struct nodejob *j, struct batch *b, struct work *w)
 {
     w->job = j;
     j->asked++;
     j->asked_first += (b == &j->first);
     if (b != &j->first)
         j->give_up = now_us() + GIVE_UP;
-    batch_add(j->l, b, w);
+    starter_batch_add(j->l, b, w);
 }
 
-void job_drop(struct job *j, struct batch *b)
+void nodejob_drop(struct nodejob *j, struct batch *b)
 {
-    unsigned n = batch_drop(j->l, b);
+    unsigned n = starter_batch_drop(j->l, b);
 
     j->asked -= n;
     if (b == &j->first)
         j->asked_first -= n;
 }
 
-static void ghost_free(struct job *j);
+static void ghost_free(struct nodejob *j);
 
-void job_worked(struct work *w)
+void nodejob_worked(struct work *w)
 {
-    struct job *j = w->job;
+    struct nodejob *j = w->job;
 
     j->asked--;
     j->asked_first -= (w->batch == &j->first);
@@ -181,35 +181,35 @@ void job_worked(struct work *w)
     if (j->ghost && !j->asked)
         ghost_free(j);
     else if (j->cut && !j->asked_first && (j->state == JOB_NEW || j->state == JOB_STARTING))
-        job_ending(j);
+        nodejob_ending(j);
 }
 
 /* --- start --- */
 
 /* No more tasks are started: all are there, or those from number nspawned on were not. */
-static void spawned(struct job *j, int code, const char *why)
+static void spawned(struct nodejob *j, int code, const char *why)
 {
-    job_drop(j, &j->first);
+    nodejob_drop(j, &j->first);
     tasks_forget(j);
     list_remove(&j->spawning);
     list_remove(&j->cutting);
     j->state = JOB_RUNNING;
     if (j->nspawned)
         j->times.started = j->times.exited = clock_us();
-    stdin_release(j);
+    stream_stdin_release(j);
     if (j->run.parent && !code && j->nspawned == j->ntasks)
-        send_frame(j->l, WIRE_STARTED, j->id, NULL, 0, NULL, 0);
+        launcher_send_frame(j->l, WIRE_STARTED, j->id, NULL, 0, NULL, 0);
     if (code)
         not_started(j, j->nspawned, code, why);
     for (int sig = 1; j->early && sig < _NSIG; sig++)
         if (j->early & (1ull << (sig - 1)))
             job_signal_now(j, sig);
     if (j->running == 0)
-        job_ending(j);
+        nodejob_ending(j);
 }
 
 /* Has all come back that is to be started? */
-static void check_spawned(struct job *j)
+static void check_spawned(struct nodejob *j)
 {
     errmsg_t why;
     int code;
@@ -220,7 +220,7 @@ static void check_spawned(struct job *j)
         spawned(j, code, why.text);
 }
 
-static void spawn_more(struct job *j)
+static void spawn_more(struct nodejob *j)
 {
     if (!tasks_more(j)) {
         list_remove(&j->spawning);
@@ -230,7 +230,7 @@ static void spawn_more(struct job *j)
     }
 }
 
-void job_start(struct job *j)
+void nodejob_start(struct nodejob *j)
 {
     errmsg_t err;
     int code;
@@ -242,7 +242,7 @@ void job_start(struct job *j)
         spawn_more(j);
 }
 
-void jobs_spawn(struct launcher *l)
+void nodejobs_spawn(struct launcher *l)
 {
     struct list_node round, *n;
 
@@ -252,14 +252,14 @@ void jobs_spawn(struct launcher *l)
     while ((n = list_first(&round))) {
         list_remove(n);
         list_append(&l->spawning, n);
-        spawn_more(list_entry(n, struct job, spawning));
+        spawn_more(list_entry(n, struct nodejob, spawning));
     }
 }
 
 /* --- what hangs --- */
 
 /* Of a job that was given up, something has come back. */
-static void come_back(struct job *j, const struct request *r)
+static void come_back(struct nodejob *j, const struct request *r)
 {
     if (r->w.pid > 0 && !r->w.reaped)
         kill(r->w.pid, SIGKILL);
@@ -269,17 +269,17 @@ static void come_back(struct job *j, const struct request *r)
 
 static void task_ended(struct task *t, int status);
 
-void job_started(struct work *w)
+void nodejob_started(struct work *w)
 {
     struct request *r = (struct request *)w;
     struct task *t = r->task;
-    struct job *j = t->job;
+    struct nodejob *j = t->job;
     errmsg_t err;
     int code;
 
     if (j->state != JOB_SPAWNING) {
         come_back(j, r);
-        request_free(r);
+        task_request_free(r);
         return;
     }
     code = tasks_started(r, &err);
@@ -293,15 +293,15 @@ void job_started(struct work *w)
         spawn_more(j);
     else
         check_spawned(j);
-    request_free(r);
+    task_request_free(r);
 }
 
 /* Killed: what a starter has of it is not waited for for ever. */
-static void cut(struct job *j)
+static void cut(struct nodejob *j)
 {
     list_remove(&j->spawning);
     if (j->state < JOB_ENDING)
-        batch_kill(j->l, &j->first);
+        starter_batch_kill(j->l, &j->first);
     if (j->cut && !list_empty(&j->cutting))
         return;
     j->cut = true;
@@ -309,9 +309,9 @@ static void cut(struct job *j)
     list_append(&j->l->cutting, &j->cutting);
 }
 
-static void give_up(struct job *j)
+static void give_up(struct nodejob *j)
 {
-    pid_t pid = batch_kill(j->l, &j->first);
+    pid_t pid = starter_batch_kill(j->l, &j->first);
 
     list_remove(&j->cutting);
     if (j->state == JOB_SPAWNING) {
@@ -322,21 +322,23 @@ static void give_up(struct job *j)
                 ": process %d, which was to become task %u, hangs and "
                 "cannot be killed: it is left behind\n",
                 j->id, (int)pid, t->rank);
-        send_note(j,
-                  "process %d, which was to become task %u on %s, hangs in the kernel and is left "
-                  "behind: does a file system not answer?",
-                  (int)pid, t->rank, job_node_name(j));
+        launcher_send_note(
+            j,
+            "process %d, which was to become task %u on %s, hangs in the kernel and is left "
+            "behind: does a file system not answer?",
+            (int)pid, t->rank, nodejob_node_name(j));
         spawned(j, 0, NULL);
         return;
     }
     fprintf(stderr, "flux-launcher: job %" PRIu64 ": its %s hangs and is left behind\n", j->id,
             j->state == JOB_ENDING ? "end" : "start");
-    send_note(j, "the %s of the job hangs on %s and is left behind: does a file system not answer?",
-              j->state == JOB_ENDING ? "end" : "start", job_node_name(j));
+    launcher_send_note(
+        j, "the %s of the job hangs on %s and is left behind: does a file system not answer?",
+        j->state == JOB_ENDING ? "end" : "start", nodejob_node_name(j));
     if (j->state == JOB_ENDING)
         j->given_up = true;
     else
-        job_ending(j);
+        nodejob_ending(j);
 }
 
 /* What is killed may just have come to be, or not have been there yet. */
@@ -346,12 +348,12 @@ static void cut_step(struct launcher *l)
 
     LIST_FOREACH_SAFE(it, tmp, &l->cutting)
     {
-        struct job *j = list_entry(it, struct job, cutting);
+        struct nodejob *j = list_entry(it, struct nodejob, cutting);
 
         if (j->state == JOB_ENDING ? j->asked == j->asked_first : !j->asked_first)
             continue;
         if (j->state < JOB_ENDING)
-            batch_kill(l, &j->first);
+            starter_batch_kill(l, &j->first);
         if (l->wake > CUT_AGAIN)
             l->wake = CUT_AGAIN;
         if (now >= j->give_up)
@@ -359,14 +361,14 @@ static void cut_step(struct launcher *l)
     }
 }
 
-static void job_refuse(struct job *j, const char *why)
+static void job_refuse(struct nodejob *j, const char *why)
 {
     not_started(j, 0, 126, why);
-    job_ending(j);
+    nodejob_ending(j);
 }
 
 /* The tasks, now, or when the PMIx server is ready. */
-static void job_go(struct job *j)
+static void job_go(struct nodejob *j)
 {
     errmsg_t err;
     int waits;
@@ -379,13 +381,13 @@ static void job_go(struct job *j)
     record_changes(j);
     waits = pmix_begin(j, &err);
     if (waits == 0) {
-        job_start(j);
+        nodejob_start(j);
     } else if (waits < 0) {
         job_refuse(j, err.text);
     }
 }
 
-void job_file_failed(struct job *j, const char *why)
+void nodejob_file_failed(struct nodejob *j, const char *why)
 {
     if (j->state == JOB_SPAWNING && !j->cut)
         spawned(j, 126, why);
@@ -393,31 +395,31 @@ void job_file_failed(struct job *j, const char *why)
         check_spawned(j);
 }
 
-void job_prolog_runs(struct job *j)
+void nodejob_prolog_runs(struct nodejob *j)
 {
     j->state = JOB_PROLOG;
 }
 
-void job_server_failed(struct job *j, const char *why)
+void nodejob_server_failed(struct nodejob *j, const char *why)
 {
     if (!j->doomed)
         job_refuse(j, why);
 }
 
-void job_prolog_done(struct job *j, const char *why)
+void nodejob_prolog_done(struct nodejob *j, const char *why)
 {
     if (why && !j->doomed)
         job_refuse(j, why);
     else if (j->doomed)
-        job_ending(j);
+        nodejob_ending(j);
     else
         job_go(j);
 }
 
 /* Spawned tasks share what their job has here, as long as it is here. */
-static bool join_host(struct job *j)
+static bool join_host(struct nodejob *j)
 {
-    struct job *host = j->run.parent ? hmap_get_u64(j->l->jobs, j->run.parent) : NULL;
+    struct nodejob *host = j->run.parent ? hmap_get_u64(j->l->jobs, j->run.parent) : NULL;
 
     if (!host || host->closing || host->heir || host->state == JOB_OVER ||
         (host->dir && !(j->dir = strdup(host->dir))))
@@ -429,7 +431,7 @@ static bool join_host(struct job *j)
 }
 
 /* It is gone, or the host is. */
-static void leave_host(struct job *j)
+static void leave_host(struct nodejob *j)
 {
     list_remove(&j->guest);
     j->host = NULL;
@@ -437,25 +439,25 @@ static void leave_host(struct job *j)
 }
 
 /* What is to be done before any task: first its directory. */
-static void job_begin(struct job *j)
+static void job_begin(struct nodejob *j)
 {
     errmsg_t err;
 
     if (join_host(j))
         job_go(j);
     else if (j->run.flags & WIRE_F_EXEC)
-        job_dir_made(j, NULL);
+        nodejob_dir_made(j, NULL);
     else if (backing_make(j, &err) < 0)
         job_refuse(j, err.text);
 }
 
-void job_dir_made(struct job *j, const char *why)
+void nodejob_dir_made(struct nodejob *j, const char *why)
 {
     errmsg_t err;
     int waits;
 
     if (j->heir) {
-        job_ending(j);
+        nodejob_ending(j);
         return;
     }
     if (j->doomed)
@@ -470,15 +472,15 @@ void job_dir_made(struct job *j, const char *why)
         job_go(j);
 }
 
-static void job_free(struct job *j)
+static void job_free(struct nodejob *j)
 {
     if (!j)
         return;
     tag_release(j);
-    changes_clear(&j->changes);
+    env_changes_clear(&j->changes);
     idset_destroy(j->cores);
     idset_destroy(j->gpus);
-    layout_destroy(j->layout);
+    exec_layout_destroy(j->layout);
     hmap_destroy(j->opened);
     free(j->files);
     free(j->commands);
@@ -489,9 +491,9 @@ static void job_free(struct job *j)
     free(j);
 }
 
-static struct job *job_create(struct launcher *l, uint64_t id, const void *payload, size_t len)
+static struct nodejob *job_create(struct launcher *l, uint64_t id, const void *payload, size_t len)
 {
-    struct job *j = calloc(1, sizeof(*j));
+    struct nodejob *j = calloc(1, sizeof(*j));
     errmsg_t err;
 
     if (!j || !(j->body = malloc(len)))
@@ -503,17 +505,17 @@ static struct job *job_create(struct launcher *l, uint64_t id, const void *paylo
     list_init(&j->ending);
     list_init(&j->spawning);
     list_init(&j->cutting);
-    batch_init(&j->first, true);
-    batch_init(&j->last, false);
+    starter_batch_init(&j->first, true);
+    starter_batch_init(&j->last, false);
     memcpy(j->body, payload, len);
     j->len = len;
-    if (wire_run_get(j->body, len, &j->run, &err) < 0) {
+    if (exec_wire_run_get(j->body, len, &j->run, &err) < 0) {
         fprintf(stderr, "flux-launcher: job %" PRIu64 ": %s\n", id, err.text);
         goto fail;
     }
-    if (!(j->layout = wire_run_layout(&j->run, &err)) || split(j) < 0)
+    if (!(j->layout = exec_wire_run_layout(&j->run, &err)) || split(j) < 0)
         goto fail;
-    j->ntasks = layout_count(j->layout, j->run.node);
+    j->ntasks = exec_layout_count(j->layout, j->run.node);
     j->credit = j->run.window;
     snprintf(j->mark, sizeof(j->mark), LAUNCHER_MARK "%s=%" PRIu64, l->token, id);
     if (!(j->tasks = calloc(j->ntasks, sizeof(*j->tasks))))
@@ -522,7 +524,7 @@ static struct job *job_create(struct launcher *l, uint64_t id, const void *paylo
         struct task *t = &j->tasks[i];
 
         t->job = j;
-        t->rank = layout_task(j->layout, j->run.node, i);
+        t->rank = exec_layout_task(j->layout, j->run.node, i);
         t->in.fd = t->pmi.fd = t->out[0].src.fd = t->out[1].src.fd = -1;
     }
     tag_take(j);
@@ -533,24 +535,24 @@ fail:
     return NULL;
 }
 
-void job_run(struct launcher *l, uint64_t id, const void *payload, size_t len)
+void nodejob_run(struct launcher *l, uint64_t id, const void *payload, size_t len)
 {
     static const uint8_t never[WIRE_TIMES];
     static const int32_t refused = 126 << 8;
-    struct job *j = hmap_get_u64(l->jobs, id);
+    struct nodejob *j = hmap_get_u64(l->jobs, id);
 
     if (j && !j->heir)
         return;
     if (!j && (j = job_create(l, id, payload, len))) {
         job_begin(j);
     } else { /* One status stands for all: the module knows how many there should have been. */
-        send_frame(l, WIRE_DONE, id, never, sizeof(never), &refused, sizeof(refused));
+        launcher_send_frame(l, WIRE_DONE, id, never, sizeof(never), &refused, sizeof(refused));
     }
 }
 
-struct job *job_inherit(struct launcher *l, uint64_t id, const void *payload, size_t len)
+struct nodejob *nodejob_inherit(struct launcher *l, uint64_t id, const void *payload, size_t len)
 {
-    struct job *j = hmap_get_u64(l->jobs, id) ? NULL : job_create(l, id, payload, len);
+    struct nodejob *j = hmap_get_u64(l->jobs, id) ? NULL : job_create(l, id, payload, len);
 
     errmsg_t err;
 
@@ -558,24 +560,24 @@ struct job *job_inherit(struct launcher *l, uint64_t id, const void *payload, si
         return NULL;
     j->heir = true;
     if (backing_make(j, &err) < 0)
-        job_ending(j);
+        nodejob_ending(j);
     l->again = true;
     return j;
 }
 
-void job_destroy(void *arg)
+void nodejob_destroy(void *arg)
 {
-    struct job *j = arg;
+    struct nodejob *j = arg;
 
     if (!j)
         return;
     for (uint32_t i = 0; i < j->ntasks; i++) {
         struct task *t = &j->tasks[i];
 
-        source_close(j->l, &t->out[0].src);
-        source_close(j->l, &t->out[1].src);
-        source_close(j->l, &t->pmi);
-        stdin_close(t);
+        launcher_source_close(j->l, &t->out[0].src);
+        launcher_source_close(j->l, &t->out[1].src);
+        launcher_source_close(j->l, &t->pmi);
+        stream_stdin_close(t);
         buf_destroy(t->pmiout);
     }
     shm_remove(j);
@@ -584,7 +586,7 @@ void job_destroy(void *arg)
     hook_destroy(j);
     cgroup_remove(j);
     while (!list_empty(&j->guests)) /* the launcher ends */
-        leave_host(list_entry(list_first(&j->guests), struct job, guest));
+        leave_host(list_entry(list_first(&j->guests), struct nodejob, guest));
     if (j->host)
         leave_host(j);
     list_remove(&j->ending);
@@ -594,15 +596,15 @@ void job_destroy(void *arg)
     j->held = NULL;
     files_drop(j);
     tag_release(j);
-    job_drop(j, &j->first);
-    job_drop(j, &j->last);
+    nodejob_drop(j, &j->first);
+    nodejob_drop(j, &j->last);
     j->state = JOB_OVER;
     j->ghost = true;
     if (!j->asked) /* else what hangs has its strings */
         ghost_free(j);
 }
 
-static void ghost_free(struct job *j)
+static void ghost_free(struct nodejob *j)
 {
     files_close(j);
     tasks_forget(j);
@@ -612,7 +614,7 @@ static void ghost_free(struct job *j)
 
 /* --- signals and ends --- */
 
-static void job_signal_now(struct job *j, int signum)
+static void job_signal_now(struct nodejob *j, int signum)
 {
     /* Who is told to end while the prolog runs is told so when it begins. */
     if (j->state < JOB_RUNNING && signum > 0 && signum < _NSIG)
@@ -625,13 +627,13 @@ static void job_signal_now(struct job *j, int signum)
         hunt_terminate(j);
 }
 
-void job_signal(struct job *j, int signum)
+void nodejob_signal(struct nodejob *j, int signum)
 {
     starters_collect(j->l);
     job_signal_now(j, signum);
 }
 
-void job_kill(struct job *j)
+void nodejob_kill(struct nodejob *j)
 {
     starters_collect(j->l);
     j->killed = true;
@@ -640,17 +642,17 @@ void job_kill(struct job *j)
             if (!j->tasks[i].status)
                 j->tasks[i].status = SIGKILL;
         j->doomed = true;
-        job_drop(j, &j->first);
+        nodejob_drop(j, &j->first);
         if (j->state == JOB_PROLOG)
             hook_kill(j);
         else if (j->asked_first)
             cut(j);
         else
-            job_ending(j);
+            nodejob_ending(j);
     } else if (j->state == JOB_SPAWNING) {
         for (uint32_t i = j->nspawned; i < j->ntasks; i++)
             j->tasks[i].status = SIGKILL;
-        job_drop(j, &j->first);
+        nodejob_drop(j, &j->first);
         if (j->asked_first)
             cut(j);
         else
@@ -665,26 +667,26 @@ void job_kill(struct job *j)
 /* The first task that fails may be to end the job. */
 static void check_bad_exit(struct task *t)
 {
-    struct job *j = t->job;
+    struct nodejob *j = t->job;
     char text[128];
 
     if (!(j->run.flags & WIRE_F_KILLBAD) || t->status == 0 ||
         (j->state != JOB_RUNNING && j->state != JOB_SPAWNING))
         return;
-    send_fail(j, spawn_status_to_code(t->status), (int32_t)t->rank, 1,
-              "task %u failed (%s), which ends the job", task_number(t),
-              spawn_status_text(t->status, text, sizeof(text)));
+    launcher_send_fail(j, spawn_status_to_code(t->status), (int32_t)t->rank, 1,
+                       "task %u failed (%s), which ends the job", task_number(t),
+                       spawn_status_text(t->status, text, sizeof(text)));
 }
 
 static void task_ended(struct task *t, int status)
 {
-    struct job *j = t->job;
+    struct nodejob *j = t->job;
 
     t->pid = 0;
     t->status = status;
     j->running--;
     /* The leader is gone, and its number free; the rest of its group is found as adopted. */
-    stdin_close(t);
+    stream_stdin_close(t);
     pmi_task_ended(t);
     pmix_task_ended(t);
     cgroup_task_ended(t);
@@ -698,7 +700,7 @@ static void task_ended(struct task *t, int status)
     }
     lua_task_exit(j, t);
     if (j->running == 0 && j->state == JOB_RUNNING)
-        job_ending(j);
+        nodejob_ending(j);
 }
 
 /* It may have come to be a task's only just now. */
@@ -713,7 +715,7 @@ static struct task *take_task(struct launcher *l, pid_t pid)
     return t;
 }
 
-void jobs_reap(struct launcher *l)
+void nodejobs_reap(struct launcher *l)
 {
     pid_t pid;
     int status;
@@ -730,7 +732,7 @@ void jobs_reap(struct launcher *l)
     l->childless = (pid < 0 && errno == ECHILD);
 }
 
-static void job_done(struct job *j)
+static void job_done(struct nodejob *j)
 {
     struct launcher *l = j->l;
     int32_t *status;
@@ -747,13 +749,14 @@ static void job_done(struct job *j)
     }
     for (uint32_t i = 0; i < j->ntasks; i++)
         status[i] = j->tasks[i].status;
-    wire_times_put(times, &j->times);
-    send_frame(l, WIRE_DONE, j->id, times, sizeof(times), status, j->ntasks * sizeof(*status));
+    exec_wire_times_put(times, &j->times);
+    launcher_send_frame(l, WIRE_DONE, j->id, times, sizeof(times), status,
+                        j->ntasks * sizeof(*status));
     free(status);
     hmap_del_u64(l->jobs, j->id);
 }
 
-void jobs_step(struct launcher *l)
+void nodejobs_step(struct launcher *l)
 {
     bool orphans;
 
@@ -764,13 +767,14 @@ void jobs_step(struct launcher *l)
     if (list_empty(&l->ending))
         return;
     /* Zombies are reaped first, so that a child found here is alive or will give a signal. */
-    jobs_reap(l);
+    nodejobs_reap(l);
     orphans = orphans_there(l);
     LIST_FOREACH_SAFE(it, tmp, &l->ending)
     {
-        struct job *j = list_entry(it, struct job, ending);
+        struct nodejob *j = list_entry(it, struct nodejob, ending);
 
-        if ((orphans && leftovers(j)) || (!j->given_up && (!job_drain(j) || !files_done(j))))
+        if ((orphans && hunt_leftovers(j)) ||
+            (!j->given_up && (!stream_drain(j) || !files_done(j))))
             continue;
         pmix_end(j);
         lua_finish(j);
@@ -828,19 +832,19 @@ static void kill_children(struct launcher *l, uint64_t until)
     }
 }
 
-void jobs_kill_children(struct launcher *l)
+void nodejobs_kill_children(struct launcher *l)
 {
     kill_children(l, now_us() + GIVE_UP);
 }
 
-void jobs_kill_all(struct launcher *l)
+void nodejobs_kill_all(struct launcher *l)
 {
     size_t pos = 0;
     void *val;
 
     while (hmap_next(l->jobs, &pos, NULL, NULL, &val)) {
-        job_kill(val);
+        nodejob_kill(val);
         hook_interrupt(val);
     }
-    jobs_kill_children(l);
+    nodejobs_kill_children(l);
 }

@@ -49,14 +49,14 @@ static void pmi_watch(struct task *t, uint32_t events)
 {
     if (t->pmi.fd < 0 || t->pmi.events == events)
         return;
-    source_pause(t->job->l, &t->pmi);
+    launcher_source_pause(t->job->l, &t->pmi);
     t->pmi.events = events;
-    source_resume(t->job->l, &t->pmi);
+    launcher_source_resume(t->job->l, &t->pmi);
 }
 
 static int op_send(void *arg, size_t idx, const void *data, size_t len)
 {
-    struct job *j = arg;
+    struct nodejob *j = arg;
     struct task *t = &j->tasks[idx];
     const uint8_t *p = data;
 
@@ -88,11 +88,11 @@ static int op_send(void *arg, size_t idx, const void *data, size_t len)
 
 static void op_barrier(void *arg, const void *blob, size_t len, size_t npairs)
 {
-    struct job *j = arg;
+    struct nodejob *j = arg;
     uint32_t num = j->barriers++;
 
     if (j->run.nnodes > 1) {
-        send_frame(j->l, WIRE_PMI_FENCE, j->id, &num, sizeof(num), blob, len);
+        launcher_send_frame(j->l, WIRE_PMI_FENCE, j->id, &num, sizeof(num), blob, len);
         return;
     }
     pmi_server_barrier_done(j->pmi, 0, NULL);
@@ -105,25 +105,25 @@ static void op_put(void *arg, size_t idx, const struct pmi_pair *pair)
 
 static void op_abort(void *arg, size_t idx, int exitcode, const char *msg)
 {
-    struct job *j = arg;
+    struct nodejob *j = arg;
     int code = exitcode & 255;
 
     /* 0 is what it says, and what other launchers exit with; 256 is an error whose code is lost. */
     if (exitcode && !code)
         code = 1;
-    send_fail(j, code, (int32_t)j->tasks[idx].rank, 1, "task %u aborted the job%s%s",
-              task_number(&j->tasks[idx]), msg && msg[0] ? ": " : "", msg ? msg : "");
+    launcher_send_fail(j, code, (int32_t)j->tasks[idx].rank, 1, "task %u aborted the job%s%s",
+                       task_number(&j->tasks[idx]), msg && msg[0] ? ": " : "", msg ? msg : "");
 }
 
 static void op_client_error(void *arg, size_t idx, const char *text)
 {
-    struct job *j = arg;
+    struct nodejob *j = arg;
 
-    send_fail(j, 1, (int32_t)j->tasks[idx].rank, 1, "%s", text);
+    launcher_send_fail(j, 1, (int32_t)j->tasks[idx].rank, 1, "%s", text);
 }
 
 /* Names are for other jobs: rank 0 keeps them (names.c). */
-static int send_name(struct job *j, size_t idx, enum wire_name op, const char *service,
+static int send_name(struct nodejob *j, size_t idx, enum wire_name op, const char *service,
                      const char *port)
 {
     size_t a = strlen(service) + 1, b = strlen(port) + 1;
@@ -134,7 +134,7 @@ static int send_name(struct job *j, size_t idx, enum wire_name op, const char *s
         return -1;
     memcpy(text, service, a);
     memcpy(text + a, port, b);
-    send_frame(j->l, WIRE_PMI_NAME, j->id, fixed, sizeof(fixed), text, a + b);
+    launcher_send_frame(j->l, WIRE_PMI_NAME, j->id, fixed, sizeof(fixed), text, a + b);
     return 0;
 }
 
@@ -155,7 +155,7 @@ static int op_unpublish(void *arg, size_t idx, const char *service)
 
 /* What the new tasks have of this job, its directory, files and environment, goes with what the task
  * says: the module keeps none of it. */
-int job_ask_spawn(struct job *j, uint32_t tag, const void *request, size_t len)
+int pmi_ask_spawn(struct nodejob *j, uint32_t tag, const void *request, size_t len)
 {
     const char *end = j->run.strings + j->run.strings_len, *env = j->run.envc ? j->env[0] : end;
     const char *fixed[WIRE_STRINGS] = {
@@ -171,14 +171,14 @@ int job_ask_spawn(struct job *j, uint32_t tag, const void *request, size_t len)
     for (int i = 0; rc == 0 && i < WIRE_STRINGS; i++)
         rc = buf_append(b, fixed[i], strlen(fixed[i]) + 1);
     if (rc == 0 && (rc = buf_append(b, env, (size_t)(end - env))) == 0)
-        send_frame(j->l, WIRE_SPAWN, j->id, head, sizeof(head), buf_data(b), buf_len(b));
+        launcher_send_frame(j->l, WIRE_SPAWN, j->id, head, sizeof(head), buf_data(b), buf_len(b));
     buf_destroy(b);
     return rc;
 }
 
 static int op_spawn(void *arg, size_t idx, const void *request, size_t len)
 {
-    return job_ask_spawn(arg, (uint32_t)idx, request, len);
+    return pmi_ask_spawn(arg, (uint32_t)idx, request, len);
 }
 
 static const struct pmi_server_ops server_ops = {
@@ -193,7 +193,7 @@ static const struct pmi_server_ops server_ops = {
     .spawn = op_spawn,
 };
 
-char *pmi_job_mapping(const struct job *j)
+char *pmi_job_mapping(const struct nodejob *j)
 {
     uint32_t *tasks = calloc(j->run.nnodes, sizeof(*tasks));
     char *mapping;
@@ -201,17 +201,17 @@ char *pmi_job_mapping(const struct job *j)
     if (!tasks)
         return NULL;
     for (uint32_t i = 0; i < j->run.nnodes; i++)
-        tasks[i] = layout_count(j->layout, i);
+        tasks[i] = exec_layout_count(j->layout, i);
     mapping = pmi_mapping_format(j->run.nnodes, tasks,
-                                 layout_kind(j->layout) == LAYOUT_CYCLIC ? PMI_LAYOUT_CYCLIC
-                                                                         : PMI_LAYOUT_BLOCK);
+                                 exec_layout_kind(j->layout) == LAYOUT_CYCLIC ? PMI_LAYOUT_CYCLIC
+                                                                              : PMI_LAYOUT_BLOCK);
     free(tasks);
     return mapping;
 }
 
 /* Numbers of the hosts of all nodes, in the order in which they come first, malloc'd.  NULL: they are
  * not told, or there is one for each node, or out of memory: then each node is one. */
-static uint32_t *host_numbers(const struct job *j)
+static uint32_t *host_numbers(const struct nodejob *j)
 {
     hostlist_t *hl = !j->l->apart && j->hosts[0] ? hostlist_parse(j->hosts, NULL) : NULL;
     uint32_t *numbers = calloc(j->run.nnodes, sizeof(*numbers)), n = 0;
@@ -238,7 +238,7 @@ static uint32_t *host_numbers(const struct job *j)
 }
 
 /* The same by hosts: brokers that share one are one node for MPI, so that ranks use shared memory. */
-static char *host_mapping(const struct job *j)
+static char *host_mapping(const struct nodejob *j)
 {
     uint32_t *numbers = host_numbers(j), *host_of;
     char *mapping = NULL;
@@ -247,7 +247,7 @@ static char *host_mapping(const struct job *j)
         return pmi_job_mapping(j);
     if ((host_of = calloc(j->run.ntasks, sizeof(*host_of)))) {
         for (uint32_t r = 0; r < j->run.ntasks; r++)
-            host_of[r] = numbers[layout_node(j->layout, r, NULL)];
+            host_of[r] = numbers[exec_layout_node(j->layout, r, NULL)];
         mapping = pmi_mapping_format_ranks(j->run.ntasks, host_of);
     }
     free(host_of);
@@ -256,17 +256,17 @@ static char *host_mapping(const struct job *j)
 }
 
 /* Libraries name what they make on the host by it, so it is the name of this launch alone. */
-void pmi_job_name(const struct job *j, char *buf, size_t size)
+void pmi_job_name(const struct nodejob *j, char *buf, size_t size)
 {
     char name[WIRE_JOB_NAME_MAX];
 
-    wire_job_name(name, j->id, j->run.nonce);
+    exec_wire_job_name(name, j->id, j->run.nonce);
     snprintf(buf, size, "%s", name);
 }
 
 /* What those that spawned the tasks had to tell them.  One that is not fit for the store is left out:
  * who looks for it is told so. */
-static int preset_pairs(struct job *j)
+static int preset_pairs(struct nodejob *j)
 {
     for (uint32_t i = 0; j->run.parent && i < j->run.nfiles; i++)
         if (pmi_server_preset(j->pmi, j->files[2 * i], j->files[2 * i + 1]) < 0 && errno == ENOMEM)
@@ -274,7 +274,7 @@ static int preset_pairs(struct job *j)
     return 0;
 }
 
-static int server_start(struct job *j)
+static int server_start(struct nodejob *j)
 {
     char name[64], *mapping = NULL;
     struct pmi_server_params p = {.kvsname = name,
@@ -292,7 +292,7 @@ static int server_start(struct job *j)
     for (uint32_t i = 0; i < j->ntasks; i++) {
         ranks[i] = j->tasks[i].rank;
         if (j->run.ncommands)
-            appnums[i] = (int)(job_command(j, ranks[i]) - j->commands);
+            appnums[i] = (int)(task_command(j, ranks[i]) - j->commands);
     }
     pmi_job_name(j, name, sizeof(name));
     p.ranks = ranks;
@@ -320,7 +320,7 @@ out:
 void pmi_ready(struct source *s, uint32_t events)
 {
     struct task *t = (struct task *)((char *)s - offsetof(struct task, pmi));
-    struct job *j = t->job;
+    struct nodejob *j = t->job;
     size_t idx = (size_t)(t - j->tasks);
     char data[PMI_READ];
     ssize_t n;
@@ -329,7 +329,7 @@ void pmi_ready(struct source *s, uint32_t events)
     if (s->events & EPOLLOUT) {
         rc = pmi_flush(t);
         if (rc < 0)
-            source_close(j->l, s);
+            launcher_source_close(j->l, s);
         else if (rc == 0)
             pmi_watch(t, EPOLLIN);
         return;
@@ -339,23 +339,23 @@ void pmi_ready(struct source *s, uint32_t events)
         return;
     if (n <= 0) {
         /* Whether that was to be is told by the end of the process. */
-        source_close(j->l, s);
+        launcher_source_close(j->l, s);
         return;
     }
     if (!j->pmi && server_start(j) < 0) {
-        send_fail(j, 1, (int32_t)t->rank, 1, "no memory to serve PMI to %u tasks on one node",
-                  j->ntasks);
-        source_close(j->l, s);
+        launcher_send_fail(j, 1, (int32_t)t->rank, 1,
+                           "no memory to serve PMI to %u tasks on one node", j->ntasks);
+        launcher_source_close(j->l, s);
         return;
     }
     if (pmi_server_input(j->pmi, idx, data, (size_t)n) < 0)
-        source_close(j->l, s);
+        launcher_source_close(j->l, s);
 }
 
-void job_pmi_done(struct job *j, const void *payload, size_t len)
+void pmi_done(struct nodejob *j, const void *payload, size_t len)
 {
     const char *p = payload;
-    int rc = wire_i32(p);
+    int rc = exec_wire_i32(p);
     char text[256];
 
     if (!j->pmi)
@@ -364,18 +364,18 @@ void job_pmi_done(struct job *j, const void *payload, size_t len)
         snprintf(text, sizeof(text), "the PMI pairs of other nodes cannot be taken in: %s",
                  strerror(errno));
         pmi_server_barrier_done(j->pmi, -1, text);
-        send_fail(j, 1, -1, 0, "%s", text);
+        launcher_send_fail(j, 1, -1, 0, "%s", text);
         return;
     }
     snprintf(text, sizeof(text), "%.*s", rc ? (int)(len - 4) : 0, p + 4);
     pmi_server_barrier_done(j->pmi, rc, rc ? text : NULL);
 }
 
-void job_pmi_named(struct job *j, const void *payload, size_t len)
+void pmi_named(struct nodejob *j, const void *payload, size_t len)
 {
     const char *p = payload;
-    uint32_t task = wire_u32(p);
-    int rc = wire_i32(p + 4);
+    uint32_t task = exec_wire_u32(p);
+    int rc = exec_wire_i32(p + 4);
     char text[WIRE_NAME_MAX + 1];
 
     if (!j->pmi || task >= j->ntasks)
@@ -384,42 +384,43 @@ void job_pmi_named(struct job *j, const void *payload, size_t len)
     pmi_server_name_done(j->pmi, task, rc, rc ? NULL : text, rc ? text : NULL);
 }
 
-void job_pmi_spawned(struct job *j, const void *payload, size_t len)
+void pmi_spawned(struct nodejob *j, const void *payload, size_t len)
 {
     const char *p = payload;
-    int rc = wire_i32(p + 4);
+    int rc = exec_wire_i32(p + 4);
     char text[WIRE_NAME_MAX + 1];
 
-    if (wire_u32(p) & WIRE_SPAWN_PMIX)
+    if (exec_wire_u32(p) & WIRE_SPAWN_PMIX)
         pmix_spawned(j, payload, len);
-    if (!j->pmi || (wire_u32(p) & WIRE_SPAWN_PMIX))
+    if (!j->pmi || (exec_wire_u32(p) & WIRE_SPAWN_PMIX))
         return;
     snprintf(text, sizeof(text), "%.*s", (int)(len - 8), p + 8);
-    pmi_server_spawn_done(j->pmi, wire_u32(p), rc, rc ? NULL : text, rc ? text : NULL);
+    pmi_server_spawn_done(j->pmi, exec_wire_u32(p), rc, rc ? NULL : text, rc ? text : NULL);
 }
 
 /* Those that spawned a task wait for it to connect, which it does when it begins with MPI. */
-void spawned_in_vain(struct task *t)
+void pmi_spawned_in_vain(struct task *t)
 {
     int code = spawn_status_to_code(t->status);
     char text[128];
 
-    send_fail(t->job, code ? code : 1, (int32_t)t->rank, 1,
-              "spawned task %u ended before MPI_Init (%s), so those that spawned it would wait for "
-              "ever",
-              task_number(t), spawn_status_text(t->status, text, sizeof(text)));
+    launcher_send_fail(
+        t->job, code ? code : 1, (int32_t)t->rank, 1,
+        "spawned task %u ended before MPI_Init (%s), so those that spawned it would wait for "
+        "ever",
+        task_number(t), spawn_status_text(t->status, text, sizeof(text)));
 }
 
 void pmi_task_ended(struct task *t)
 {
-    struct job *j = t->job;
+    struct nodejob *j = t->job;
     size_t idx = (size_t)(t - j->tasks);
     char text[128];
     int code;
 
     if (!j->pmi) {
-        if (j->run.parent && job_has_pmi(j))
-            spawned_in_vain(t);
+        if (j->run.parent && task_has_pmi(j))
+            pmi_spawned_in_vain(t);
         return;
     }
     /* Its last words may still be in the socket. */
@@ -430,17 +431,17 @@ void pmi_task_ended(struct task *t)
         if (n <= 0 || pmi_server_input(j->pmi, idx, data, (size_t)n) < 0)
             break;
     }
-    source_close(j->l, &t->pmi);
+    launcher_source_close(j->l, &t->pmi);
     if (!pmi_server_initialized(j->pmi, idx)) {
         if (j->run.parent)
-            spawned_in_vain(t);
+            pmi_spawned_in_vain(t);
         pmi_server_eof(j->pmi, idx); /* an error when others wait for it */
         return;
     }
     if (pmi_server_finalized(j->pmi, idx))
         return;
     code = spawn_status_to_code(t->status);
-    send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
-              "task %u left without MPI_Finalize (%s), so the others would wait for ever",
-              task_number(t), spawn_status_text(t->status, text, sizeof(text)));
+    launcher_send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
+                       "task %u left without MPI_Finalize (%s), so the others would wait for ever",
+                       task_number(t), spawn_status_text(t->status, text, sizeof(text)));
 }

@@ -14,7 +14,7 @@
  * A task that said it was there and ends without having finalized leaves the others waiting: the
  * job fails.  So does one that ends without a word while others of this node have begun, or begin
  * later, since their first fence would wait for it.  That a node has begun is told up the tree, for
- * those of other nodes that do not (pmi.c).
+ * those of other nodes that do not (wrexec's subjob_pmi.c).
  */
 #include "config.h"
 #include "launcher.h"
@@ -42,7 +42,7 @@
 #define PMIXD_DOOR_FD 4
 
 struct pmix {
-    struct job *job;
+    struct nodejob *job;
     struct source src;
     pid_t pid;          /* 0: reaped */
     struct source door; /* while it is offered: where tasks connect */
@@ -95,9 +95,9 @@ static char *option(const char *fmt, ...)
     return s;
 }
 
-static bool library_of(const struct job *j, const char **lib)
+static bool library_of(const struct nodejob *j, const char **lib)
 {
-    if (!changes_find(&j->changes, "FLUX_PMIX_LIBRARY", lib))
+    if (!env_changes_find(&j->changes, "FLUX_PMIX_LIBRARY", lib))
         *lib = env_get(j->env, "FLUX_PMIX_LIBRARY");
     return *lib && **lib;
 }
@@ -105,7 +105,7 @@ static bool library_of(const struct job *j, const char **lib)
 /* The library that the job's tasks use, when the job says so: a server should not be older than its
  * clients.  All that has this name fits the program that was linked with one of it.  *lib: it, NULL:
  * none; -1 with a sentence. */
-static int choose_library(const struct job *j, const char **lib, errmsg_t *err)
+static int choose_library(const struct nodejob *j, const char **lib, errmsg_t *err)
 {
     if (!library_of(j, lib))
         *lib = NULL;
@@ -120,7 +120,7 @@ static int choose_library(const struct job *j, const char **lib, errmsg_t *err)
 #define NOPTIONS 15
 
 /* Tasks of each program. */
-static char *apps_option(const struct job *j)
+static char *apps_option(const struct nodejob *j)
 {
     strbuf_t *sb = strbuf_create(0);
 
@@ -175,14 +175,14 @@ static void serve(struct work *w, pid_t *pid)
         w->failed =
             errmsg_fail(&w->err, errno, "FLUX_PMIX_LIBRARY=%s: %s", sv->lib, strerror(errno)) < 0;
     else
-        work_spawn(w, &sv->sp, pid);
+        starter_spawn(w, &sv->sp, pid);
     close(sv->fd);
     sv->fd = -1;
 }
 
 static void served(struct work *w)
 {
-    struct job *j = w->job;
+    struct nodejob *j = w->job;
     struct launcher *l = j->l;
     struct pmix *px = j->pmix;
 
@@ -200,13 +200,13 @@ static void served(struct work *w)
     if (w->pid > 0 && !w->reaped)
         kill(w->pid, SIGKILL); /* reaped as an adopted one */
     if (px)
-        source_close(l, &px->src);
+        launcher_source_close(l, &px->src);
     if (j->state == JOB_STARTING)
-        job_server_failed(j, w->err.text);
+        nodejob_server_failed(j, w->err.text);
     serving_free(w);
 }
 
-static int add_options(struct serving *sv, const struct job *j, int door)
+static int add_options(struct serving *sv, const struct nodejob *j, int door)
 {
     char *mapping = pmi_job_mapping(j);
     char name[64];
@@ -224,7 +224,7 @@ static int add_options(struct serving *sv, const struct job *j, int door)
     sv->argv[n++] = option("--dir=%s/pmix%.0u", j->dir, j->run.first);
     sv->argv[n++] = option("--uri=%s", j->l->uri ? j->l->uri : "");
     sv->argv[n++] = apps_option(j);
-    sv->argv[n++] = option("--top=%" PRIu64, job_number(j));
+    sv->argv[n++] = option("--top=%" PRIu64, task_job_number(j));
     sv->argv[n++] = option("--first=%u", j->run.first);
     sv->argv[n++] = option("--universe=%u", j->run.universe);
     if (door >= 0)
@@ -257,7 +257,7 @@ static int spawn_now(struct pmix *px, struct serving *sv, errmsg_t *err)
 /* Takes `fd`.  `door`: the socket that tasks connect to; -1: it makes its own. */
 static int spawn_server(struct pmix *px, int fd, int door, errmsg_t *err)
 {
-    struct job *j = px->job;
+    struct nodejob *j = px->job;
     struct serving *sv = calloc(1, sizeof(*sv));
     size_t nenv = 0;
 
@@ -302,11 +302,11 @@ static int spawn_server(struct pmix *px, int fd, int door, errmsg_t *err)
                                    .flags = SPAWN_SESSION};
     if (door >= 0)
         return spawn_now(px, sv, err);
-    job_work(j, &j->first, &sv->w);
+    nodejob_work(j, &j->first, &sv->w);
     return 0;
 }
 
-static struct pmix *pmix_create(struct job *j)
+static struct pmix *pmix_create(struct nodejob *j)
 {
     struct pmix *px = calloc(1, sizeof(*px));
 
@@ -348,14 +348,14 @@ static int start_server(struct pmix *px, int door, errmsg_t *err)
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0)
         return errmsg_fail(err, errno, "cannot start a PMIx server: %s", strerror(errno));
-    if (source_start(l, &px->src, sv[0], EPOLLIN, pmix_ready) < 0) {
+    if (launcher_source_start(l, &px->src, sv[0], EPOLLIN, pmix_ready) < 0) {
         close(sv[0]);
         close(sv[1]);
         px->src.fd = -1;
         return errmsg_fail(err, errno, "cannot start a PMIx server: %s", strerror(errno));
     }
     if (spawn_server(px, sv[1], door, err) < 0) {
-        source_close(l, &px->src);
+        launcher_source_close(l, &px->src);
         return -1;
     }
     return 0;
@@ -390,7 +390,7 @@ static const struct {
 
 static int offer_one(struct pmix *px, size_t i, const char *name, unsigned port, char *text)
 {
-    const struct job *j = px->job;
+    const struct nodejob *j = px->job;
     char *p = stpcpy(text, offered[i].name);
     size_t cap = OFFERED_MAX - (size_t)(p - text);
 
@@ -410,7 +410,7 @@ static int offer_one(struct pmix *px, size_t i, const char *name, unsigned port,
 
 static int offer_environment(struct pmix *px, unsigned port)
 {
-    struct job *j = px->job;
+    struct nodejob *j = px->job;
     char name[64], text[OFFERED_MAX];
     buf_t *b = buf_create(0);
     int rc = b ? 0 : -1;
@@ -436,12 +436,12 @@ static int offer_environment(struct pmix *px, unsigned port)
 static void door_ready(struct source *s, uint32_t events)
 {
     struct pmix *px = (struct pmix *)((char *)s - offsetof(struct pmix, door));
-    struct job *j = px->job;
+    struct nodejob *j = px->job;
     errmsg_t err;
 
     if (start_server(px, s->fd, &err) < 0)
-        send_fail(j, 1, -1, 0, "%s", err.text);
-    source_close(j->l, s);
+        launcher_send_fail(j, 1, -1, 0, "%s", err.text);
+    launcher_source_close(j->l, s);
 }
 
 static int open_door(struct pmix *px)
@@ -461,11 +461,11 @@ static int open_door(struct pmix *px)
         errno = saved;
         return -1;
     }
-    return source_start(px->job->l, &px->door, fd, EPOLLIN, door_ready);
+    return launcher_source_start(px->job->l, &px->door, fd, EPOLLIN, door_ready);
 }
 
 /* A job does not fail for want of what it may not use. */
-static void offer(struct job *j)
+static void offer(struct nodejob *j)
 {
     struct pmix *px;
 
@@ -483,14 +483,15 @@ static void offer(struct job *j)
     if (px)
         px->offered = true;
     if (!px || open_door(px) < 0) {
-        send_note(j, "there is no PMIx for the tasks of node %u: %s", j->run.node, strerror(errno));
+        launcher_send_note(j, "there is no PMIx for the tasks of node %u: %s", j->run.node,
+                           strerror(errno));
         pmix_destroy(j);
         return;
     }
     px->ready = true;
 }
 
-int pmix_begin(struct job *j, errmsg_t *err)
+int pmix_begin(struct nodejob *j, errmsg_t *err)
 {
     const char *lib;
     bool both = (j->run.flags & WIRE_F_MPI_BOTH) != 0;
@@ -516,33 +517,33 @@ int pmix_begin(struct job *j, errmsg_t *err)
 static int take_environment(struct pmix *px, const struct wire_frame *f)
 {
     size_t len = f->len - 8;
-    uint32_t common = wire_u32(f->payload), each = wire_u32(f->payload + 4);
+    uint32_t common = exec_wire_u32(f->payload), each = exec_wire_u32(f->payload + 4);
     const char *p = (const char *)f->payload + 8;
 
     if (common > 4096 || each > 64 || px->ready ||
-        !wire_strings_ok(p, len, common + (size_t)each * px->job->ntasks))
+        !exec_wire_strings_ok(p, len, common + (size_t)each * px->job->ntasks))
         return -1;
     return set_environment(px, p, len, common, each);
 }
 
-static void left_early(struct job *j, const struct task *t)
+static void left_early(struct nodejob *j, const struct task *t)
 {
     int code = spawn_status_to_code(t->status);
     char text[128];
 
-    send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
-              "task %u left before MPI_Init (%s), so the others would wait for ever", t->rank,
-              spawn_status_text(t->status, text, sizeof(text)));
+    launcher_send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
+                       "task %u left before MPI_Init (%s), so the others would wait for ever",
+                       t->rank, spawn_status_text(t->status, text, sizeof(text)));
 }
 
 /* The first task has connected. */
 static void begin(struct pmix *px)
 {
-    struct job *j = px->job;
+    struct nodejob *j = px->job;
 
     px->begun = true;
     if (j->run.nnodes > 1)
-        send_frame(j->l, WIRE_BEGUN, j->id, NULL, 0, NULL, 0);
+        launcher_send_frame(j->l, WIRE_BEGUN, j->id, NULL, 0, NULL, 0);
     for (uint32_t i = 0; i < j->ntasks; i++)
         if (j->tasks[i].pid == 0 && j->tasks[i].leader > 0 && px->clients[i] == 0) {
             left_early(j, &j->tasks[i]);
@@ -552,20 +553,20 @@ static void begin(struct pmix *px)
 
 static void handle(struct pmix *px, const struct wire_frame *f)
 {
-    struct job *j = px->job;
+    struct nodejob *j = px->job;
 
     if (f->type == WIRE_PMIX_READY && px->offered) {
         return; /* tasks run with what it would say */
     } else if (f->type == WIRE_PMIX_READY) {
         if (take_environment(px, f) < 0) {
-            send_fail(j, 1, -1, 0, "the PMIx server gave no environment for tasks");
-            job_kill(j);
+            launcher_send_fail(j, 1, -1, 0, "the PMIx server gave no environment for tasks");
+            nodejob_kill(j);
         } else if (j->state == JOB_STARTING) {
             px->ready = true;
-            job_start(j);
+            nodejob_start(j);
         }
     } else if (f->type == WIRE_PMIX_CLIENT) {
-        uint32_t rank = wire_u32(f->payload), what = wire_u32(f->payload + 4);
+        uint32_t rank = exec_wire_u32(f->payload), what = exec_wire_u32(f->payload + 4);
 
         for (uint32_t i = 0; i < j->ntasks; i++)
             if (j->tasks[i].rank == rank)
@@ -573,16 +574,17 @@ static void handle(struct pmix *px, const struct wire_frame *f)
         if (!px->begun)
             begin(px);
     } else if (f->type == WIRE_SPAWN) {
-        size_t len = wire_u32(f->payload + 4);
+        size_t len = exec_wire_u32(f->payload + 4);
 
         if (len > f->len - WIRE_SPAWN_HEAD ||
-            job_ask_spawn(j, wire_u32(f->payload), f->payload + WIRE_SPAWN_HEAD, len) < 0)
-            send_fail(j, 1, -1, 0, "a spawn of the PMIx server cannot be passed on");
+            pmi_ask_spawn(j, exec_wire_u32(f->payload), f->payload + WIRE_SPAWN_HEAD, len) < 0)
+            launcher_send_fail(j, 1, -1, 0, "a spawn of the PMIx server cannot be passed on");
     } else if (f->type == WIRE_FAIL) {
-        send_fail(j, wire_i32(f->payload), wire_i32(f->payload + 4), wire_u32(f->payload + 8),
-                  "%.*s", (int)f->len - 12, (const char *)f->payload + 12);
+        launcher_send_fail(j, exec_wire_i32(f->payload), exec_wire_i32(f->payload + 4),
+                           exec_wire_u32(f->payload + 8), "%.*s", (int)f->len - 12,
+                           (const char *)f->payload + 12);
         if (j->state == JOB_STARTING)
-            job_kill(j);
+            nodejob_kill(j);
     }
 }
 
@@ -592,7 +594,7 @@ static void hang_up(struct pmix *px)
     /* In this order: a server that sees the connection end takes the launcher for dead. */
     if (px->pid > 0)
         kill(px->pid, SIGKILL);
-    source_close(px->job->l, &px->src);
+    launcher_source_close(px->job->l, &px->src);
 }
 
 static void pmix_read(struct pmix *px)
@@ -611,7 +613,7 @@ static void pmix_read(struct pmix *px)
     }
     buf_commit(px->in, (size_t)n);
     while (px->src.fd >= 0 &&
-           (used = wire_parse(buf_data(px->in), buf_len(px->in), &f, &err)) > 0) {
+           (used = exec_wire_parse(buf_data(px->in), buf_len(px->in), &f, &err)) > 0) {
         handle(px, &f);
         buf_consume(px->in, (size_t)used);
     }
@@ -634,23 +636,23 @@ static void pmix_ready(struct source *s, uint32_t events)
 }
 
 /* The answer is small, and the server reads all the time. */
-void pmix_spawned(struct job *j, const void *payload, size_t len)
+void pmix_spawned(struct nodejob *j, const void *payload, size_t len)
 {
     struct pmix *px = j->pmix;
     uint8_t frame[WIRE_HEADER + 8 + WIRE_NAME_MAX];
 
     if (!px || px->src.fd < 0 || len > 8 + WIRE_NAME_MAX)
         return;
-    wire_header(frame, WIRE_SPAWNED, j->id, (uint32_t)len);
+    exec_wire_header(frame, WIRE_SPAWNED, j->id, (uint32_t)len);
     memcpy(frame + WIRE_HEADER, payload, len);
     if (send(px->src.fd, frame, WIRE_HEADER + len, MSG_NOSIGNAL | MSG_DONTWAIT) !=
         (ssize_t)(WIRE_HEADER + len))
         hang_up(px);
 }
 
-/* --- for launcher_job.c --- */
+/* --- for nodejob.c --- */
 
-size_t pmix_env(struct job *j, char **vars)
+size_t pmix_env(struct nodejob *j, char **vars)
 {
     struct pmix *px = j->pmix;
 
@@ -660,12 +662,12 @@ size_t pmix_env(struct job *j, char **vars)
     return px->common;
 }
 
-size_t pmix_env_max(const struct job *j)
+size_t pmix_env_max(const struct nodejob *j)
 {
     return j->pmix ? (size_t)j->pmix->common + j->pmix->each : 0;
 }
 
-size_t pmix_task_env(struct job *j, const struct task *t, char **vars)
+size_t pmix_task_env(struct nodejob *j, const struct task *t, char **vars)
 {
     struct pmix *px = j->pmix;
 
@@ -678,7 +680,7 @@ size_t pmix_task_env(struct job *j, const struct task *t, char **vars)
 
 void pmix_task_ended(struct task *t)
 {
-    struct job *j = t->job;
+    struct nodejob *j = t->job;
     struct pmix *px = j->pmix;
     size_t idx = (size_t)(t - j->tasks);
     char text[128];
@@ -689,7 +691,7 @@ void pmix_task_ended(struct task *t)
     /* What it told the server last may still be on its way here. */
     drain(px);
     if (px->clients[idx] == 0 && j->run.parent && t->status) {
-        spawned_in_vain(t);
+        pmi_spawned_in_vain(t);
         return;
     }
     if (!px->begun || px->clients[idx] == FINALIZED)
@@ -699,23 +701,23 @@ void pmix_task_ended(struct task *t)
         return;
     }
     code = spawn_status_to_code(t->status);
-    send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
-              "task %u left without MPI_Finalize (%s), so the others would wait for ever", t->rank,
-              spawn_status_text(t->status, text, sizeof(text)));
+    launcher_send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
+                       "task %u left without MPI_Finalize (%s), so the others would wait for ever",
+                       t->rank, spawn_status_text(t->status, text, sizeof(text)));
 }
 
-void pmix_end(struct job *j)
+void pmix_end(struct nodejob *j)
 {
     struct pmix *px = j->pmix;
 
     if (!px || px->over)
         return;
     px->over = true;
-    source_close(j->l, &px->door);
+    launcher_source_close(j->l, &px->door);
     hang_up(px);
 }
 
-bool pmix_gone(const struct job *j)
+bool pmix_gone(const struct nodejob *j)
 {
     return !j->pmix || j->pmix->pid == 0;
 }
@@ -729,23 +731,23 @@ bool pmix_reaped(struct launcher *l, pid_t pid, int status)
 {
     struct pmix *px = hmap_take_u64(l->servers, (uint64_t)pid);
     char text[128];
-    struct job *j;
+    struct nodejob *j;
 
     if (!px)
         return false;
     j = px->job;
     px->pid = 0;
     drain(px);
-    source_close(l, &px->src);
+    launcher_source_close(l, &px->src);
     if (px->over)
         return true;
-    send_fail(j, 1, -1, 0, "the PMIx server of node %u was lost (%s)", j->run.node,
-              spawn_status_text(status, text, sizeof(text)));
-    job_kill(j);
+    launcher_send_fail(j, 1, -1, 0, "the PMIx server of node %u was lost (%s)", j->run.node,
+                       spawn_status_text(status, text, sizeof(text)));
+    nodejob_kill(j);
     return true;
 }
 
-void pmix_destroy(struct job *j)
+void pmix_destroy(struct nodejob *j)
 {
     struct pmix *px = j->pmix;
 
@@ -755,8 +757,8 @@ void pmix_destroy(struct job *j)
         kill(px->pid, SIGKILL);
         hmap_take_u64(j->l->servers, (uint64_t)px->pid);
     }
-    source_close(j->l, &px->src);
-    source_close(j->l, &px->door);
+    launcher_source_close(j->l, &px->src);
+    launcher_source_close(j->l, &px->door);
     buf_destroy(px->in);
     free(px->body);
     free(px->env);

@@ -2,9 +2,9 @@
  *
  *    DIR/epilog-JOB-TOKEN      DIR: that of the broker's socket, TOKEN: of the launcher
  *
- * A record is u32 length and the payload of RUN (wire.h, in the byte order of the host), then what
+ * A record is u32 length and the payload of RUN (exec_wire.h, in the byte order of the host), then what
  * plugins changed in the environment: NAME=value or NAME, each with its NUL.  It lives as long as the
- * broker's directory at most: that belongs to one broker, while directories of jobs (launcher_dir.c)
+ * broker's directory at most: that belongs to one broker, while directories of jobs (backing.c)
  * are removed by any launcher of the user once nobody locks them.
  *
  *  1. The record is there before the prolog starts and until the epilog was reaped, so an epilog that
@@ -67,7 +67,7 @@ static bool is_lost(const struct launcher *l, const char *name, uint64_t *id)
     return str2u64(text, id) == 0;
 }
 
-void record_write(struct job *j)
+void record_write(struct nodejob *j)
 {
     uint32_t head = (uint32_t)j->len;
     int fd = -1, rc = -1;
@@ -87,13 +87,13 @@ void record_write(struct job *j)
         close(fd);
     }
     if (rc < 0) {
-        send_note(j, "the epilog will not be run on %s if its launcher is lost: %s",
-                  job_node_name(j), strerror(errno));
+        launcher_send_note(j, "the epilog will not be run on %s if its launcher is lost: %s",
+                           nodejob_node_name(j), strerror(errno));
         record_remove(j);
     }
 }
 
-void record_changes(struct job *j)
+void record_changes(struct nodejob *j)
 {
     int fd = j->record && j->changes.n
                  ? open(j->record, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC)
@@ -106,7 +106,7 @@ void record_changes(struct job *j)
         close(fd);
 }
 
-void record_remove(struct job *j)
+void record_remove(struct nodejob *j)
 {
     if (j->record)
         unlink(j->record);
@@ -120,7 +120,7 @@ void record_remove(struct job *j)
 static bool run_one(struct launcher *l, uint64_t id, char *path)
 {
     char *data = NULL, *p, *end;
-    struct job *j = NULL;
+    struct nodejob *j = NULL;
     uint32_t head;
     size_t len;
 
@@ -129,7 +129,7 @@ static bool run_one(struct launcher *l, uint64_t id, char *path)
     if (len >= sizeof(head)) {
         memcpy(&head, data, sizeof(head));
         if (head <= len - sizeof(head))
-            j = job_inherit(l, id, data + sizeof(head), head);
+            j = nodejob_inherit(l, id, data + sizeof(head), head);
     }
     if (j) {
         j->heir = true;
@@ -137,7 +137,7 @@ static bool run_one(struct launcher *l, uint64_t id, char *path)
         end = data + len;
         for (p = data + sizeof(head) + head; p < end && memchr(p, 0, (size_t)(end - p));
              p += strlen(p) + 1)
-            (void)changes_set(&j->changes, p);
+            (void)env_changes_set(&j->changes, p);
     }
     free(data);
     return j != NULL;

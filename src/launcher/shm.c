@@ -66,7 +66,7 @@ static int decode(const char *hex, size_t len, char *out, size_t size)
     return 0;
 }
 
-static void add(struct job *j, const char *name)
+static void add(struct nodejob *j, const char *name)
 {
     if (!str_starts(name, PREFIX) || strchr(name + strlen(PREFIX), '/') || j->nshm == NAMES_MAX)
         return;
@@ -78,7 +78,7 @@ static void add(struct job *j, const char *name)
         j->nshm++;
 }
 
-void shm_put(struct job *j, const struct pmi_pair *pair)
+void shm_put(struct nodejob *j, const struct pmi_pair *pair)
 {
     static const char key[] = "-bcast-";
     const size_t keylen = sizeof(key) - 1;
@@ -89,13 +89,13 @@ void shm_put(struct job *j, const struct pmi_pair *pair)
         add(j, name);
 }
 
-static bool within_mpi(const struct job *j, uint32_t i)
+static bool within_mpi(const struct nodejob *j, uint32_t i)
 {
     return pmi_server_initialized(j->pmi, i) && !pmi_server_finalized(j->pmi, i);
 }
 
 /* A removed one has " (deleted)" behind its name. */
-static void add_mapped(struct job *j, pid_t pid)
+static void add_mapped(struct nodejob *j, pid_t pid)
 {
     char path[64], *text, *save = NULL;
     size_t len;
@@ -109,7 +109,7 @@ static void add_mapped(struct job *j, pid_t pid)
     free(text);
 }
 
-void shm_look(struct job *j)
+void shm_look(struct nodejob *j)
 {
     for (uint32_t i = 0; j->nshm > 0 && i < j->ntasks; i++) {
         if (j->tasks[i].pid > 0 && within_mpi(j, i)) {
@@ -119,7 +119,7 @@ void shm_look(struct job *j)
     }
 }
 
-static bool ended_well(const struct job *j)
+static bool ended_well(const struct nodejob *j)
 {
     for (uint32_t i = 0; i < j->ntasks; i++)
         if (within_mpi(j, i))
@@ -144,7 +144,7 @@ static uint32_t digest(const char *text)
     return h;
 }
 
-static void remove_named(const struct job *j)
+static void remove_named(const struct nodejob *j)
 {
     static const char *const formats[] = {"/dev/shm/mpich_shm_%x_%u", "/dev/shm/mpich_vci_%x_%u"};
     char name[64], path[64];
@@ -156,7 +156,7 @@ static void remove_named(const struct job *j)
     }
 }
 
-void shm_remove(struct job *j)
+void shm_remove(struct nodejob *j)
 {
     bool bad = j->pmi && !ended_well(j);
 

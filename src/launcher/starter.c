@@ -21,7 +21,7 @@
  *  1. One thread at a time serves a batch, in order, and stops at the first that fails; batches
  *     take turns, in slices of time.
  *  2. All of the launcher's data are the leader's, but for what a work points to.  That stays
- *     until it came back: a job that has ended meanwhile is kept, as a ghost (launcher_job.c).
+ *     until it came back: a job that has ended meanwhile is kept, as a ghost (nodejob.c).
  *  3. One thread at least stands by when something is done.  When as many hang as may
  *     (wrexec.hung-max), or another cannot be made, what would start something is refused, with a
  *     sentence; what ends something waits until one of them is done.
@@ -100,7 +100,7 @@ static uint64_t now_us(void)
 
 /* A child that another thread makes has, for an instant, all that the loop has open: that may be
  * the file that is to be executed, just when it was written. */
-void work_spawn(struct work *w, struct spawn_params *sp, pid_t *pid)
+void starter_spawn(struct work *w, struct spawn_params *sp, pid_t *pid)
 {
     const struct timespec moment = {0, 1000000};
 
@@ -380,7 +380,7 @@ bool starters_wait(const struct launcher *l)
     return some;
 }
 
-void batch_add(struct launcher *l, struct batch *b, struct work *w)
+void starter_batch_add(struct launcher *l, struct batch *b, struct work *w)
 {
     struct starters *a = l->starters;
 
@@ -393,14 +393,14 @@ void batch_add(struct launcher *l, struct batch *b, struct work *w)
     pthread_mutex_unlock(&a->lock);
 }
 
-void batch_init(struct batch *b, bool begins)
+void starter_batch_init(struct batch *b, bool begins)
 {
     b->begins = begins;
     list_init(&b->todo);
     list_init(&b->node);
 }
 
-unsigned batch_drop(struct launcher *l, struct batch *b)
+unsigned starter_batch_drop(struct launcher *l, struct batch *b)
 {
     struct starters *a = l->starters;
     unsigned n = 0;
@@ -421,7 +421,7 @@ unsigned batch_drop(struct launcher *l, struct batch *b)
     return n;
 }
 
-pid_t batch_kill(struct launcher *l, struct batch *b)
+pid_t starter_batch_kill(struct launcher *l, struct batch *b)
 {
     struct starters *a = l->starters;
     pid_t found = 0;
@@ -460,7 +460,7 @@ void starters_collect(struct launcher *l)
         struct work *w = list_entry(it, struct work, node);
 
         if (w->job)
-            job_worked(w);
+            nodejob_worked(w);
         else
             w->done(w);
     }
@@ -546,7 +546,8 @@ int starters_init(struct launcher *l)
     a->alarm = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     if (a->alarm < 0)
         return -1;
-    return source_start(l, &a->src, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), EPOLLIN, done_ready);
+    return launcher_source_start(l, &a->src, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), EPOLLIN,
+                                 done_ready);
 }
 
 int starters_run(struct launcher *l, void (*before)(struct launcher *),
@@ -609,7 +610,7 @@ void starters_fini(struct launcher *l)
 
     if (!a || a->stuck)
         return;
-    source_close(l, &a->src);
+    launcher_source_close(l, &a->src);
     close(a->alarm);
     pthread_mutex_destroy(&a->lock);
     free(a);

@@ -17,7 +17,7 @@
  *     there, gives out none: its tasks keep what they have.
  *  2. Slots belong to one job at a time.  A job that finds none free goes without.
  *  3. What has the number of a launcher belongs to it; without, the mark in the environment and the
- *     process group are asked as well (launcher_job.c).
+ *     process group are asked as well (nodejob.c).
  */
 #include "config.h"
 #include "launcher.h"
@@ -58,7 +58,7 @@ void tag_init(struct launcher *l)
     l->tag_base = base_of(l->token, &l->tag_shift, &l->tag_slots);
 }
 
-void tag_take(struct job *j)
+void tag_take(struct nodejob *j)
 {
     struct launcher *l = j->l;
 
@@ -81,14 +81,14 @@ static uint32_t slot_of(const struct launcher *l, uint64_t tag)
     return (uint32_t)((l->tag_shift == OUTER_SHIFT ? tag >> 26 : tag) & (l->tag_slots - 1));
 }
 
-void tag_release(struct job *j)
+void tag_release(struct nodejob *j)
 {
     if (j->tag)
         hmap_take_u64(j->l->tags, slot_of(j->l, j->tag));
     j->tag = 0;
 }
 
-bool tag_limit(const struct job *j, struct rlimit *rl)
+bool tag_limit(const struct nodejob *j, struct rlimit *rl)
 {
     *rl = (struct rlimit){j->tag, j->tag};
     return j->tag != 0;
@@ -104,7 +104,7 @@ static bool begins_with(pid_t pid, uint64_t base, int shift, uint64_t *tag)
     return rl.rlim_max >> shift == base >> shift;
 }
 
-bool tag_job(struct launcher *l, pid_t pid, struct job **j)
+bool tag_job(struct launcher *l, pid_t pid, struct nodejob **j)
 {
     uint64_t tag;
 

@@ -2,13 +2,13 @@
  *
  * All tasks of a job here are started from one request of the module.  The loop gets each ready, in
  * slices of time between which it serves other jobs: the environment is built once, and a task costs
- * two pipes and a socket pair.  The rest is a starter's (launcher_starter.c), and nothing here
+ * two pipes and a socket pair.  The rest is a starter's (starter.c), and nothing here
  * touches what is the user's: the child enters the working directory, looks for the program and
  * opens the files itself.  Up to BATCH_MAX of a job are ready at a time; what was found for the
  * first is not looked for again.  A task leads a session, and so a process group, of its own.
  *
  * Output files are written to by the tasks themselves; only labelled ones go
- * through the launcher (launcher_file.c).  A file that no other node can have (its name has
+ * through the launcher (file.c).  A file that no other node can have (its name has
  * {{task}} or {{node}} in it, or the job has one node) is emptied when the job opens it first;
  * one that nodes share is appended to.
  */
@@ -47,7 +47,7 @@ struct program {
 };
 
 struct start {
-    struct job *j;
+    struct nodejob *j;
     struct env env;
     struct program *programs;
     uint32_t nprograms;
@@ -60,7 +60,7 @@ struct start {
     size_t nlimits;
 };
 
-const struct command *job_command(const struct job *j, uint32_t rank)
+const struct command *task_command(const struct nodejob *j, uint32_t rank)
 {
     uint32_t lo = 0, hi = j->run.ncommands;
 
@@ -77,12 +77,12 @@ const struct command *job_command(const struct job *j, uint32_t rank)
 
 static struct program *program_of(struct start *st, const struct task *t)
 {
-    const struct job *j = st->j;
+    const struct nodejob *j = st->j;
 
-    return &st->programs[j->run.ncommands ? job_command(j, t->rank) - j->commands : 0];
+    return &st->programs[j->run.ncommands ? task_command(j, t->rank) - j->commands : 0];
 }
 
-uint64_t job_number(const struct job *j)
+uint64_t task_job_number(const struct nodejob *j)
 {
     return j->run.parent ? j->run.parent : j->id;
 }
@@ -92,18 +92,18 @@ uint32_t task_number(const struct task *t)
     return t->job->run.first + t->rank;
 }
 
-bool job_has_pmi(const struct job *j)
+bool task_has_pmi(const struct nodejob *j)
 {
     return !(j->run.flags & (WIRE_F_EXEC | WIRE_F_MPI_NONE | WIRE_F_MPI_PMIX));
 }
 
 /* --- templates --- */
 
-static const char *value_of(const struct job *j, const char *name, uint32_t task, char *buf,
+static const char *value_of(const struct nodejob *j, const char *name, uint32_t task, char *buf,
                             size_t size)
 {
     if (str_starts(name, "{{id}}"))
-        snprintf(buf, size, "%" PRIu64, job_number(j));
+        snprintf(buf, size, "%" PRIu64, task_job_number(j));
     else if (str_starts(name, "{{task}}"))
         snprintf(buf, size, "%u", j->run.first + task);
     else if (str_starts(name, "{{node}}"))
@@ -117,7 +117,7 @@ static const char *value_of(const struct job *j, const char *name, uint32_t task
     return buf;
 }
 
-char *job_expand(const struct job *j, const char *text, uint32_t task, size_t max)
+char *task_expand(const struct nodejob *j, const char *text, uint32_t task, size_t max)
 {
     strbuf_t *sb = strbuf_create(max);
     const char *val, *p;
@@ -137,7 +137,7 @@ char *job_expand(const struct job *j, const char *text, uint32_t task, size_t ma
     return strbuf_take(sb);
 }
 
-static char **expand_argv(const struct job *j, char *const *argv, uint32_t task)
+static char **expand_argv(const struct nodejob *j, char *const *argv, uint32_t task)
 {
     size_t argc = 0;
     char **v;
@@ -146,8 +146,8 @@ static char **expand_argv(const struct job *j, char *const *argv, uint32_t task)
         argc++;
     v = calloc(argc + 1, sizeof(*v));
     for (size_t i = 0; v && i < argc; i++) {
-        if (!(v[i] = job_expand(j, argv[i], task, ARG_MAX_LEN))) {
-            strv_free(v);
+        if (!(v[i] = task_expand(j, argv[i], task, ARG_MAX_LEN))) {
+            env_strv_free(v);
             return NULL;
         }
     }
@@ -157,7 +157,7 @@ static char **expand_argv(const struct job *j, char *const *argv, uint32_t task)
 /* --- files --- */
 
 /* The first time in this job? */
-static bool first_open(struct job *j, const char *name)
+static bool first_open(struct nodejob *j, const char *name)
 {
     if (!j->opened && !(j->opened = hmap_create_str(NULL)))
         return false;
@@ -166,7 +166,7 @@ static bool first_open(struct job *j, const char *name)
     return hmap_put(j->opened, name, j) == 0;
 }
 
-static bool is_private(const struct job *j, const char *path)
+static bool is_private(const struct nodejob *j, const char *path)
 {
     if (j->run.parent) /* those that were there before may have it open */
         return strstr(path, "{{task}}") != NULL;
@@ -174,10 +174,10 @@ static bool is_private(const struct job *j, const char *path)
 }
 
 /* Relative names start at the job's working directory. */
-int job_file(struct job *j, const char *path, uint32_t task, int flags, struct spawn_file *f)
+int task_file(struct nodejob *j, const char *path, uint32_t task, int flags, struct spawn_file *f)
 {
     const char *cwd = j->fixed[WIRE_S_CWD];
-    char *name = job_expand(j, path, task, NAME_MAX_LEN), *full = NULL;
+    char *name = task_expand(j, path, task, NAME_MAX_LEN), *full = NULL;
 
     if (name && (name[0] == '/' || !cwd[0]))
         full = strdup(name);
@@ -207,7 +207,7 @@ static int make_pipe(struct launcher *l, struct source *src, int ours, uint32_t 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return errmsg_fail(err, errno, "cannot make a pipe: %s", strerror(errno));
     if (fcntl(ends[ours], F_SETFL, O_NONBLOCK) < 0 ||
-        source_start(l, src, ends[ours], events, ready) < 0) {
+        launcher_source_start(l, src, ends[ours], events, ready) < 0) {
         errmsg_set(err, "cannot make a pipe: %s", strerror(errno));
         close(ends[0]);
         close(ends[1]);
@@ -231,7 +231,7 @@ static int give_file(struct request *r, int num, const char *path, int flags, er
 {
     struct spawn_file *f = &r->files[r->nfiles];
 
-    if (job_file(r->task->job, path, r->task->rank, flags, f) < 0)
+    if (task_file(r->task->job, path, r->task->rank, flags, f) < 0)
         return errmsg_fail(err, ENOMEM, "no memory to open '%s'", path);
     f->dst = num;
     r->nfiles++;
@@ -241,7 +241,7 @@ static int give_file(struct request *r, int num, const char *path, int flags, er
 static int task_stdin(struct request *r, errmsg_t *err)
 {
     struct task *t = r->task;
-    struct job *j = t->job;
+    struct nodejob *j = t->job;
     const char *in = j->fixed[WIRE_S_IN];
     bool all = (j->run.flags & WIRE_F_STDIN_ALL) != 0;
 
@@ -257,7 +257,7 @@ static int task_stdin(struct request *r, errmsg_t *err)
 static int task_output(struct request *r, int num, errmsg_t *err)
 {
     struct task *t = r->task;
-    struct job *j = t->job;
+    struct nodejob *j = t->job;
     const char *file = j->fixed[num == 1 ? WIRE_S_OUT : WIRE_S_ERR];
     struct stream *s = &t->out[num - 1];
 
@@ -274,13 +274,13 @@ static int task_output(struct request *r, int num, errmsg_t *err)
     return give(r, num, make_pipe(j->l, &s->src, 0, EPOLLIN, stream_ready, err), true);
 }
 
-static int task_pmi(struct job *j, struct task *t, errmsg_t *err)
+static int task_pmi(struct nodejob *j, struct task *t, errmsg_t *err)
 {
     int sv[2];
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0)
         return errmsg_fail(err, errno, "cannot make a socket pair: %s", strerror(errno));
-    if (source_start(j->l, &t->pmi, sv[0], EPOLLIN, pmi_ready) < 0) {
+    if (launcher_source_start(j->l, &t->pmi, sv[0], EPOLLIN, pmi_ready) < 0) {
         close(sv[0]);
         close(sv[1]);
         t->pmi.fd = -1;
@@ -293,7 +293,7 @@ static int task_pmi(struct job *j, struct task *t, errmsg_t *err)
 
 static int set_limits(struct start *st, errmsg_t *err)
 {
-    struct job *j = st->j;
+    struct nodejob *j = st->j;
 
     st->limits[0] = j->l->files;
     st->spawn_limits[0] = (struct spawn_limit){RLIMIT_NOFILE, &st->limits[0]};
@@ -347,7 +347,7 @@ static void request_close(struct request *r)
     r->cgroup = -1;
 }
 
-void request_free(struct request *r)
+void task_request_free(struct request *r)
 {
     if (!r)
         return;
@@ -356,10 +356,10 @@ void request_free(struct request *r)
         free((char *)r->files[i].path);
         free((char *)r->files[i].name);
     }
-    strv_free(r->argv);
+    env_strv_free(r->argv);
     free(r->envp);
     free(r->texts);
-    changes_clear(&r->changes);
+    env_changes_clear(&r->changes);
     free(r->found);
     free(r);
 }
@@ -368,26 +368,26 @@ static void request_run(struct work *w, pid_t *pid)
 {
     struct request *r = (struct request *)w;
 
-    work_spawn(w, &r->sp, pid);
+    starter_spawn(w, &r->sp, pid);
     request_close(r);
 }
 
 static void request_drop(struct work *w)
 {
-    request_free((struct request *)w);
+    task_request_free((struct request *)w);
 }
 
 static int set_process(struct start *st, struct request *r, errmsg_t *err)
 {
     struct task *t = r->task;
-    struct job *j = st->j;
+    struct nodejob *j = st->j;
     struct program *p = program_of(st, t);
     const cpu_set_t *cpus;
 
     if (p->templates && !(r->argv = expand_argv(j, p->argv, t->rank)))
         return errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
     env_task(&st->env, j, t);
-    if (p->cmd && changes_of_command(&r->changes, p->cmd) < 0)
+    if (p->cmd && env_changes_of_command(&r->changes, p->cmd) < 0)
         return errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
     if (lua_task_start(j, t, st->env.vars, &r->changes, err) < 0)
         return -1;
@@ -413,7 +413,7 @@ static int set_process(struct start *st, struct request *r, errmsg_t *err)
         /* A session, not just a process group: where the kernel divides time between sessions
          * (autogroup), all tasks of a node would have the part of one.  But sched_yield() reaches the
          * same session only: those that have to yield to each other stay in the launcher's. */
-        .flags = (job_shares_cores(j) ? SPAWN_PGRP : SPAWN_SESSION) | SPAWN_PLAIN_SIGNALS,
+        .flags = (env_shares_cores(j) ? SPAWN_PGRP : SPAWN_SESSION) | SPAWN_PLAIN_SIGNALS,
         .pdeathsig = SIGKILL,
         .limits = st->spawn_limits,
         .nlimits = st->nlimits,
@@ -430,29 +430,29 @@ static void close_streams(struct task *t)
     struct launcher *l = t->job->l;
 
     for (int i = 0; i < 2; i++)
-        source_close(l, &t->out[i].src);
-    source_close(l, &t->in);
-    source_close(l, &t->pmi);
+        launcher_source_close(l, &t->out[i].src);
+    launcher_source_close(l, &t->in);
+    launcher_source_close(l, &t->pmi);
 }
 
 static int ask(struct start *st, struct task *t, errmsg_t *err)
 {
-    struct job *j = st->j;
+    struct nodejob *j = st->j;
     struct request *r = calloc(1, sizeof(*r));
 
     if (!r)
         return errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
-    r->w = (struct work){.run = request_run, .done = job_started, .drop = request_drop};
+    r->w = (struct work){.run = request_run, .done = nodejob_started, .drop = request_drop};
     r->cgroup = -1;
     r->task = t;
     if (task_stdin(r, err) < 0 || task_output(r, 1, err) < 0 || task_output(r, 2, err) < 0 ||
-        (job_has_pmi(j) && give(r, PMI_TASK_FD, task_pmi(j, t, err), true) < 0) ||
+        (task_has_pmi(j) && give(r, PMI_TASK_FD, task_pmi(j, t, err), true) < 0) ||
         set_process(st, r, err) < 0)
         goto fail;
-    job_work(j, &j->first, &r->w);
+    nodejob_work(j, &j->first, &r->w);
     return 0;
 fail:
-    request_free(r);
+    task_request_free(r);
     close_streams(t);
     return -1;
 }
@@ -479,15 +479,15 @@ static const char *command_env(const struct command *cmd, char *const *env, cons
 /* What the first task of a program needs; the exit code that stands for a failure. */
 static int prepare_program(struct start *st, struct program *p, const struct task *t, errmsg_t *err)
 {
-    struct job *j = st->j;
-    const struct command *cmd = j->run.ncommands ? job_command(j, t->rank) : NULL;
+    struct nodejob *j = st->j;
+    const struct command *cmd = j->run.ncommands ? task_command(j, t->rank) : NULL;
     const char *cwd = cmd && cmd->dir[0] ? cmd->dir : j->fixed[WIRE_S_CWD];
 
     p->cmd = cmd;
     p->argv = cmd ? cmd->argv : j->argv;
     p->cwd = cwd[0] ? cwd : NULL;
     p->templates = !(j->run.flags & WIRE_F_EXEC) && !j->run.parent && has_templates(p->argv);
-    p->path = p->templates ? job_expand(j, p->argv[0], t->rank, ARG_MAX_LEN) : strdup(p->argv[0]);
+    p->path = p->templates ? task_expand(j, p->argv[0], t->rank, ARG_MAX_LEN) : strdup(p->argv[0]);
     if (!p->path) {
         errmsg_set(err, "no memory to start %u tasks", j->ntasks);
         return 126;
@@ -504,7 +504,7 @@ static int prepare_program(struct start *st, struct program *p, const struct tas
 
 static int prepare(struct start *st, errmsg_t *err)
 {
-    struct job *j = st->j;
+    struct nodejob *j = st->j;
     int code;
 
     st->ends = j->ntasks;
@@ -526,7 +526,7 @@ static int prepare(struct start *st, errmsg_t *err)
     return set_limits(st, err) < 0 ? 126 : 0;
 }
 
-int tasks_prepare(struct job *j, errmsg_t *err)
+int tasks_prepare(struct nodejob *j, errmsg_t *err)
 {
     struct start *st = calloc(1, sizeof(*st));
 
@@ -547,7 +547,7 @@ static double now(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-bool tasks_more(struct job *j)
+bool tasks_more(struct nodejob *j)
 {
     struct start *st = j->start;
     double end = now() + SLICE;
@@ -563,7 +563,7 @@ bool tasks_more(struct job *j)
     return false;
 }
 
-bool tasks_all(const struct job *j, int *code, errmsg_t *why)
+bool tasks_all(const struct nodejob *j, int *code, errmsg_t *why)
 {
     *code = j->start->code;
     *why = j->start->why;
@@ -573,7 +573,7 @@ bool tasks_all(const struct job *j, int *code, errmsg_t *why)
 int tasks_started(struct request *r, errmsg_t *err)
 {
     struct task *t = r->task;
-    struct job *j = t->job;
+    struct nodejob *j = t->job;
     struct program *p = program_of(j->start, t);
 
     if (r->w.failed) {
@@ -597,7 +597,7 @@ int tasks_started(struct request *r, errmsg_t *err)
     return 0;
 }
 
-void tasks_forget(struct job *j)
+void tasks_forget(struct nodejob *j)
 {
     if (!j->start || j->asked_first)
         return;

@@ -15,7 +15,7 @@
  *    spawn                     pmixd_spawn.c: the launcher; pmixd_family.c: who else is in the job
  *    query, tools...           refused as not supported
  *
- * To the launcher, over descriptor 3, go frames of wire.h: PMIX_READY with the environment of the
+ * To the launcher, over descriptor 3, go frames of exec_wire.h: PMIX_READY with the environment of the
  * tasks, PMIX_CLIENT, FAIL, SPAWN.  What comes back is SPAWNED, and the end of the connection.
  *
  *  1. The library calls back in its own thread.  Such a call copies what it is given, and is handed
@@ -103,7 +103,7 @@ static void tell(struct pmixd *pd, enum wire_type type, const void *fixed, size_
 {
     uint8_t head[WIRE_HEADER];
 
-    wire_header(head, type, pd->id, (uint32_t)(fixedlen + len));
+    exec_wire_header(head, type, pd->id, (uint32_t)(fixedlen + len));
     if (fd_write_all(pd->fd, head, sizeof(head)) < 0 || fd_write_all(pd->fd, fixed, fixedlen) < 0 ||
         (len && fd_write_all(pd->fd, data, len) < 0))
         flux_reactor_stop(pd->r, 1); /* it is gone */
@@ -159,7 +159,7 @@ static void spawned(struct pmixd *pd, const struct wire_frame *f)
     if (f->type != WIRE_SPAWNED)
         return;
     snprintf(name, sizeof(name), "%.*s", (int)f->len - 8, (const char *)f->payload + 8);
-    pmixd_spawned(pd, wire_u32(f->payload), wire_i32(f->payload + 4), name);
+    pmixd_spawned(pd, exec_wire_u32(f->payload), exec_wire_i32(f->payload + 4), name);
 }
 
 static void launcher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -173,7 +173,7 @@ static void launcher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void 
 
     if (n > 0)
         buf_commit(pd->in, (size_t)n);
-    while ((used = wire_parse(buf_data(pd->in), buf_len(pd->in), &frame, &err)) > 0) {
+    while ((used = exec_wire_parse(buf_data(pd->in), buf_len(pd->in), &frame, &err)) > 0) {
         spawned(pd, &frame);
         buf_consume(pd->in, (size_t)used);
     }

@@ -1,6 +1,6 @@
 /* flux-pmixd's own interfaces: see pmixd.c for the whole. */
-#ifndef WREXEC_PMIXD_H
-#define WREXEC_PMIXD_H
+#ifndef PMIXD_PMIXD_H
+#define PMIXD_PMIXD_H
 
 #include <pmix.h>
 #include <pmix_server.h>
@@ -112,7 +112,7 @@ void pmixd_fail(struct pmixd *pd, int code, int64_t rank, const char *fmt, ...)
 /* Tell the launcher that a task has begun, or ended, its part. */
 enum { PMIXD_CONNECTED = 1, PMIXD_FINALIZED };
 void pmixd_tell_client(struct pmixd *pd, uint32_t rank, uint32_t what);
-/* Ask for further tasks: `request` is the frame SPAWN (wire.h) without its first number. */
+/* Ask for further tasks: `request` is the frame SPAWN (exec_wire.h) without its first number. */
 void pmixd_ask_spawn(struct pmixd *pd, uint32_t tag, const void *request, size_t len);
 /* The tasks may start. */
 void pmixd_ready(struct pmixd *pd);

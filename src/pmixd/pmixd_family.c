@@ -108,7 +108,7 @@ static struct family *family_read(struct pmixd *pd, uint32_t first, const void *
     }
     memcpy(f->body, data, len);
     p = f->body + HEAD;
-    if (!wire_strings_ok(p, len - HEAD, 3)) {
+    if (!exec_wire_strings_ok(p, len - HEAD, 3)) {
         errmsg_fail(err, EPROTO, "what a group says of itself has damaged strings");
         goto fail;
     }

@@ -1,7 +1,7 @@
 /* What the PMIx servers of a job say to each other (pmixd.c): strict readers.  Pure and thread-safe.
  */
-#ifndef WREXEC_PMIXD_WIRE_H
-#define WREXEC_PMIXD_WIRE_H
+#ifndef PMIXD_WIRE_H
+#define PMIXD_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>

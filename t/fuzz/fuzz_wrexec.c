@@ -25,38 +25,38 @@ static void walk(const char *p, size_t len, size_t count)
 
 static void check_run(const struct wire_run *run)
 {
-    layout_t *l = wire_run_layout(run, NULL);
+    layout_t *l = exec_wire_run_layout(run, NULL);
 
     walk(run->strings, run->strings_len,
          (size_t)WIRE_NODE_STRINGS + WIRE_STRINGS + 2ull * run->nfiles + run->argc + run->envc);
     if (!l)
         abort();
-    for (uint32_t i = 0; i < layout_count(l, run->node) && i < 100; i++) {
-        uint32_t local, task = layout_task(l, run->node, i);
+    for (uint32_t i = 0; i < exec_layout_count(l, run->node) && i < 100; i++) {
+        uint32_t local, task = exec_layout_task(l, run->node, i);
 
-        if (task >= run->ntasks || layout_node(l, task, &local) != run->node || local != i)
+        if (task >= run->ntasks || exec_layout_node(l, task, &local) != run->node || local != i)
             abort();
     }
-    layout_destroy(l);
+    exec_layout_destroy(l);
 }
 
 static void check_rec(const struct launchrec *rec)
 {
     struct spec *s;
-    struct spec_node n;
+    struct exec_spec_node n;
     uint64_t id;
     errmsg_t err;
 
     walk(rec->strings, rec->strings_len, (size_t)WIRE_STRINGS + 2ull * rec->nfiles + rec->argc);
     walk(rec->env, rec->env_len, rec->envc);
-    if ((s = spec_create(rec->json, rec->json_len, 64, &id, &err)))
-        spec_node(s, idset_last(s->ranks), &n);
-    spec_destroy(s);
+    if ((s = exec_spec_create(rec->json, rec->json_len, 64, &id, &err)))
+        exec_spec_node(s, idset_last(s->ranks), &n);
+    exec_spec_destroy(s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct result *res = result_create();
+    struct result *res = exec_result_create();
     struct wire_frame f;
     struct wire_run run;
     struct wire_record record;
@@ -67,24 +67,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t left = size, pos = 0;
     ptrdiff_t n;
 
-    for (size_t at = 0; (n = wire_parse(data + at, size - at, &f, &err)) > 0; at += (size_t)n) {
-        if (f.type == WIRE_RUN && wire_run_get(f.payload, f.len, &run, &err) == 0)
+    for (size_t at = 0; (n = exec_wire_parse(data + at, size - at, &f, &err)) > 0;
+         at += (size_t)n) {
+        if (f.type == WIRE_RUN && exec_wire_run_get(f.payload, f.len, &run, &err) == 0)
             check_run(&run);
-        if (f.type == WIRE_LAUNCH &&
-            launchrec_get(f.payload + WIRE_LAUNCH_HEAD, f.len - WIRE_LAUNCH_HEAD, &rec, &err) == 0)
+        if (f.type == WIRE_LAUNCH && exec_launchrec_get(f.payload + WIRE_LAUNCH_HEAD,
+                                                        f.len - WIRE_LAUNCH_HEAD, &rec, &err) == 0)
             check_rec(&rec);
         if (f.type == WIRE_RESULT && res)
-            result_unpack(res, f.payload, f.len, &err);
+            exec_result_unpack(res, f.payload, f.len, &err);
     }
-    result_destroy(res);
-    if (wire_run_get(data, size, &run, &err) == 0)
+    exec_result_destroy(res);
+    if (exec_wire_run_get(data, size, &run, &err) == 0)
         check_run(&run);
-    while (wire_record_next(&p, &left, &record) == 1)
+    while (exec_wire_record_next(&p, &left, &record) == 1)
         if (record.data + record.len > data + size)
             abort();
-    if (jobreq_decode(data, size, &req, &err) == 0)
+    if (wrexec_jobreq_decode(data, size, &req, &err) == 0)
         walk(req.strings, req.strings_len, (size_t)WIRE_STRINGS + req.argc + req.envc);
-    while (launchrec_next(data, size, &pos, &rec, &err) == 1)
+    while (exec_launchrec_next(data, size, &pos, &rec, &err) == 1)
         check_rec(&rec);
     return 0;
 }

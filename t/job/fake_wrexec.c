@@ -162,7 +162,7 @@ static void launch_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (no_room(ctx, &ctx->no_launch, req))
         return;
-    while (launchrec_next(data, len, &pos, &rec, &err) == 1)
+    while (exec_launchrec_next(data, len, &pos, &rec, &err) == 1)
         start(arg, &rec);
     flux_respond(h, req, NULL);
 }

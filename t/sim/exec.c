@@ -245,17 +245,17 @@ static void start(struct exec *x, const struct launchrec *rec)
     struct run *run = calloc(1, sizeof(*run));
     errmsg_t err = {"out of memory"};
     uint64_t id;
-    struct spec *spec = spec_create(rec->json, rec->json_len, x->s->cfg.size, &id, &err);
+    struct spec *spec = exec_spec_create(rec->json, rec->json_len, x->s->cfg.size, &id, &err);
 
     if (!run || !spec || !(run->ranks = idset_copy(spec->ranks)) ||
         !(run->timer = flux_timer_create(flux_get_reactor(x->h), timer_cb, run))) {
         sim_fail(x->s, "wrexec could not launch a job: %s", err.text);
         if (run)
             run_free(run);
-        spec_destroy(spec);
+        exec_spec_destroy(spec);
         return;
     }
-    spec_destroy(spec);
+    exec_spec_destroy(spec);
     run->x = x;
     run->id = id;
     run->t_launch = flux_now(x->h);
@@ -319,7 +319,7 @@ static void launch_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (no_room(x, req))
         return;
-    while ((rc = launchrec_next(data, len, &pos, &rec, &err)) == 1)
+    while ((rc = exec_launchrec_next(data, len, &pos, &rec, &err)) == 1)
         start(x, &rec);
     if (rc < 0)
         sim_fail(x->s, "what is to be launched cannot be read: %s", err.text);

@@ -74,11 +74,11 @@ int cmd_cancel(struct cmd *c, int argc, char **argv)
             break;
         case 'u':
             filter = true;
-            rc = jobact_user(c, "--user", val, &query.user);
+            rc = job_args_user(c, "--user", val, &query.user);
             break;
         case 's':
             filter = true;
-            rc = jobact_states(c, "--states", val, &query.states);
+            rc = job_args_states(c, "--states", val, &query.states);
             query.states &= JOB_STATES_ACTIVE;
             if (rc == 0 && !query.states)
                 return cmd_usage_error(c, "--states: jobs that have ended cannot be cancelled");
@@ -110,9 +110,9 @@ int cmd_cancel(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "ids do not go with --all, --user, --states and --name");
     if (!filter && argc == 0)
         return cmd_usage_error(c, "an ID is needed, or --all");
-    if (!(ids = filter ? idset_create() : jobact_ids(c, argc, argv)))
+    if (!(ids = filter ? idset_create() : job_args_ids(c, argc, argv)))
         return CMD_USAGE;
-    if (!(h = cmd_handle(c)) || (filter && jobact_list(c, h, &query, collect, ids) < 0))
+    if (!(h = cmd_handle(c)) || (filter && job_args_list(c, h, &query, collect, ids) < 0))
         goto out;
     if (dry || idset_empty(ids)) {
         if (!quiet)
@@ -121,8 +121,8 @@ int cmd_cancel(struct cmd *c, int argc, char **argv)
         code = CMD_OK;
         goto out;
     }
-    if ((text = jobact_format(c, ids)))
-        code = jobact_finish(c, flux_job_cancel(h, text, note), "jobs to be cancelled", &count);
+    if ((text = job_args_format(c, ids)))
+        code = job_args_finish(c, flux_job_cancel(h, text, note), "jobs to be cancelled", &count);
     if (text && filter && !quiet)
         printf("%u job%s\n", count, count == 1 ? "" : "s");
     if (wait && count > 0 && wait_for(c, h, ids) != CMD_OK)

@@ -115,14 +115,14 @@ static char *working_dir(struct cmd *c, const char *dir)
 
 int cmd_exec(struct cmd *c, int argc, char **argv)
 {
-    struct runclient_params p = {.run.input = "all", .label_rank = true};
+    struct job_attach_params p = {.run.input = "all", .label_rank = true};
     const char *val, *ranks = NULL, *exclude = NULL, *dir = NULL;
     char *cwd = NULL, *set = NULL;
     int key, code = CMD_FAIL;
     bool first = false;
     flux_t *h;
 
-    runclient_standard_fds();
+    job_attach_standard_fds();
     while ((key = cmd_option(c, &usage, argc, argv, &val)) > 0) {
         switch (key) {
         case 'r':
@@ -156,7 +156,7 @@ int cmd_exec(struct cmd *c, int argc, char **argv)
         p.argv = argv + c->optind;
         p.env = environ;
         p.fixed[WIRE_S_CWD] = cwd;
-        code = runclient_exec(c, &p);
+        code = job_attach_exec(c, &p);
     }
     free(set);
     free(cwd);

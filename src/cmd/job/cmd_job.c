@@ -61,7 +61,7 @@ static int job_info(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "an ID is needed, and at most one KEY");
     if (json)
         return cmd_usage_error(c, "--json does not go with a KEY, whose value is printed as it is");
-    if (jobact_id(c, 1, argv + c->optind, &id) < 0)
+    if (job_args_id(c, 1, argv + c->optind, &id) < 0)
         return CMD_USAGE;
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
         if (strcmp(argv[c->optind + 1], keys[i]) == 0)

@@ -74,7 +74,7 @@ struct jobs {
     struct cmd *c;
     flux_t *h;
     struct job_list query;
-    struct jobact_shown shown;
+    struct job_args_shown shown;
     uint32_t max; /* to be shown; 0: all */
     const char *format;
     bool all, why, watch, json, header, colours;
@@ -118,7 +118,7 @@ static int take_job(void *arg, const struct job_info *info, json_t *json)
 
     if (j->missing && idset_clear(j->missing, (uint32_t)info->id) < 0)
         return cmd_error(j->c, "out of memory"), -1;
-    if (!jobact_shown(&j->shown, info))
+    if (!job_args_shown(&j->shown, info))
         return 0;
     /* More than were asked for are not shown, whatever the service says. */
     if (j->max && j->taken++ >= j->max)
@@ -163,7 +163,7 @@ static int list_once(struct jobs *j)
     if (j->query.ids && !(j->missing = idset_parse(j->query.ids, NULL)))
         return cmd_error(j->c, "out of memory");
     j->now = wall_clock();
-    if (jobact_list(j->c, j->h, &j->query, take_job, j) < 0)
+    if (job_args_list(j->c, j->h, &j->query, take_job, j) < 0)
         return CMD_FAIL;
     if (j->json)
         code = cmd_print_json(j->c, json_incref(j->array));
@@ -194,7 +194,7 @@ static int find_named(struct jobs *j)
     q.ids = j->query.ids;
     if (!(j->missing = idset_parse(j->query.ids, NULL)))
         return cmd_error(j->c, "out of memory");
-    if (jobact_list(j->c, j->h, &q, see_job, j) < 0)
+    if (job_args_list(j->c, j->h, &q, see_job, j) < 0)
         return CMD_FAIL;
     return tell_missing(j);
 }
@@ -254,7 +254,7 @@ static void list_cb(flux_future_t *f, void *arg)
         struct job_info info = {0};
 
         if (flux_job_list_at(jobs, i, &info, &err) < 0 ||
-            (jobact_shown(&j->shown, &info) && (!j->max || j->taken++ < j->max) &&
+            (job_args_shown(&j->shown, &info) && (!j->max || j->taken++ < j->max) &&
              jobs_table_add(j->table, &info, j->now) < 0)) {
             live_fail(j, errno == ENOMEM ? "out of memory" : err.text);
             return;
@@ -379,9 +379,9 @@ static int take_option(struct jobs *j, int key, const char *val)
         j->query.user = -1;
         return 0;
     case 'u':
-        return jobact_user(j->c, "--user", val, &j->query.user);
+        return job_args_user(j->c, "--user", val, &j->query.user);
     case 's':
-        return jobact_states_shown(j->c, "--states", val, &j->query.states, &j->shown);
+        return job_args_states_shown(j->c, "--states", val, &j->query.states, &j->shown);
     case KEY_NAME:
         j->query.name = val;
         return 0;
@@ -464,9 +464,9 @@ int jobs_main(struct cmd *c, int argc, char **argv, bool all)
         return cmd_usage_error(c, "--watch does not go with --json");
     argc -= c->optind, argv += c->optind;
     if (argc > 0) {
-        if (!(ids = jobact_ids(c, argc, argv)))
+        if (!(ids = job_args_ids(c, argc, argv)))
             return CMD_USAGE;
-        text = jobact_format(c, ids);
+        text = job_args_format(c, ids);
         idset_destroy(ids);
         if (!text)
             return CMD_FAIL;

@@ -147,7 +147,7 @@ static int wait_for_jobs(struct cmd *c, flux_t *h, flux_future_t *f, double time
 {
     struct until u = {.h = h};
     flux_watcher_t *timer = NULL;
-    jobtell_t *tell = NULL;
+    job_waitline_t *tell = NULL;
     errmsg_t err;
     int rc = -1;
 
@@ -158,10 +158,10 @@ static int wait_for_jobs(struct cmd *c, flux_t *h, flux_future_t *f, double time
     }
     if (timer)
         flux_timer_start(timer, timeout, 0.);
-    tell = jobtell_start_set(c, h, NULL, what);
+    tell = job_waitline_start_set(c, h, NULL, what);
     if (flux_run(h) < 0 && !u.over)
         cmd_error(c, "the connection to the broker was lost");
-    jobtell_stop(tell);
+    job_waitline_stop(tell);
     if (u.over && u.timed_out)
         cmd_error(c, "jobs are left after %g s%s", timeout, late);
     else if (u.over && (rc = flux_rpc_get(f, &err)) < 0)

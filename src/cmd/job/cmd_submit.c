@@ -178,7 +178,8 @@ static void on_ended(void *arg, const struct job_ended *e)
         s->failed++;
         if (e->error || s->watch || s->told++ < REFUSALS_SHOWN) {
             erase(s);
-            jobtell_ended(s->c, e, NULL, s->accepted > 1 ? JOBTELL_TASKS_OF_MANY : JOBTELL_TASKS);
+            job_waitline_ended(s->c, e, NULL,
+                               s->accepted > 1 ? JOBTELL_TASKS_OF_MANY : JOBTELL_TASKS);
         }
     }
     draw(s, false);

@@ -36,13 +36,13 @@ static int wreck_ls(struct cmd *c, int argc, char **argv)
 static int act(struct cmd *c, int argc, char **argv, const char *what,
                flux_future_t *(*send)(flux_t *h, const char *ids, void *arg), void *arg)
 {
-    idset_t *ids = jobact_ids(c, argc, argv);
-    char *text = ids ? jobact_format(c, ids) : NULL;
+    idset_t *ids = job_args_ids(c, argc, argv);
+    char *text = ids ? job_args_format(c, ids) : NULL;
     int code = ids ? CMD_FAIL : CMD_USAGE;
     flux_t *h;
 
     if (text && (h = cmd_handle(c)))
-        code = jobact_finish(c, send(h, text, arg), what, NULL);
+        code = job_args_finish(c, send(h, text, arg), what, NULL);
     free(text);
     idset_destroy(ids);
     return code;
@@ -67,7 +67,7 @@ static int wreck_kill(struct cmd *c, int argc, char **argv)
     const char *val;
 
     while ((key = cmd_option(c, &usage, argc, argv, &val)) > 0) {
-        if (jobact_signal(c, "--signal", val, &signum) < 0)
+        if (job_args_signal(c, "--signal", val, &signum) < 0)
             return CMD_USAGE;
     }
     if (key < 0)
@@ -207,7 +207,7 @@ static void on_ended(void *arg, const struct job_ended *e)
         printf("%" PRIu64 " %s %d%s%s\n", e->id, e->result ? e->result : "?", e->code,
                e->text ? " " : "", e->text ? e->text : "");
     else if (e->error || (code && w->told++ < TOLD_MAX))
-        jobtell_ended(w->c, e, NULL, JOBTELL_TASKS_OF_MANY);
+        job_waitline_ended(w->c, e, NULL, JOBTELL_TASKS_OF_MANY);
     fflush(stdout);
 }
 
@@ -222,7 +222,7 @@ static idset_t *all_mine(struct cmd *c, flux_t *h)
     struct job_list query;
 
     flux_job_list_init(&query);
-    if (!ids || jobact_list(c, h, &query, collect, ids) < 0) {
+    if (!ids || job_args_list(c, h, &query, collect, ids) < 0) {
         idset_destroy(ids);
         return NULL;
     }
@@ -257,7 +257,7 @@ static int wreck_wait(struct cmd *c, int argc, char **argv)
     argc -= c->optind, argv += c->optind;
     if (all && argc > 0)
         return cmd_usage_error(c, "--all does not go with ids");
-    if (!all && !(ids = jobact_ids(c, argc, argv)))
+    if (!all && !(ids = job_args_ids(c, argc, argv)))
         return CMD_USAGE;
     if ((h = cmd_handle(c)) && (ids || (ids = all_mine(c, h))) &&
         (jf = jobfollow_create(c, h, 0, &cb))) {
@@ -294,7 +294,7 @@ static int check_purge(struct cmd *c, flux_t *h, const idset_t *ids, const char 
 
     flux_job_list_init(&query);
     query.ids = text;
-    if (!sets[0] || !sets[1] || jobact_list(c, h, &query, take_purgeable, sets) < 0)
+    if (!sets[0] || !sets[1] || job_args_list(c, h, &query, take_purgeable, sets) < 0)
         code = CMD_FAIL;
     for (int i = 0; code != CMD_FAIL && i < 2; i++) {
         if (!idset_empty(sets[i]) && (left = idset_format(sets[i], 0))) {
@@ -356,7 +356,7 @@ static int wreck_purge(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     argc -= c->optind, argv += c->optind;
-    if (argc > 0 && (!(ids = jobact_ids(c, argc, argv)) || !(text = jobact_format(c, ids)))) {
+    if (argc > 0 && (!(ids = job_args_ids(c, argc, argv)) || !(text = job_args_format(c, ids)))) {
         idset_destroy(ids);
         return CMD_USAGE;
     }

@@ -44,25 +44,25 @@ struct attach {
     jobfollow_t *jf;
     double interrupted;
     int code;
-    jobtell_t *tell; /* until some output came */
+    job_waitline_t *tell; /* until some output came */
 };
 
 static void on_ended(void *arg, const struct job_ended *e)
 {
     struct attach *a = arg;
 
-    jobtell_stop(a->tell);
+    job_waitline_stop(a->tell);
     a->tell = NULL;
     a->code = e->error ? CMD_FAIL : e->code;
     if (e->error || !a->quiet)
-        jobtell_ended(a->c, e, NULL, JOBTELL_TASKS);
+        job_waitline_ended(a->c, e, NULL, JOBTELL_TASKS);
 }
 
 static void on_output(void *arg, uint64_t id)
 {
     struct attach *a = arg;
 
-    jobtell_stop(a->tell);
+    job_waitline_stop(a->tell);
     a->tell = NULL;
 }
 
@@ -146,13 +146,13 @@ static int follow(struct attach *a, bool output)
     if (jobfollow_add(a->jf, a->id) < 0)
         goto out;
     flux_watcher_start(sig);
-    a->tell = jobtell_start(a->c, a->h, a->id, "^C twice leaves it");
+    a->tell = job_waitline_start(a->c, a->h, a->id, "^C twice leaves it");
     if (jobfollow_run(a->jf) == 0)
         code = a->code;
     else if (errno == EPIPE)
         code = 128 + SIGPIPE;
 out:
-    jobtell_stop(a->tell);
+    job_waitline_stop(a->tell);
     flux_watcher_destroy(sig);
     jobfollow_destroy(a->jf);
     return code;
@@ -195,7 +195,7 @@ int wreck_attach(struct cmd *c, int argc, char **argv)
     }
     if (key < 0)
         return cmd_option_exit(key);
-    if (jobact_id(c, argc - c->optind, argv + c->optind, &a.id) < 0)
+    if (job_args_id(c, argc - c->optind, argv + c->optind, &a.id) < 0)
         return CMD_USAGE;
     if (!(a.h = cmd_handle_signals(c)) || wreck_sync(c, a.h) < 0 || (where = find_output(&a)) < 0)
         return CMD_FAIL;

@@ -331,15 +331,15 @@ int wreck_status(struct cmd *c, int argc, char **argv)
         json = true;
     if (key < 0)
         return cmd_option_exit(key);
-    if (!(s.missing = jobact_ids(c, argc - c->optind, argv + c->optind)))
+    if (!(s.missing = job_args_ids(c, argc - c->optind, argv + c->optind)))
         return CMD_USAGE;
     flux_job_list_init(&query);
     query.estimates = true;
-    if (!(text = jobact_format(c, s.missing)) || !(s.h = cmd_handle(c)) || wreck_sync(c, s.h) < 0 ||
-        (json && !(s.array = json_array())))
+    if (!(text = job_args_format(c, s.missing)) || !(s.h = cmd_handle(c)) ||
+        wreck_sync(c, s.h) < 0 || (json && !(s.array = json_array())))
         goto out;
     query.ids = text;
-    if (jobact_list(c, s.h, &query, take_status, &s) == 0) {
+    if (job_args_list(c, s.h, &query, take_status, &s) == 0) {
         code = json ? cmd_print_json(c, json_incref(s.array)) : CMD_OK;
         if (!idset_empty(s.missing) && (missing = idset_format(s.missing, 0))) {
             code = cmd_error(c, "there is no job %s", missing);
@@ -412,7 +412,7 @@ int wreck_timing(struct cmd *c, int argc, char **argv)
         table_destroy(t);
         return cmd_option_exit(key);
     }
-    if (!(ids = jobact_ids(c, argc - c->optind, argv + c->optind))) {
+    if (!(ids = job_args_ids(c, argc - c->optind, argv + c->optind))) {
         table_destroy(t);
         return CMD_USAGE;
     }
@@ -600,7 +600,7 @@ int wreck_eventlog(struct cmd *c, int argc, char **argv)
         strbuf_destroy(e.part);
         return cmd_option_exit(key);
     }
-    if (jobact_id(c, argc - c->optind, argv + c->optind, &e.id) < 0) {
+    if (job_args_id(c, argc - c->optind, argv + c->optind, &e.id) < 0) {
         strbuf_destroy(e.part);
         return CMD_USAGE;
     }

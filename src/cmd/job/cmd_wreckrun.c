@@ -2,7 +2,7 @@
  *
  * A job like any other, but for two things: its output comes here, and it ends with this program.
  * Three requests do it: job.submit, and, as soon as there is an id, wrexec.listen and job.wait side
- * by side (runclient.c).
+ * by side (job_attach.c).
  */
 #include "config.h"
 #include <inttypes.h>
@@ -52,7 +52,7 @@ static int attached(struct cmd *c, jobopts_t *jo)
 {
     const char *who = jobopts_stdin(jo);
     bool reads =
-        !jobopts_input(jo) && (!who || strcmp(who, "none") != 0) && runclient_stdin_useful();
+        !jobopts_input(jo) && (!who || strcmp(who, "none") != 0) && job_attach_stdin_useful();
     uint64_t id;
     flux_t *h;
 
@@ -60,7 +60,7 @@ static int attached(struct cmd *c, jobopts_t *jo)
         return CMD_FAIL;
     if (!(h = cmd_handle_signals(c)) || jobopts_submit(jo, h, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
         return jobopts_exit(jo);
-    return runclient_job(c, h, id, jobopts_label(jo) && !jobopts_output(jo), reads);
+    return job_attach_job(c, h, id, jobopts_label(jo) && !jobopts_output(jo), reads);
 }
 
 static int dry_run(struct cmd *c, jobopts_t *jo)
@@ -102,7 +102,7 @@ int cmd_wreckrun(struct cmd *c, int argc, char **argv)
     jobopts_t *jo;
     int code;
 
-    runclient_standard_fds();
+    job_attach_standard_fds();
     jo = jobopts_create(c);
     code = jo ? run(c, argc, argv, jo) : CMD_FAIL;
     jobopts_destroy(jo);

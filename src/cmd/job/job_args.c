@@ -1,4 +1,4 @@
-/* jobact.c - what commands that act on jobs share. */
+/* job_args.c - what commands that act on jobs share. */
 #include "config.h"
 #include "job_args.h"
 
@@ -15,7 +15,7 @@
 
 #define ERRORS_SHOWN 10
 
-idset_t *jobact_ids(struct cmd *c, int argc, char *const *argv)
+idset_t *job_args_ids(struct cmd *c, int argc, char *const *argv)
 {
     idset_t *all = idset_create();
 
@@ -43,7 +43,7 @@ idset_t *jobact_ids(struct cmd *c, int argc, char *const *argv)
     return all;
 }
 
-int jobact_id(struct cmd *c, int argc, char *const *argv, uint64_t *id)
+int job_args_id(struct cmd *c, int argc, char *const *argv, uint64_t *id)
 {
     if (argc != 1)
         return cmd_usage_error(c, "one job's id is needed"), -1;
@@ -52,7 +52,7 @@ int jobact_id(struct cmd *c, int argc, char *const *argv, uint64_t *id)
     return 0;
 }
 
-char *jobact_format(struct cmd *c, const idset_t *ids)
+char *job_args_format(struct cmd *c, const idset_t *ids)
 {
     char *text = idset_format(ids, 0);
 
@@ -61,7 +61,7 @@ char *jobact_format(struct cmd *c, const idset_t *ids)
     return text;
 }
 
-int jobact_finish(struct cmd *c, flux_future_t *f, const char *what, uint32_t *count)
+int job_args_finish(struct cmd *c, flux_future_t *f, const char *what, uint32_t *count)
 {
     struct job_acted acted = {0};
     int code = CMD_FAIL;
@@ -132,7 +132,7 @@ static const struct {
 };
 
 /* The mask of a word, which is noted in `shown`; 0 for one that is none. */
-static uint32_t word_mask(const char *name, struct jobact_shown *shown)
+static uint32_t word_mask(const char *name, struct job_args_shown *shown)
 {
     size_t n = 0;
 
@@ -147,15 +147,15 @@ static uint32_t word_mask(const char *name, struct jobact_shown *shown)
     return 0;
 }
 
-int jobact_states_shown(struct cmd *c, const char *what, const char *val, uint32_t *mask,
-                        struct jobact_shown *shown)
+int job_args_states_shown(struct cmd *c, const char *what, const char *val, uint32_t *mask,
+                          struct job_args_shown *shown)
 {
     strvec_t *names = strvec_split(val, ',');
     int rc = 0;
 
     *mask = 0;
     if (shown)
-        *shown = (struct jobact_shown){0};
+        *shown = (struct job_args_shown){0};
     for (size_t i = 0; rc == 0 && i < strvec_count(names); i++) {
         uint32_t one = state_mask(strvec_at(names, i));
 
@@ -181,12 +181,12 @@ int jobact_states_shown(struct cmd *c, const char *what, const char *val, uint32
     return rc;
 }
 
-int jobact_states(struct cmd *c, const char *what, const char *val, uint32_t *mask)
+int job_args_states(struct cmd *c, const char *what, const char *val, uint32_t *mask)
 {
-    return jobact_states_shown(c, what, val, mask, NULL);
+    return job_args_states_shown(c, what, val, mask, NULL);
 }
 
-bool jobact_shown(const struct jobact_shown *shown, const struct job_info *info)
+bool job_args_shown(const struct job_args_shown *shown, const struct job_info *info)
 {
     int state = info->state ? job_state_parse(info->state) : -1;
 
@@ -199,7 +199,7 @@ bool jobact_shown(const struct jobact_shown *shown, const struct job_info *info)
     return false;
 }
 
-int jobact_user(struct cmd *c, const char *what, const char *val, int64_t *user)
+int job_args_user(struct cmd *c, const char *what, const char *val, int64_t *user)
 {
     struct passwd *pw;
     uint32_t uid;
@@ -215,7 +215,7 @@ int jobact_user(struct cmd *c, const char *what, const char *val, int64_t *user)
     return 0;
 }
 
-int jobact_signal(struct cmd *c, const char *what, const char *val, int *signum)
+int job_args_signal(struct cmd *c, const char *what, const char *val, int *signum)
 {
     const char *name = strncasecmp(val, "SIG", 3) == 0 ? val + 3 : val;
     uint32_t num;
@@ -235,8 +235,8 @@ int jobact_signal(struct cmd *c, const char *what, const char *val, int *signum)
     return cmd_usage_error(c, "%s: '%s' is no signal", what, val), -1;
 }
 
-int jobact_list(struct cmd *c, flux_t *h, const struct job_list *query,
-                int (*each)(void *arg, const struct job_info *info, json_t *json), void *arg)
+int job_args_list(struct cmd *c, flux_t *h, const struct job_list *query,
+                  int (*each)(void *arg, const struct job_info *info, json_t *json), void *arg)
 {
     flux_future_t *f = flux_job_list(h, query);
     const json_t *jobs;

@@ -1,4 +1,4 @@
-/* runclient.c - run something in the session, attached: a job (flux wreckrun) or processes beside
+/* job_attach.c - run something in the session, attached: a job (flux wreckrun) or processes beside
  * brokers (flux exec).
  *
  * One streaming request to rank 0 follows it: wrexec.run, which starts it, or wrexec.listen with
@@ -50,10 +50,10 @@
 #define SECOND_INTERRUPT 2.0
 #define STDIN_READ 65536
 
-struct runclient {
+struct job_attach {
     struct cmd *c;
     flux_t *h;
-    struct jobstream s;
+    struct job_stdio s;
     bool job;      /* else processes beside brokers */
     bool finished; /* the loop goes on only for output that waits */
     bool result;   /* the stream is over */
@@ -75,12 +75,12 @@ struct runclient {
     int cancelled_by;          /* signal, or 0 */
     courier_t *acts;           /* of signals and cancels */
     flux_future_t *wait;       /* the end of the job */
-    jobtell_t *tell;           /* that it waits */
+    job_waitline_t *tell;      /* that it waits */
     struct wrexec_result *res; /* NULL: none */
     json_t *res_owner;
 };
 
-static void stop(struct runclient *rc, int code)
+static void stop(struct job_attach *rc, int code)
 {
     rc->finished = true;
     rc->code = code;
@@ -88,11 +88,11 @@ static void stop(struct runclient *rc, int code)
 }
 
 /* The loop goes on while output waits for its reader. */
-static void finish(struct runclient *rc, int code)
+static void finish(struct job_attach *rc, int code)
 {
     rc->finished = true;
     rc->code = code;
-    if (jobstream_waiting(&rc->s) == 0)
+    if (job_stdio_waiting(&rc->s) == 0)
         stop(rc, code);
 }
 
@@ -100,7 +100,7 @@ static void finish(struct runclient *rc, int code)
 
 static void sink_failed(void *arg, int errnum)
 {
-    struct runclient *rc = arg;
+    struct job_attach *rc = arg;
 
     if (errnum == EPIPE)
         stop(rc, 128 + SIGPIPE);
@@ -110,33 +110,33 @@ static void sink_failed(void *arg, int errnum)
 
 static void sink_drained(void *arg)
 {
-    struct runclient *rc = arg;
+    struct job_attach *rc = arg;
 
-    jobstream_pay_back(&rc->s);
+    job_stdio_pay_back(&rc->s);
     if (rc->finished)
         finish(rc, rc->code);
 }
 
 static void write_record(void *arg, const struct wire_record *rec)
 {
-    struct runclient *rc = arg;
+    struct job_attach *rc = arg;
 
     taskout_write(rc->out, rec->task, rec->stream, rec->data, rec->len);
 }
 
-static void output(struct runclient *rc, const void *data, size_t len)
+static void output(struct job_attach *rc, const void *data, size_t len)
 {
-    if (jobstream_output(&rc->s, data, len, write_record, rc) < 0)
+    if (job_stdio_output(&rc->s, data, len, write_record, rc) < 0)
         stop(rc, cmd_error(rc->c, "output arrived damaged: the brokers are of another version?"));
 }
 
-static int open_output(struct runclient *rc, bool label)
+static int open_output(struct job_attach *rc, bool label)
 {
     const struct outsink_cb cb = {sink_failed, sink_drained, rc};
     const struct taskout_params p = {.label = label};
 
     rc->s.h = rc->h;
-    if (jobstream_open(&rc->s, &cb) < 0 ||
+    if (job_stdio_open(&rc->s, &cb) < 0 ||
         !(rc->out = taskout_create(&p, rc->s.sink[0], rc->s.sink[1])))
         return cmd_error(rc->c, "out of memory"), -1;
     return 0;
@@ -146,7 +146,7 @@ static int open_output(struct runclient *rc, bool label)
 
 static void stdin_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
-    struct runclient *rc = arg;
+    struct job_attach *rc = arg;
     char data[STDIN_READ];
     size_t want = rc->in_room < sizeof(data) ? rc->in_room : sizeof(data);
     ssize_t n = read(STDIN_FILENO, data, want);
@@ -156,16 +156,16 @@ static void stdin_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     if (n <= 0) {
         flux_watcher_stop(w);
         rc->in_open = false;
-        jobstream_input(&rc->s, NULL, 0, NULL, 0);
+        job_stdio_input(&rc->s, NULL, 0, NULL, 0);
         return;
     }
-    jobstream_input(&rc->s, NULL, 0, data, (size_t)n);
+    job_stdio_input(&rc->s, NULL, 0, data, (size_t)n);
     rc->in_room -= (size_t)n;
     if (rc->in_room == 0)
         flux_watcher_stop(w);
 }
 
-bool runclient_stdin_useful(void)
+bool job_attach_stdin_useful(void)
 {
     struct stat st;
 
@@ -177,7 +177,7 @@ bool runclient_stdin_useful(void)
     return !isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-static void stdin_start(struct runclient *rc)
+static void stdin_start(struct job_attach *rc)
 {
     rc->in_room = WIRE_STDIN_WINDOW;
     rc->in_open = true;
@@ -189,12 +189,12 @@ static void stdin_start(struct runclient *rc)
 
 /* --- signals --- */
 
-static bool is_waiting(const struct runclient *rc)
+static bool is_waiting(const struct job_attach *rc)
 {
     return rc->job && !rc->started && !rc->result;
 }
 
-static char *id_text(const struct runclient *rc, char buf[24])
+static char *id_text(const struct job_attach *rc, char buf[24])
 {
     snprintf(buf, 24, "%" PRIu64, rc->s.id);
     return buf;
@@ -203,7 +203,7 @@ static char *id_text(const struct runclient *rc, char buf[24])
 /* What was too late for tasks that are gone is not missed. */
 static void act_failed(void *arg, const char *topic, int errnum, const char *why)
 {
-    struct runclient *rc = arg;
+    struct job_attach *rc = arg;
 
     if (rc->finished || rc->result || errnum == ENOENT)
         return;
@@ -213,7 +213,7 @@ static void act_failed(void *arg, const char *topic, int errnum, const char *why
               why);
 }
 
-static void act(struct runclient *rc, const char *topic, uint32_t nodeid,
+static void act(struct job_attach *rc, const char *topic, uint32_t nodeid,
                 const struct flux_schema *desc, const void *in)
 {
     char *json = flux_schema_encode(desc, in);
@@ -222,7 +222,7 @@ static void act(struct runclient *rc, const char *topic, uint32_t nodeid,
         act_failed(rc, topic, ENOMEM, "out of memory");
 }
 
-static void forward(struct runclient *rc, int signum)
+static void forward(struct job_attach *rc, int signum)
 {
     char id[24];
     struct job_cancel cancel = {id_text(rc, id), NULL};
@@ -243,7 +243,7 @@ static void forward(struct runclient *rc, int signum)
 
 static void on_signal(int signum, void *arg)
 {
-    struct runclient *rc = arg;
+    struct job_attach *rc = arg;
     double now = flux_now(rc->h);
 
     if (signum == SIGINT && rc->interrupted > 0 && now - rc->interrupted < SECOND_INTERRUPT) {
@@ -269,7 +269,7 @@ static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 /* --- responses --- */
 
 /* Beside brokers: who failed, where and how.  When the loop is over, since hosts are asked for. */
-static void print_ranks(struct runclient *rc)
+static void print_ranks(struct job_attach *rc)
 {
     json_t *failed = rc->res ? rc->res->failed : NULL, *one, *pair;
     struct res res = {0};
@@ -306,13 +306,13 @@ static void print_ranks(struct runclient *rc)
 }
 
 /* Everything is known: of a job also what its service says. */
-static void conclude(struct runclient *rc, const struct job_ended *e)
+static void conclude(struct job_attach *rc, const struct job_ended *e)
 {
     int code = e ? e->code : rc->res ? rc->res->code : CMD_FAIL;
 
     if (rc->finished)
         return;
-    jobtell_stop(rc->tell);
+    job_waitline_stop(rc->tell);
     rc->tell = NULL;
     if (rc->cancelled_by)
         code = 128 + rc->cancelled_by;
@@ -328,7 +328,7 @@ static void conclude(struct runclient *rc, const struct job_ended *e)
 
 static void wait_cb(flux_future_t *f, void *arg)
 {
-    struct runclient *rc = arg;
+    struct job_attach *rc = arg;
     const json_t *page;
     struct job_ended e = {0};
     errmsg_t err;
@@ -342,19 +342,19 @@ static void wait_cb(flux_future_t *f, void *arg)
         conclude(rc, &e);
 }
 
-static void stream_over(struct runclient *rc)
+static void stream_over(struct job_attach *rc)
 {
     rc->result = rc->s.over = true;
     taskout_finish(rc->out);
     if (rc->job && !rc->tell)
-        rc->tell = jobtell_start(rc->c, rc->h, rc->s.id, "^C twice leaves it");
+        rc->tell = job_waitline_start(rc->c, rc->h, rc->s.id, "^C twice leaves it");
     if (!rc->job)
         conclude(rc, NULL);
     else if (flux_future_ready(rc->wait))
         wait_cb(rc->wait, rc);
 }
 
-static void on_result(struct runclient *rc, const char *json, size_t len)
+static void on_result(struct job_attach *rc, const char *json, size_t len)
 {
     static const struct wrexec_result none;
     errmsg_t err;
@@ -373,7 +373,7 @@ static void on_result(struct runclient *rc, const char *json, size_t len)
     stream_over(rc);
 }
 
-static void on_notice(struct runclient *rc, const char *json, size_t len)
+static void on_notice(struct job_attach *rc, const char *json, size_t len)
 {
     struct wrexec_notice n = {0};
     errmsg_t err;
@@ -395,7 +395,7 @@ static void on_notice(struct runclient *rc, const char *json, size_t len)
     if (!rc->started) {
         rc->started = true;
         rc->s.id = n.id;
-        jobtell_stop(rc->tell);
+        job_waitline_stop(rc->tell);
         rc->tell = NULL;
         if (n.ranks && rc->label_rank && (rc->ranks = idset_parse(n.ranks, NULL)))
             taskout_set_ranks(rc->out, rc->ranks);
@@ -409,7 +409,7 @@ static void on_notice(struct runclient *rc, const char *json, size_t len)
 
 static void response_cb(flux_future_t *f, void *arg)
 {
-    struct runclient *rc = arg;
+    struct job_attach *rc = arg;
     const flux_msg_t *msg = flux_rpc_get_msg(f);
     const void *data;
     size_t len;
@@ -436,12 +436,12 @@ static void response_cb(flux_future_t *f, void *arg)
 
 /* --- the whole --- */
 
-static flux_future_t *send_request(struct runclient *rc, const struct runclient_params *p,
+static flux_future_t *send_request(struct job_attach *rc, const struct job_attach_params *p,
                                    struct wrexec_run *run)
 {
     struct jobreq req = {0};
     char *json = flux_schema_encode(&wrexec_run_schema, run);
-    char *strings = jobreq_strings(p->fixed, p->argv, p->env, &req);
+    char *strings = wrexec_jobreq_strings(p->fixed, p->argv, p->env, &req);
     flux_future_t *f = NULL;
     void *payload = NULL;
     size_t len;
@@ -449,7 +449,7 @@ static flux_future_t *send_request(struct runclient *rc, const struct runclient_
     if (json && strings) {
         req.json = json;
         req.json_len = strlen(json);
-        payload = jobreq_encode(&req, &len);
+        payload = wrexec_jobreq_encode(&req, &len);
     }
     if (payload)
         f = flux_rpc_raw(rc->h, "wrexec.run", payload, len, 0, FLUX_MSGF_STREAMING);
@@ -459,7 +459,7 @@ static flux_future_t *send_request(struct runclient *rc, const struct runclient_
     return f;
 }
 
-static int run_attached(struct runclient *rc, flux_future_t *f)
+static int run_attached(struct job_attach *rc, flux_future_t *f)
 {
     const struct courier_callbacks cbs = {.failed = act_failed};
     sigwatch_t *w = sigwatch_create(flux_get_reactor(rc->h), signals,
@@ -474,21 +474,21 @@ static int run_attached(struct runclient *rc, flux_future_t *f)
     else if (flux_run(rc->h) < 0 && !rc->finished)
         cmd_error(rc->c, "the connection to the broker was lost");
     if (rc->name_failed && rc->job)
-        jobtell_ended(rc->c, &rc->ended, rc->said, JOBTELL_TASKS);
+        job_waitline_ended(rc->c, &rc->ended, rc->said, JOBTELL_TASKS);
     else if (rc->name_failed)
         print_ranks(rc);
     sigwatch_destroy(w);
     return rc->code;
 }
 
-static void clear(struct runclient *rc)
+static void clear(struct job_attach *rc)
 {
     flux_future_destroy(rc->wait);
     flux_watcher_destroy(rc->in);
-    jobtell_stop(rc->tell);
+    job_waitline_stop(rc->tell);
     taskout_destroy(rc->out);
     courier_destroy(rc->acts);
-    jobstream_close(&rc->s);
+    job_stdio_close(&rc->s);
     idset_destroy(rc->ranks);
     json_decref(rc->res_owner);
     free(rc->res);
@@ -496,9 +496,9 @@ static void clear(struct runclient *rc)
     free(rc->said);
 }
 
-int runclient_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads)
+int job_attach_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads)
 {
-    struct runclient rc = {.c = c, .h = h, .s.id = id, .job = true, .reads = reads};
+    struct job_attach rc = {.c = c, .h = h, .s.id = id, .job = true, .reads = reads};
     struct wrexec_listen listen = {.id = id, .window = WREXEC_CLIENT_WINDOW, .input = reads};
     flux_future_t *f = NULL;
     int code = CMD_FAIL;
@@ -509,7 +509,7 @@ int runclient_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads)
     if (!f || !rc.wait) {
         cmd_error(c, "out of memory");
     } else if (open_output(&rc, label) == 0) {
-        rc.tell = jobtell_start(c, h, id, "^C cancels it");
+        rc.tell = job_waitline_start(c, h, id, "^C cancels it");
         code = run_attached(&rc, f);
     }
     flux_future_destroy(f);
@@ -517,7 +517,7 @@ int runclient_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads)
     return code;
 }
 
-void runclient_standard_fds(void)
+void job_attach_standard_fds(void)
 {
     int fd;
 
@@ -528,9 +528,9 @@ void runclient_standard_fds(void)
         close(fd);
 }
 
-int runclient_exec(struct cmd *c, const struct runclient_params *p)
+int job_attach_exec(struct cmd *c, const struct job_attach_params *p)
 {
-    struct runclient rc = {.c = c, .label_rank = p->label_rank};
+    struct job_attach rc = {.c = c, .label_rank = p->label_rank};
     struct wrexec_run run = p->run;
     flux_future_t *f = NULL;
     int code = CMD_FAIL;
@@ -538,7 +538,7 @@ int runclient_exec(struct cmd *c, const struct runclient_params *p)
     if (!(rc.h = cmd_handle_signals(c)))
         return CMD_FAIL;
     run.window = WREXEC_CLIENT_WINDOW;
-    rc.reads = strcmp(run.input, "none") != 0 && runclient_stdin_useful();
+    rc.reads = strcmp(run.input, "none") != 0 && job_attach_stdin_useful();
     if (!rc.reads)
         run.input = "none";
     if (open_output(&rc, p->label) == 0) {

@@ -4,22 +4,22 @@
  * Forwards standard input and signals, writes output as it comes, and knows the exit code at the
  * end.
  */
-#ifndef CMD_RUNCLIENT_H
-#define CMD_RUNCLIENT_H
+#ifndef CMD_JOB_ATTACH_H
+#define CMD_JOB_ATTACH_H
 
 #include "../cmd.h"
 #include "libexec/wrexec_wire.h"
 
 /* To be called first: a standard stream that is closed becomes /dev/null, so that no connection
  * takes its number. */
-void runclient_standard_fds(void);
+void job_attach_standard_fds(void);
 
 /* Is there anything to read from standard input?  What reads /dev/null needs no messages for it. */
-bool runclient_stdin_useful(void);
+bool job_attach_stdin_useful(void);
 
-struct runclient_params {
+struct job_attach_params {
     struct wrexec_run run;
-    const char *fixed[WIRE_STRINGS]; /* working directory and files, see wire.h */
+    const char *fixed[WIRE_STRINGS]; /* working directory and files, see exec_wire.h */
     char *const *argv;
     char *const *env;
     bool label;      /* "TASK: " before each line */
@@ -27,10 +27,10 @@ struct runclient_params {
 };
 /* flux exec: run processes beside brokers to their end.  The exit code for the command; sentences
  * were printed. */
-int runclient_exec(struct cmd *c, const struct runclient_params *p);
+int job_attach_exec(struct cmd *c, const struct job_attach_params *p);
 
 /* Follow the job that was submitted with JOB_FLAG_CLIENT to its end; `reads`: pass standard input
  * on.  Its exit code, or CMD_FAIL after a sentence. */
-int runclient_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads);
+int job_attach_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads);
 
 #endif

@@ -1,4 +1,4 @@
-/* jobstream.c - the client's side of a job's streams.
+/* job_stdio.c - the client's side of a job's streams.
  *
  *    wrexec.credit   bytes of output that were written here, told when a quarter of the window is
  *                    owed and no more than that waits
@@ -20,7 +20,7 @@
 
 #include "libutil/le.h"
 
-int jobstream_open(struct jobstream *s, const struct outsink_cb *cb)
+int job_stdio_open(struct job_stdio *s, const struct outsink_cb *cb)
 {
     flux_reactor_t *r = flux_get_reactor(s->h);
 
@@ -30,7 +30,7 @@ int jobstream_open(struct jobstream *s, const struct outsink_cb *cb)
     return s->sink[0] && s->sink[1] && s->courier ? 0 : -1;
 }
 
-void jobstream_close(struct jobstream *s)
+void job_stdio_close(struct job_stdio *s)
 {
     for (int i = 0; i < 2; i++) {
         outsink_destroy(s->sink[i]);
@@ -40,16 +40,16 @@ void jobstream_close(struct jobstream *s)
     s->courier = NULL;
 }
 
-size_t jobstream_waiting(const struct jobstream *s)
+size_t job_stdio_waiting(const struct job_stdio *s)
 {
     return outsink_waiting(s->sink[0]) + outsink_waiting(s->sink[1]);
 }
 
-void jobstream_pay_back(struct jobstream *s)
+void job_stdio_pay_back(struct job_stdio *s)
 {
     uint8_t *buf;
 
-    if (s->owed < WREXEC_CLIENT_WINDOW / 4 || jobstream_waiting(s) > WREXEC_CLIENT_WINDOW / 4 ||
+    if (s->owed < WREXEC_CLIENT_WINDOW / 4 || job_stdio_waiting(s) > WREXEC_CLIENT_WINDOW / 4 ||
         s->over || !(buf = malloc(WREXEC_CREDIT_SIZE)))
         return;
     le_put64(buf, s->id);
@@ -58,21 +58,21 @@ void jobstream_pay_back(struct jobstream *s)
         s->owed = 0;
 }
 
-int jobstream_output(struct jobstream *s, const void *data, size_t len, jobstream_f write,
+int job_stdio_output(struct job_stdio *s, const void *data, size_t len, job_stdio_f write,
                      void *arg)
 {
     struct wire_record rec;
     int ok;
 
     s->owed += len;
-    while ((ok = wire_record_next(&data, &len, &rec)) == 1)
+    while ((ok = exec_wire_record_next(&data, &len, &rec)) == 1)
         write(arg, &rec);
     if (ok == 0)
-        jobstream_pay_back(s);
+        job_stdio_pay_back(s);
     return ok;
 }
 
-int jobstream_input(struct jobstream *s, const void *head, size_t headlen, const void *data,
+int job_stdio_input(struct job_stdio *s, const void *head, size_t headlen, const void *data,
                     size_t len)
 {
     size_t n = WREXEC_STDIN_HEAD + headlen + len;

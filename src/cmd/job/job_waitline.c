@@ -1,4 +1,4 @@
-/* jobtell.c - a line on the terminal while nothing is to be seen of a job.
+/* job_waitline.c - a line on the terminal while nothing is to be seen of a job.
  *
  * Every two seconds the service is asked for the job's state and the reason why it waits; one
  * request at a time.  What cannot be asked is not told: this is a comfort, not a result.  Without a
@@ -22,7 +22,7 @@
 #define EVERY 2.1 /* a little more than what cmd_progress() waits for */
 #define SELDOM 10.
 
-struct jobtell {
+struct job_waitline {
     struct cmd *c;
     flux_t *h;
     uint64_t id; /* 0: several */
@@ -34,7 +34,7 @@ struct jobtell {
     flux_future_t *list;
 };
 
-static void tell(jobtell_t *t, const struct job_info *i)
+static void tell(job_waitline_t *t, const struct job_info *i)
 {
     const char *why = i->why ? i->why : jobs_state_text(i);
     char when[64] = "";
@@ -67,7 +67,7 @@ static void tell(jobtell_t *t, const struct job_info *i)
 
 static void list_cb(flux_future_t *f, void *arg)
 {
-    jobtell_t *t = arg;
+    job_waitline_t *t = arg;
     struct job_info info = {0};
     const json_t *jobs;
 
@@ -80,7 +80,7 @@ static void list_cb(flux_future_t *f, void *arg)
 
 static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
-    jobtell_t *t = arg;
+    job_waitline_t *t = arg;
     struct job_list query;
     char *ids = NULL;
 
@@ -100,9 +100,10 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     free(ids);
 }
 
-static jobtell_t *start(struct cmd *c, flux_t *h, uint64_t id, const idset_t *ids, const char *tail)
+static job_waitline_t *start(struct cmd *c, flux_t *h, uint64_t id, const idset_t *ids,
+                             const char *tail)
 {
-    jobtell_t *t;
+    job_waitline_t *t;
 
     if (!(t = calloc(1, sizeof(*t))))
         return NULL;
@@ -121,12 +122,13 @@ static jobtell_t *start(struct cmd *c, flux_t *h, uint64_t id, const idset_t *id
     return t;
 }
 
-jobtell_t *jobtell_start(struct cmd *c, flux_t *h, uint64_t id, const char *tail)
+job_waitline_t *job_waitline_start(struct cmd *c, flux_t *h, uint64_t id, const char *tail)
 {
     return start(c, h, id, NULL, tail);
 }
 
-jobtell_t *jobtell_start_set(struct cmd *c, flux_t *h, const idset_t *ids, const char *tail)
+job_waitline_t *job_waitline_start_set(struct cmd *c, flux_t *h, const idset_t *ids,
+                                       const char *tail)
 {
     return start(c, h, 0, ids, tail);
 }
@@ -151,7 +153,7 @@ static bool tell_tasks(struct cmd *c, const struct job_ended *e, unsigned max)
     return n > 0;
 }
 
-void jobtell_ended(struct cmd *c, const struct job_ended *e, const char *said, unsigned max)
+void job_waitline_ended(struct cmd *c, const struct job_ended *e, const char *said, unsigned max)
 {
     bool canceled = e->result && job_result_parse(e->result) == JOB_RESULT_CANCELED;
     char name[64];
@@ -170,7 +172,7 @@ void jobtell_ended(struct cmd *c, const struct job_ended *e, const char *said, u
         cmd_error(c, "job %" PRIu64 ": exit code %d", e->id, e->code);
 }
 
-void jobtell_stop(jobtell_t *t)
+void job_waitline_stop(job_waitline_t *t)
 {
     int saved = errno;
 

@@ -1,28 +1,29 @@
 /* A line on the terminal while nothing is to be seen of a job: in which state it is, and why.  Elsewhere
  * a sentence, once, when what became of it cannot be put on record: then nothing goes on. */
-#ifndef CMD_JOBTELL_H
-#define CMD_JOBTELL_H
+#ifndef CMD_JOB_WAITLINE_H
+#define CMD_JOB_WAITLINE_H
 
 #include "../cmd.h"
 #include "libjob/job_wire.h"
 
-typedef struct jobtell jobtell_t;
+typedef struct job_waitline job_waitline_t;
 
 /* From two seconds on, when standard error is a terminal: "flux NAME: job 7 (TAIL): waits for ...".
  * `tail` is borrowed.  Without a terminal the service is asked seldom, and only that sentence is
  * printed.  NULL without memory: then nothing is. */
-jobtell_t *jobtell_start(struct cmd *c, flux_t *h, uint64_t id, const char *tail);
+job_waitline_t *job_waitline_start(struct cmd *c, flux_t *h, uint64_t id, const char *tail);
 /* The same for several jobs, one of which may be a batch: how many of `ids` are left, and what the
  * first of them waits for.  The set is borrowed; who owns it takes those out that have ended.  NULL:
  * all jobs of the session. */
-jobtell_t *jobtell_start_set(struct cmd *c, flux_t *h, const idset_t *ids, const char *tail);
+job_waitline_t *job_waitline_start_set(struct cmd *c, flux_t *h, const idset_t *ids,
+                                       const char *tail);
 /* Something is to be seen, or it is over: no more.  NULL-safe, keeps errno. */
-void jobtell_stop(jobtell_t *t);
+void job_waitline_stop(job_waitline_t *t);
 
 /* How a job ended, unless it was well: why and by whom, or which of its tasks failed, the first `max`
  * of them.  `said` (may be NULL) was told before as its reason, and is not again. */
 #define JOBTELL_TASKS JOB_FAILED_MAX
 #define JOBTELL_TASKS_OF_MANY 2 /* when there may be many such jobs */
-void jobtell_ended(struct cmd *c, const struct job_ended *e, const char *said, unsigned max);
+void job_waitline_ended(struct cmd *c, const struct job_ended *e, const char *said, unsigned max);
 
 #endif

@@ -62,7 +62,7 @@ struct jobfollow {
     struct jobfollow_cb cb;
     hmap_t *jobs; /* id -> struct followed */
     idset_t *ids; /* that have not ended */
-    jobtell_t *tell;
+    job_waitline_t *tell;
     outsink_t *sink[2];
     flux_future_t *wait;
     flux_future_t *commit;       /* under way for those in `committing` */
@@ -179,7 +179,7 @@ void jobfollow_destroy(jobfollow_t *jf)
         return;
     flux_future_destroy(jf->wait);
     flux_future_destroy(jf->commit);
-    jobtell_stop(jf->tell);
+    job_waitline_stop(jf->tell);
     hmap_destroy(jf->jobs);
     idset_destroy(jf->ids);
     outsink_destroy(jf->sink[0]);
@@ -232,7 +232,7 @@ static void output_data(void *arg, const char *data, size_t len, bool from_start
 
     if (from_start)
         memset(&j->rec, 0, sizeof(j->rec));
-    jobtell_stop(jf->tell);
+    job_waitline_stop(jf->tell);
     jf->tell = NULL;
     if (jf->cb.output)
         jf->cb.output(jf->cb.arg, j->id);
@@ -417,7 +417,7 @@ int jobfollow_run(jobfollow_t *jf)
     free(ids);
     fflush(stdout);
     if (!(jf->flags & JOBFOLLOW_SILENT))
-        jf->tell = jobtell_start_set(jf->c, jf->h, jf->ids, "");
+        jf->tell = job_waitline_start_set(jf->c, jf->h, jf->ids, "");
     if (flux_run(jf->h) < 0 && !jf->stopped)
         return cmd_error(jf->c, "the connection to the broker was lost"), -1;
     errno = jf->errnum;

@@ -338,7 +338,7 @@ int cmd_kap(struct cmd *c, int argc, char **argv)
     int key, code;
     if (argc == 3 && strcmp(argv[1], "--worker") == 0)
         return kap_work(c, argv[2]);
-    runclient_standard_fds();
+    job_attach_standard_fds();
     while ((key = cmd_option(c, &usage, argc, argv, &val)) > 0) {
         if (parse_one(c, &a, key, val) < 0)
             return CMD_USAGE;

@@ -7,7 +7,7 @@
  * wait       as after a fence
  * consume    the run's directory is removed; the next run, or the end
  *
- * It lives in the reactor of runclient.c, which runs the workers and ends when they do.
+ * It lives in the reactor of job_attach.c, which runs the workers and ends when they do.
  *
  * Invariants:
  *  1. One step is under way at a time, and each worker answers it once.
@@ -311,7 +311,7 @@ static int find_master(struct coord *co)
 
 static int run_workers(struct coord *co)
 {
-    struct runclient_params p = {.run.input = "none"};
+    struct job_attach_params p = {.run.input = "none"};
     char *json = flux_schema_encode(&kap_config_schema, co->cfg);
     char exe[4096];
     char *argv[] = {exe, "kap", "--worker", json, NULL};
@@ -325,7 +325,7 @@ static int run_workers(struct coord *co)
         p.env = environ;
         p.fixed[WIRE_S_CWD] = cwd;
         step(co, KAP_READY);
-        code = runclient_exec(co->c, &p);
+        code = job_attach_exec(co->c, &p);
     } else {
         cmd_error(co->c, "the workers cannot be started: %s", strerror(errno));
     }

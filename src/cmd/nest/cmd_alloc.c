@@ -64,7 +64,7 @@ static const struct cmd_usage usage = {
 struct alloc {
     struct cmd *c;
     flux_t *h;
-    struct jobstream s;
+    struct job_stdio s;
     bool pty;
     bool running, ending, finished;
     int code;
@@ -74,16 +74,16 @@ struct alloc {
     flux_watcher_t *in;
     size_t room; /* for standard input */
     bool in_open;
-    jobtell_t *tell; /* that it waits */
-    char *note;      /* what ended it */
-    char *said;      /* the last notice: the end is not told twice */
+    job_waitline_t *tell; /* that it waits */
+    char *note;           /* what ended it */
+    char *said;           /* the last notice: the end is not told twice */
 };
 
 static void finish(struct alloc *a, int code)
 {
     a->finished = a->s.over = true;
     a->code = code;
-    if (jobstream_waiting(&a->s) == 0)
+    if (job_stdio_waiting(&a->s) == 0)
         flux_reactor_stop(flux_get_reactor(a->h), 0);
 }
 
@@ -96,7 +96,7 @@ static void give_up(struct alloc *a, int code)
 
 static void stop_telling(struct alloc *a)
 {
-    jobtell_stop(a->tell);
+    job_waitline_stop(a->tell);
     a->tell = NULL;
 }
 
@@ -119,7 +119,7 @@ static void send_stdin(struct alloc *a, const void *head, size_t headlen, const 
 {
     size_t n = headlen + len;
 
-    (void)jobstream_input(&a->s, head, headlen, data, len);
+    (void)job_stdio_input(&a->s, head, headlen, data, len);
     a->room -= a->room < n ? a->room : n;
 }
 
@@ -253,7 +253,7 @@ static void sink_drained(void *arg)
     if (a->finished)
         finish(a, a->code);
     else
-        jobstream_pay_back(&a->s);
+        job_stdio_pay_back(&a->s);
 }
 
 /* Of brokers that complain, while the terminal is raw. */
@@ -285,7 +285,7 @@ static void write_record(void *arg, const struct wire_record *rec)
 
 static void output(struct alloc *a, const void *data, size_t len)
 {
-    if (jobstream_output(&a->s, data, len, write_record, a) < 0) {
+    if (job_stdio_output(&a->s, data, len, write_record, a) < 0) {
         say(a, "output arrived damaged: the brokers are of another version?");
         give_up(a, CMD_FAIL);
     }
@@ -318,7 +318,7 @@ static void ended_cb(flux_future_t *f, void *arg)
     else if (!a->running && a->note && !e.text && !e.code)
         say(a, a->note);
     else
-        jobtell_ended(a->c, &e, a->said, JOBTELL_TASKS);
+        job_waitline_ended(a->c, &e, a->said, JOBTELL_TASKS);
     finish(a, code);
 }
 
@@ -403,8 +403,8 @@ static int relay(struct alloc *a)
     signal(SIGPIPE, SIG_IGN);
     a->s.h = a->h;
     a->code = CMD_FAIL;
-    a->tell = jobtell_start(a->c, a->h, a->s.id, "^C cancels it");
-    if (!w || jobstream_open(&a->s, &cb) < 0 || listen_to(a) < 0)
+    a->tell = job_waitline_start(a->c, a->h, a->s.id, "^C cancels it");
+    if (!w || job_stdio_open(&a->s, &cb) < 0 || listen_to(a) < 0)
         cmd_error(a->c, "out of memory");
     else if (flux_run(a->h) < 0 && !a->finished)
         say(a, "the connection to the broker was lost");
@@ -415,7 +415,7 @@ static int relay(struct alloc *a)
     flux_future_destroy(a->listen);
     flux_future_destroy(a->wait);
     flux_future_destroy(a->cancel);
-    jobstream_close(&a->s);
+    job_stdio_close(&a->s);
     free(a->note);
     free(a->said);
     return a->code;
@@ -494,7 +494,7 @@ int cmd_alloc(struct cmd *c, int argc, char **argv)
     jobopts_t *jo;
     int rc = CMD_FAIL;
 
-    runclient_standard_fds();
+    job_attach_standard_fds();
     if (!start)
         return cmd_error(c, "out of memory");
     if ((jo = jobopts_create(c)))

@@ -375,8 +375,8 @@ static void on_ended(void *arg, const struct job_ended *e)
     if (code > b->code)
         b->code = code;
     if (!code || b->told++ < REFUSALS_SHOWN)
-        jobtell_ended(b->c, e, NULL,
-                      idset_count(b->ids) > 1 ? JOBTELL_TASKS_OF_MANY : JOBTELL_TASKS);
+        job_waitline_ended(b->c, e, NULL,
+                           idset_count(b->ids) > 1 ? JOBTELL_TASKS_OF_MANY : JOBTELL_TASKS);
 }
 
 static int wait_for_all(struct batch *b, flux_t *h)

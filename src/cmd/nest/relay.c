@@ -195,7 +195,7 @@ static bool output(struct conn *c, const void *data, size_t len)
     int ok;
 
     c->owed += len;
-    while ((ok = wire_record_next(&data, &len, &rec)) == 1) {
+    while ((ok = exec_wire_record_next(&data, &len, &rec)) == 1) {
         if (rec.stream == 1)
             ok = buf_append(c->out, rec.data, rec.len);
         else
@@ -276,11 +276,11 @@ static int run_far_end(struct conn *c)
     size_t len;
 
     snprintf(option, sizeof(option), "--connect=%s", c->s->path);
-    strings = jobreq_strings(fixed, argv, environ, &req);
+    strings = wrexec_jobreq_strings(fixed, argv, environ, &req);
     if (json && strings) {
         req.json = json;
         req.json_len = strlen(json);
-        payload = jobreq_encode(&req, &len);
+        payload = wrexec_jobreq_encode(&req, &len);
     }
     if (payload)
         c->f = flux_rpc_raw(c->s->h, "wrexec.run", payload, len, 0, FLUX_MSGF_STREAMING);

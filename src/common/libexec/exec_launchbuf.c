@@ -1,4 +1,4 @@
-/* The payload of wrexec.launch: see proto.h for its form.
+/* The payload of wrexec.launch: see wrexec_wire.h for its form.
  *
  * The environment of a job is by far its largest part, and jobs that are submitted together mostly
  * have the same one; so it is written once for a run of equal ones.
@@ -23,7 +23,7 @@ struct launchbuf {
     size_t env_at, env_len; /* of the last environment that was written */
 };
 
-launchbuf_t *launchbuf_create(void)
+launchbuf_t *exec_launchbuf_create(void)
 {
     launchbuf_t *b = calloc(1, sizeof(*b));
 
@@ -34,7 +34,7 @@ launchbuf_t *launchbuf_create(void)
     return b;
 }
 
-void launchbuf_destroy(launchbuf_t *b)
+void exec_launchbuf_destroy(launchbuf_t *b)
 {
     int errnum = errno;
 
@@ -45,7 +45,7 @@ void launchbuf_destroy(launchbuf_t *b)
     errno = errnum;
 }
 
-size_t launchbuf_count(const launchbuf_t *b)
+size_t exec_launchbuf_count(const launchbuf_t *b)
 {
     return b->count;
 }
@@ -81,7 +81,7 @@ static int same_env(const launchbuf_t *b, const struct launchreq *req)
            (req->envlen == 0 || memcmp(data + b->env_at, req->env, req->envlen) == 0);
 }
 
-int launchbuf_add(launchbuf_t *b, const struct launchreq *req)
+int exec_launchbuf_add(launchbuf_t *b, const struct launchreq *req)
 {
     const char *env = req->env;
     size_t jlen, slen, elen, head = b->count ? 0 : MAGIC_LEN, total, before;
@@ -133,7 +133,7 @@ int launchbuf_add(launchbuf_t *b, const struct launchreq *req)
     return 0;
 }
 
-void *launchbuf_take(launchbuf_t *b, size_t *len)
+void *exec_launchbuf_take(launchbuf_t *b, size_t *len)
 {
     size_t n = buf_len(b->buf);
     char *p;
@@ -170,7 +170,7 @@ static int count_env(const char *env, size_t len, uint32_t *n)
     return 0;
 }
 
-void launchrec_head(void *dst, const struct launchrec *rec)
+void exec_launchrec_head(void *dst, const struct launchrec *rec)
 {
     uint8_t *p = dst;
 
@@ -204,7 +204,7 @@ static ptrdiff_t get_one(const uint8_t *p, size_t left, struct launchrec *rec, e
         return bad(err, "is cut off");
     nstrings = (uint64_t)WIRE_STRINGS + 2ull * rec->nfiles + rec->argc;
     if (rec->argc == 0 || nstrings > rec->strings_len ||
-        !wire_strings_ok(rec->strings, rec->strings_len, (size_t)nstrings))
+        !exec_wire_strings_ok(rec->strings, rec->strings_len, (size_t)nstrings))
         return bad(err, "has damaged strings");
     if (elen != SAME) {
         rec->env = rec->strings + rec->strings_len;
@@ -217,7 +217,8 @@ static ptrdiff_t get_one(const uint8_t *p, size_t left, struct launchrec *rec, e
     return (ptrdiff_t)(HEAD + rec->json_len + rec->strings_len + (elen == SAME ? 0 : elen));
 }
 
-int launchrec_next(const void *data, size_t len, size_t *pos, struct launchrec *rec, errmsg_t *err)
+int exec_launchrec_next(const void *data, size_t len, size_t *pos, struct launchrec *rec,
+                        errmsg_t *err)
 {
     const uint8_t *p = data;
     ptrdiff_t n;
@@ -236,7 +237,7 @@ int launchrec_next(const void *data, size_t len, size_t *pos, struct launchrec *
     return 1;
 }
 
-int launchrec_get(const void *data, size_t len, struct launchrec *rec, errmsg_t *err)
+int exec_launchrec_get(const void *data, size_t len, struct launchrec *rec, errmsg_t *err)
 {
     ptrdiff_t n;
 

@@ -1,4 +1,4 @@
-/* Layout of tasks: see layout.h.
+/* Layout of tasks: see exec_layout.h.
  *
  * For each run the first node, and for blocks the first task, are kept beside it.  Cyclic: task T
  * lies in the round r (from 0) with before(r) <= T < before(r + 1), where before(r) is the number
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 struct layout {
-    enum layout_kind kind;
+    enum exec_layout_kind kind;
     uint32_t nnodes;
     uint32_t ntasks;
     uint32_t most; /* tasks on any node */
@@ -20,8 +20,8 @@ struct layout {
     struct layout_run runs[];
 };
 
-layout_t *layout_create(enum layout_kind kind, const struct layout_run *runs, size_t nruns,
-                        errmsg_t *err)
+layout_t *exec_layout_create(enum exec_layout_kind kind, const struct layout_run *runs,
+                             size_t nruns, errmsg_t *err)
 {
     layout_t *l;
     uint64_t nodes = 0, tasks = 0;
@@ -65,7 +65,7 @@ invalid:
     return NULL;
 }
 
-void layout_destroy(layout_t *l)
+void exec_layout_destroy(layout_t *l)
 {
     int errnum = errno;
 
@@ -73,27 +73,27 @@ void layout_destroy(layout_t *l)
     errno = errnum;
 }
 
-enum layout_kind layout_kind(const layout_t *l)
+enum exec_layout_kind exec_layout_kind(const layout_t *l)
 {
     return l->kind;
 }
 
-uint32_t layout_nnodes(const layout_t *l)
+uint32_t exec_layout_nnodes(const layout_t *l)
 {
     return l->nnodes;
 }
 
-uint32_t layout_ntasks(const layout_t *l)
+uint32_t exec_layout_ntasks(const layout_t *l)
 {
     return l->ntasks;
 }
 
-size_t layout_nruns(const layout_t *l)
+size_t exec_layout_nruns(const layout_t *l)
 {
     return l->nruns;
 }
 
-const struct layout_run *layout_runs(const layout_t *l)
+const struct layout_run *exec_layout_runs(const layout_t *l)
 {
     return l->runs;
 }
@@ -114,7 +114,7 @@ static size_t find(const layout_t *l, const uint32_t *firsts, uint32_t val)
     return lo;
 }
 
-uint32_t layout_count(const layout_t *l, uint32_t node)
+uint32_t exec_layout_count(const layout_t *l, uint32_t node)
 {
     return l->runs[find(l, l->first_node, node)].each;
 }
@@ -129,7 +129,7 @@ static uint32_t before(const layout_t *l, uint32_t round)
     return n;
 }
 
-uint32_t layout_task(const layout_t *l, uint32_t node, uint32_t i)
+uint32_t exec_layout_task(const layout_t *l, uint32_t node, uint32_t i)
 {
     size_t run = find(l, l->first_node, node);
     uint32_t at = node - l->first_node[run], task;
@@ -143,7 +143,7 @@ uint32_t layout_task(const layout_t *l, uint32_t node, uint32_t i)
     return task;
 }
 
-uint32_t layout_node(const layout_t *l, uint32_t task, uint32_t *local)
+uint32_t exec_layout_node(const layout_t *l, uint32_t task, uint32_t *local)
 {
     uint32_t lo = 0, hi = l->most, at;
     size_t run;

@@ -7,8 +7,8 @@
  *
  * Not thread-safe while it is being made; afterwards constant.
  */
-#ifndef WREXEC_LAYOUT_H
-#define WREXEC_LAYOUT_H
+#ifndef EXEC_LAYOUT_H
+#define EXEC_LAYOUT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@
 #define LAYOUT_TASKS_MAX (1u << 24)
 #define LAYOUT_RUNS_MAX (1u << 20)
 
-enum layout_kind { LAYOUT_BLOCK, LAYOUT_CYCLIC };
+enum exec_layout_kind { LAYOUT_BLOCK, LAYOUT_CYCLIC };
 
 /* `nodes` neighbouring nodes with `each` tasks. */
 struct layout_run {
@@ -30,21 +30,21 @@ typedef struct layout layout_t;
 
 /* Runs in the order of nodes, copied; neighbours that are equal are joined.  NULL with EINVAL (no
  * node, a node without task, too many) or ENOMEM, and a sentence. */
-layout_t *layout_create(enum layout_kind kind, const struct layout_run *runs, size_t nruns,
-                        errmsg_t *err);
-void layout_destroy(layout_t *l); /* NULL-safe, keeps errno */
+layout_t *exec_layout_create(enum exec_layout_kind kind, const struct layout_run *runs,
+                             size_t nruns, errmsg_t *err);
+void exec_layout_destroy(layout_t *l); /* NULL-safe, keeps errno */
 
-enum layout_kind layout_kind(const layout_t *l);
-uint32_t layout_nnodes(const layout_t *l);
-uint32_t layout_ntasks(const layout_t *l);
-size_t layout_nruns(const layout_t *l);
-const struct layout_run *layout_runs(const layout_t *l);
+enum exec_layout_kind exec_layout_kind(const layout_t *l);
+uint32_t exec_layout_nnodes(const layout_t *l);
+uint32_t exec_layout_ntasks(const layout_t *l);
+size_t exec_layout_nruns(const layout_t *l);
+const struct layout_run *exec_layout_runs(const layout_t *l);
 
 /* Number of tasks on a node < nnodes. */
-uint32_t layout_count(const layout_t *l, uint32_t node);
+uint32_t exec_layout_count(const layout_t *l, uint32_t node);
 /* Its task number i < count; ascending in i.  Logarithmic in runs for blocks, else linear. */
-uint32_t layout_task(const layout_t *l, uint32_t node, uint32_t i);
+uint32_t exec_layout_task(const layout_t *l, uint32_t node, uint32_t i);
 /* The node of a task < ntasks; *local (may be NULL): its number there. */
-uint32_t layout_node(const layout_t *l, uint32_t task, uint32_t *local);
+uint32_t exec_layout_node(const layout_t *l, uint32_t task, uint32_t *local);
 
 #endif

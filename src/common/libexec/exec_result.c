@@ -1,4 +1,4 @@
-/* Statuses and the tasks that have them: see result.h. */
+/* Statuses and the tasks that have them: see exec_result.h. */
 #include "exec_result.h"
 
 #include <errno.h>
@@ -22,12 +22,12 @@ struct result {
     struct wire_times times;
 };
 
-struct result *result_create(void)
+struct result *exec_result_create(void)
 {
     return calloc(1, sizeof(struct result));
 }
 
-void result_destroy(struct result *r)
+void exec_result_destroy(struct result *r)
 {
     int errnum = errno;
 
@@ -73,14 +73,14 @@ static struct entry *find(struct result *r, int status)
     return &r->v[lo];
 }
 
-int result_add(struct result *r, int status, uint32_t lo, uint32_t hi)
+int exec_result_add(struct result *r, int status, uint32_t lo, uint32_t hi)
 {
     struct entry *e = find(r, status);
 
     return e ? idset_range_set(e->tasks, lo, hi) : -1;
 }
 
-void result_add_times(struct result *r, const struct wire_times *t)
+void exec_result_add_times(struct result *r, const struct wire_times *t)
 {
     if (t->started > r->times.started)
         r->times.started = t->started;
@@ -88,17 +88,17 @@ void result_add_times(struct result *r, const struct wire_times *t)
         r->times.exited = t->exited;
 }
 
-struct wire_times result_times(const struct result *r)
+struct wire_times exec_result_times(const struct result *r)
 {
     return r->times;
 }
 
-void *result_pack(const struct result *r, size_t *len)
+void *exec_result_pack(const struct result *r, size_t *len)
 {
     buf_t *b = buf_create(0);
     uint8_t head[8], times[WIRE_TIMES], *mem = NULL;
 
-    wire_times_put(times, &r->times);
+    exec_wire_times_put(times, &r->times);
     if (b && buf_append(b, times, sizeof(times)) < 0) {
         buf_destroy(b);
         b = NULL;
@@ -148,16 +148,16 @@ static int unpack_one(struct result *r, int status, const char *text, size_t len
     return rc;
 }
 
-int result_unpack(struct result *r, const void *data, size_t len, errmsg_t *err)
+int exec_result_unpack(struct result *r, const void *data, size_t len, errmsg_t *err)
 {
     const uint8_t *p = data;
     struct wire_times times;
 
     if (len < WIRE_TIMES)
         return errmsg_fail(err, EPROTO, "the times of tasks are cut off");
-    if (wire_times_get(p, &times, err) < 0)
+    if (exec_wire_times_get(p, &times, err) < 0)
         return -1;
-    result_add_times(r, &times);
+    exec_result_add_times(r, &times);
     p += WIRE_TIMES;
     len -= WIRE_TIMES;
     while (len > 0) {
@@ -173,7 +173,7 @@ int result_unpack(struct result *r, const void *data, size_t len, errmsg_t *err)
     return 0;
 }
 
-json_t *result_to_json(const struct result *r)
+json_t *exec_result_to_json(const struct result *r)
 {
     json_t *arr = json_array();
 
@@ -197,7 +197,7 @@ json_t *result_to_json(const struct result *r)
     return arr;
 }
 
-int result_worst(const struct result *r)
+int exec_result_worst(const struct result *r)
 {
     int worst = 0;
 

@@ -4,8 +4,8 @@
  * Results of different nodes merge without loss, and take little room when most tasks end alike, so
  * that one message a subtree can carry them.  Not thread-safe.
  */
-#ifndef WREXEC_RESULT_H
-#define WREXEC_RESULT_H
+#ifndef EXEC_RESULT_H
+#define EXEC_RESULT_H
 
 #include <jansson.h>
 #include <stdint.h>
@@ -15,22 +15,22 @@
 
 struct result;
 
-struct result *result_create(void);    /* NULL with ENOMEM */
-void result_destroy(struct result *r); /* NULL-safe, keeps errno */
+struct result *exec_result_create(void);    /* NULL with ENOMEM */
+void exec_result_destroy(struct result *r); /* NULL-safe, keeps errno */
 
 /* Tasks lo..hi ended with a wait(2) status.  -1 with ENOMEM. */
-int result_add(struct result *r, int status, uint32_t lo, uint32_t hi);
+int exec_result_add(struct result *r, int status, uint32_t lo, uint32_t hi);
 /* Times of some of the tasks: the latest of all count. */
-void result_add_times(struct result *r, const struct wire_times *t);
-struct wire_times result_times(const struct result *r);
+void exec_result_add_times(struct result *r, const struct wire_times *t);
+struct wire_times exec_result_times(const struct result *r);
 /* [[status, "tasks"], ...], by status; a new reference.  NULL with ENOMEM. */
-json_t *result_to_json(const struct result *r);
+json_t *exec_result_to_json(const struct result *r);
 /* All of it as bytes, between instances: times (struct wire_times), then for each status i32, u32
  * length, set as text without NUL, little-endian.  malloc'd; NULL with ENOMEM.  And added: -1 with
  * EPROTO and a sentence, or ENOMEM. */
-void *result_pack(const struct result *r, size_t *len);
-int result_unpack(struct result *r, const void *data, size_t len, errmsg_t *err);
+void *exec_result_pack(const struct result *r, size_t *len);
+int exec_result_unpack(struct result *r, const void *data, size_t len, errmsg_t *err);
 /* The greatest exit code among them (128 + signal), 0 without tasks. */
-int result_worst(const struct result *r);
+int exec_result_worst(const struct result *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading a job: see spec.h.
+/* Reading a job: see exec_spec.h.
  *
  *  1. Whatever is wrong is found here, by one instance, rank 0, before anything is started: those
  *     below read the same bytes.
@@ -179,7 +179,7 @@ static int make_layout(struct spec *s, errmsg_t *err)
         runs[i] = (struct layout_run){v[i].hi - v[i].lo + 1, v[i].each};
     }
     s->layout =
-        layout_create(s->flags & WIRE_F_CYCLIC ? LAYOUT_CYCLIC : LAYOUT_BLOCK, runs, n, err);
+        exec_layout_create(s->flags & WIRE_F_CYCLIC ? LAYOUT_CYCLIC : LAYOUT_BLOCK, runs, n, err);
     rc = s->layout ? 0 : -1;
 out:
     free(v);
@@ -223,7 +223,7 @@ static uint32_t room_of(const struct spec_group *g)
     return n > g->each ? (n < WIRE_TASKS_MAX ? (uint32_t)n : WIRE_TASKS_MAX) : g->each;
 }
 
-uint32_t spec_room(const struct spec *s, uint32_t rank)
+uint32_t exec_spec_room(const struct spec *s, uint32_t rank)
 {
     const struct spec_group *g = s->groups;
 
@@ -276,13 +276,14 @@ static int read_commands(struct spec *s, errmsg_t *err)
             return errmsg_fail(err, EPROTO, "commands: [tasks, words, changes] is wanted for each");
         tasks += c->ntasks;
     }
-    if (n > 0 && tasks != layout_ntasks(s->layout))
+    if (n > 0 && tasks != exec_layout_ntasks(s->layout))
         return errmsg_fail(err, EPROTO, "commands: they have %" PRIu64 " tasks, and the nodes %u",
-                           tasks, layout_ntasks(s->layout));
+                           tasks, exec_layout_ntasks(s->layout));
     return 0;
 }
 
-struct spec *spec_create(const char *json, size_t len, uint32_t size, uint64_t *id, errmsg_t *err)
+struct spec *exec_spec_create(const char *json, size_t len, uint32_t size, uint64_t *id,
+                              errmsg_t *err)
 {
     struct spec *s = calloc(1, sizeof(*s));
 
@@ -317,11 +318,11 @@ struct spec *spec_create(const char *json, size_t len, uint32_t size, uint64_t *
     }
     return s;
 fail:
-    spec_destroy(s);
+    exec_spec_destroy(s);
     return NULL;
 }
 
-void spec_destroy(struct spec *s)
+void exec_spec_destroy(struct spec *s)
 {
     int errnum = errno;
 
@@ -332,7 +333,7 @@ void spec_destroy(struct spec *s)
     free(s->groups);
     free(s->commands);
     idset_destroy(s->ranks);
-    layout_destroy(s->layout);
+    exec_layout_destroy(s->layout);
     json_decref(s->owner);
     free(s);
     errno = errnum;
@@ -349,17 +350,17 @@ static uint32_t place(const idset_t *ranks, uint32_t rank)
     return n;
 }
 
-void spec_node(const struct spec *s, uint32_t rank, struct spec_node *n)
+void exec_spec_node(const struct spec *s, uint32_t rank, struct exec_spec_node *n)
 {
     const struct spec_group *g = s->groups;
 
     while (!idset_test(g->ranks, rank) && g + 1 < s->groups + s->ngroups)
         g++;
-    *n = (struct spec_node){.node = place(s->ranks, rank),
-                            .count = g->each,
-                            .cores = g->cores,
-                            .gpus = g->gpus,
-                            .memory = g->memory};
+    *n = (struct exec_spec_node){.node = place(s->ranks, rank),
+                                 .count = g->each,
+                                 .cores = g->cores,
+                                 .gpus = g->gpus,
+                                 .memory = g->memory};
     if (s->w.names) {
         hostlist_t *hl = hostlist_parse(s->w.names, NULL);
 

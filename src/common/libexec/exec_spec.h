@@ -2,8 +2,8 @@
  *
  * Not thread-safe; constant once made.
  */
-#ifndef WREXEC_SPEC_H
-#define WREXEC_SPEC_H
+#ifndef EXEC_SPEC_H
+#define EXEC_SPEC_H
 
 #include "exec_layout.h"
 #include "libidset/idset.h"
@@ -30,11 +30,12 @@ struct spec {
 
 /* NULL with EPROTO, EINVAL or ENOMEM and a sentence; *id is set as soon as it is known (else 0), so
  * that the failure can be told.  `size`: of the session. */
-struct spec *spec_create(const char *json, size_t len, uint32_t size, uint64_t *id, errmsg_t *err);
-void spec_destroy(struct spec *s); /* NULL-safe, keeps errno */
+struct spec *exec_spec_create(const char *json, size_t len, uint32_t size, uint64_t *id,
+                              errmsg_t *err);
+void exec_spec_destroy(struct spec *s); /* NULL-safe, keeps errno */
 
 /* What is particular about a rank of the job. */
-struct spec_node {
+struct exec_spec_node {
     uint32_t node;  /* its number in the job */
     uint32_t count; /* tasks */
     const char *cores;
@@ -42,10 +43,10 @@ struct spec_node {
     uint64_t memory;
     char name[256]; /* "": not told */
 };
-void spec_node(const struct spec *s, uint32_t rank, struct spec_node *n);
+void exec_spec_node(const struct spec *s, uint32_t rank, struct exec_spec_node *n);
 
 /* How many tasks a rank of a job has room for: one a core that the job has there, and no fewer than
  * it was given; with overcommit as many as a node can have. */
-uint32_t spec_room(const struct spec *s, uint32_t rank);
+uint32_t exec_spec_room(const struct spec *s, uint32_t rank);
 
 #endif

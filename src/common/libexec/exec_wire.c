@@ -1,4 +1,4 @@
-/* Frames between module and launcher: see wire.h for the format. */
+/* Frames between module and launcher: see exec_wire.h for the format. */
 #include "exec_wire.h"
 
 #include <endian.h>
@@ -44,7 +44,7 @@ static const struct {
 };
 #define NTYPES (sizeof(lengths) / sizeof(*lengths))
 
-uint32_t wire_u32(const void *p)
+uint32_t exec_wire_u32(const void *p)
 {
     uint32_t v;
 
@@ -52,12 +52,12 @@ uint32_t wire_u32(const void *p)
     return v;
 }
 
-int32_t wire_i32(const void *p)
+int32_t exec_wire_i32(const void *p)
 {
-    return (int32_t)wire_u32(p);
+    return (int32_t)exec_wire_u32(p);
 }
 
-void wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len)
+void exec_wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len)
 {
     uint8_t *p = dst;
 
@@ -67,7 +67,7 @@ void wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len)
     le_put64(p + 8, job);
 }
 
-ptrdiff_t wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_t *err)
+ptrdiff_t exec_wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_t *err)
 {
     const uint8_t *p = data;
     uint16_t type, magic;
@@ -95,18 +95,18 @@ ptrdiff_t wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_
     return WIRE_HEADER + (ptrdiff_t)f->len;
 }
 
-void wire_job_name(char name[WIRE_JOB_NAME_MAX], uint64_t job, uint64_t nonce)
+void exec_wire_job_name(char name[WIRE_JOB_NAME_MAX], uint64_t job, uint64_t nonce)
 {
     snprintf(name, WIRE_JOB_NAME_MAX, "job.%" PRIu64 ".%016" PRIx64, job, nonce);
 }
 
-void wire_times_put(void *dst, const struct wire_times *t)
+void exec_wire_times_put(void *dst, const struct wire_times *t)
 {
     le_put64(dst, t->started);
     le_put64((uint8_t *)dst + 8, t->exited);
 }
 
-int wire_times_get(const void *p, struct wire_times *t, errmsg_t *err)
+int exec_wire_times_get(const void *p, struct wire_times *t, errmsg_t *err)
 {
     uint64_t started = le_get64(p), exited = le_get64((const uint8_t *)p + 8);
 
@@ -116,14 +116,14 @@ int wire_times_get(const void *p, struct wire_times *t, errmsg_t *err)
     return 0;
 }
 
-void wire_record_header(void *dst, uint32_t task, uint32_t stream, uint32_t len)
+void exec_wire_record_header(void *dst, uint32_t task, uint32_t stream, uint32_t len)
 {
     uint32_t h[3] = {htole32(task), htole32(stream), htole32(len)};
 
     memcpy(dst, h, sizeof(h));
 }
 
-int wire_record_next(const void **p, size_t *left, struct wire_record *rec)
+int exec_wire_record_next(const void **p, size_t *left, struct wire_record *rec)
 {
     uint32_t h[3];
 
@@ -145,7 +145,7 @@ int wire_record_next(const void **p, size_t *left, struct wire_record *rec)
     return -1;
 }
 
-int wire_strings_ok(const char *strings, size_t len, size_t count)
+int exec_wire_strings_ok(const char *strings, size_t len, size_t count)
 {
     const char *p = strings, *end = strings + len;
 
@@ -158,7 +158,7 @@ int wire_strings_ok(const char *strings, size_t len, size_t count)
     return p == end;
 }
 
-void wire_run_put(void *dst, const struct wire_run *run)
+void exec_wire_run_put(void *dst, const struct wire_run *run)
 {
     uint32_t v[11] = {run->flags,     run->node,   run->window,  run->argc,
                       run->envc,      run->nfiles, run->nruns,   run->nlimits,
@@ -210,7 +210,7 @@ static int run_commands(const struct wire_run *run)
     return run->ncommands == 0 || (tasks == run->ntasks && words == run->argc) ? 0 : -1;
 }
 
-int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *err)
+int exec_wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *err)
 {
     uint64_t rest, nstrings, q[6];
     uint32_t v[11];
@@ -256,12 +256,12 @@ int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *e
     nstrings =
         (uint64_t)WIRE_NODE_STRINGS + WIRE_STRINGS + 2ull * run->nfiles + run->argc + run->envc;
     if (run->argc == 0 || nstrings > run->strings_len ||
-        !wire_strings_ok(run->strings, run->strings_len, (size_t)nstrings))
+        !exec_wire_strings_ok(run->strings, run->strings_len, (size_t)nstrings))
         return errmsg_fail(err, EPROTO, "the strings of a request to start tasks are damaged");
     return 0;
 }
 
-layout_t *wire_run_layout(const struct wire_run *run, errmsg_t *err)
+layout_t *exec_wire_run_layout(const struct wire_run *run, errmsg_t *err)
 {
     struct layout_run few[16], *runs = few;
     layout_t *l;
@@ -271,8 +271,8 @@ layout_t *wire_run_layout(const struct wire_run *run, errmsg_t *err)
         return NULL;
     }
     memcpy(runs, run->runs, run->nruns * sizeof(*runs));
-    l = layout_create(run->flags & WIRE_F_CYCLIC ? LAYOUT_CYCLIC : LAYOUT_BLOCK, runs, run->nruns,
-                      err);
+    l = exec_layout_create(run->flags & WIRE_F_CYCLIC ? LAYOUT_CYCLIC : LAYOUT_BLOCK, runs,
+                           run->nruns, err);
     if (runs != few)
         free(runs);
     return l;

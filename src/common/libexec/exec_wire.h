@@ -1,5 +1,5 @@
 /* Frames: what the wrexec module and its launcher say to each other, over a stream socket on one
- * machine, and what instances of the module say to each other along the tree (proto.h).
+ * machine, and what instances of the module say to each other along the tree (wrexec_wire.h).
  *
  * A frame is a header of 16 bytes and a payload:
  *    0  u32  payload length, at most WIRE_PAYLOAD_MAX
@@ -46,14 +46,14 @@
  *
  * Between instances, down: LAUNCH, SIGNAL, KILL, STDIN, CREDIT as above,
  *    LAUNCH     u32 first credit for output, u64 random number of this launch, then a job as in
- *               wrexec.launch (proto.h)
+ *               wrexec.launch (wrexec_wire.h)
  * and up: OUTPUT as above,
  *    TAKEN      u32 node, u32 bytes: standard input was written there
  *    FAIL       as above, the first task always -1: the text says where
  *    STARTED    u32 nodes on which all tasks run
  *    NOTE       as above
  *    BEGUN      (empty): a task in this subtree has begun with MPI; once a job
- *    RESULT     what result_pack() makes: all of the job in this subtree is over; its last frame
+ *    RESULT     what exec_result_pack() makes: all of the job in this subtree is over; its last frame
  *
  * A record of output: u32 task, u32 stream (1 or 2), u32 length, all little-endian; then the bytes.
  *
@@ -64,8 +64,8 @@
  *
  * Functions are pure and thread-safe.
  */
-#ifndef WREXEC_WIRE_H
-#define WREXEC_WIRE_H
+#ifndef EXEC_WIRE_H
+#define EXEC_WIRE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -82,7 +82,7 @@
 #define WIRE_PMI_MAX (WIRE_PAYLOAD_MAX - 4) /* bytes of pairs in PMI_FENCE and PMI_DONE */
 
 enum wire_type {
-    WIRE_BAD, /* of wire_parse() */
+    WIRE_BAD, /* of exec_wire_parse() */
     WIRE_RUN = 1,
     WIRE_SIGNAL,
     WIRE_KILL,
@@ -131,25 +131,25 @@ struct wire_frame {
     const uint8_t *payload;
 };
 
-void wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len);
+void exec_wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len);
 /* Look for a frame at the start of `data`: its whole size with *f filled; 0 when more bytes are
  * needed; -1 with EPROTO and a sentence when these bytes are not a frame, after which the stream
  * cannot be read any further.  A frame of an unknown type, or of a length that its type cannot have,
  * is WIRE_BAD, with a sentence: it can be skipped, and ends the job that it is about.  So payloads of
  * simple types have been checked for length. */
-ptrdiff_t wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_t *err);
+ptrdiff_t exec_wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_t *err);
 
 /* WIRE_TIMES bytes.  -1 with EPROTO and a sentence for what no tasks can have: only one of both, or
  * an end before the start. */
-void wire_times_put(void *dst, const struct wire_times *t);
-int wire_times_get(const void *p, struct wire_times *t, errmsg_t *err);
+void exec_wire_times_put(void *dst, const struct wire_times *t);
+int exec_wire_times_get(const void *p, struct wire_times *t, errmsg_t *err);
 
 /* The name of the namespace of a launch's tasks: that of no other job of any host, now or later. */
 #define WIRE_JOB_NAME_MAX 64
-void wire_job_name(char name[WIRE_JOB_NAME_MAX], uint64_t job, uint64_t nonce);
+void exec_wire_job_name(char name[WIRE_JOB_NAME_MAX], uint64_t job, uint64_t nonce);
 
-uint32_t wire_u32(const void *p); /* in the machine's order, from any address */
-int32_t wire_i32(const void *p);
+uint32_t exec_wire_u32(const void *p); /* in the machine's order, from any address */
+int32_t exec_wire_i32(const void *p);
 
 /* --- output records --- */
 
@@ -160,9 +160,9 @@ struct wire_record {
     uint32_t len;
     const uint8_t *data;
 };
-void wire_record_header(void *dst, uint32_t task, uint32_t stream, uint32_t len);
+void exec_wire_record_header(void *dst, uint32_t task, uint32_t stream, uint32_t len);
 /* Take the next record off: 1; 0 at the end; -1 with EPROTO. */
-int wire_record_next(const void **p, size_t *left, struct wire_record *rec);
+int exec_wire_record_next(const void **p, size_t *left, struct wire_record *rec);
 
 /* --- CONFIG --- */
 
@@ -253,7 +253,7 @@ struct wire_run {
      * the job's are meant, its argv, its changes), environment. */
     const char *strings;
     size_t strings_len;
-    /* From the layout, filled in by wire_run_get(). */
+    /* From the layout, filled in by exec_wire_run_get(). */
     uint32_t nnodes;
     uint32_t ntasks; /* of the job */
 };
@@ -264,13 +264,13 @@ enum { WIRE_N_NAME, WIRE_N_NODE, WIRE_N_CORES, WIRE_N_GPUS, WIRE_N_HOSTS, WIRE_N
 #define WIRE_RUN_FIXED 92
 
 /* The first WIRE_RUN_FIXED bytes of RUN; runs, limits, commands and strings follow. */
-void wire_run_put(void *dst, const struct wire_run *run);
+void exec_wire_run_put(void *dst, const struct wire_run *run);
 /* Strict; pointers lead into the payload.  -1 with EPROTO and a sentence. */
-int wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *err);
+int exec_wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *err);
 /* Its layout, to be destroyed by the caller.  NULL with ENOMEM and a sentence. */
-layout_t *wire_run_layout(const struct wire_run *run, errmsg_t *err);
+layout_t *exec_wire_run_layout(const struct wire_run *run, errmsg_t *err);
 
 /* Are these bytes exactly `count` NUL-terminated strings? */
-int wire_strings_ok(const char *strings, size_t len, size_t count);
+int exec_wire_strings_ok(const char *strings, size_t len, size_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* Messages of the names service: see names_proto.h. */
+/* Messages of the names service: see wrexec_names.h. */
 #include "wrexec_names.h"
 
 static const struct flux_field name_fields[] = {

@@ -8,8 +8,8 @@
  * not by this job), ECANCELED (the job that waited is over), ENAMETOOLONG, EINVAL, ESRCH (no such
  * job), each with a sentence.
  */
-#ifndef WREXEC_NAMES_PROTO_H
-#define WREXEC_NAMES_PROTO_H
+#ifndef EXEC_WREXEC_NAMES_H
+#define EXEC_WREXEC_NAMES_H
 
 #include <stdbool.h>
 #include <stdint.h>

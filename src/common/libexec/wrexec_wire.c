@@ -1,4 +1,4 @@
-/* Messages of the wrexec service: see proto.h. */
+/* Messages of the wrexec service: see wrexec_wire.h. */
 #include "wrexec_wire.h"
 
 #include <errno.h>
@@ -133,7 +133,7 @@ static const struct flux_field listen_fields[] = {
 };
 const struct flux_schema wrexec_listen_schema = FLUX_SCHEMA(struct wrexec_listen, listen_fields);
 
-void *jobreq_encode(const struct jobreq *req, size_t *len)
+void *wrexec_jobreq_encode(const struct jobreq *req, size_t *len)
 {
     size_t n = HEAD + req->json_len + req->strings_len;
     uint8_t *p = malloc(n + 1);
@@ -151,7 +151,7 @@ void *jobreq_encode(const struct jobreq *req, size_t *len)
     return p;
 }
 
-int jobreq_decode(const void *data, size_t len, struct jobreq *req, errmsg_t *err)
+int wrexec_jobreq_decode(const void *data, size_t len, struct jobreq *req, errmsg_t *err)
 {
     const uint8_t *p = data;
 
@@ -165,8 +165,8 @@ int jobreq_decode(const void *data, size_t len, struct jobreq *req, errmsg_t *er
     req->json = (const char *)p + HEAD;
     req->strings = req->json + req->json_len;
     req->strings_len = len - HEAD - req->json_len;
-    if (req->argc == 0 || !wire_strings_ok(req->strings, req->strings_len,
-                                           (size_t)WIRE_STRINGS + req->argc + req->envc))
+    if (req->argc == 0 || !exec_wire_strings_ok(req->strings, req->strings_len,
+                                                (size_t)WIRE_STRINGS + req->argc + req->envc))
         return errmsg_fail(err, EPROTO, "the strings of the request to run something are damaged");
     return 0;
 }
@@ -180,8 +180,8 @@ static size_t add(char *dst, const char *s)
     return n;
 }
 
-char *jobreq_strings(const char *const fixed[WIRE_STRINGS], char *const *argv, char *const *envp,
-                     struct jobreq *req)
+char *wrexec_jobreq_strings(const char *const fixed[WIRE_STRINGS], char *const *argv,
+                            char *const *envp, struct jobreq *req)
 {
     char *mem = NULL;
     size_t n;
@@ -204,7 +204,7 @@ char *jobreq_strings(const char *const fixed[WIRE_STRINGS], char *const *argv, c
     return mem;
 }
 
-const char *jobreq_string(const struct jobreq *req, size_t i)
+const char *wrexec_jobreq_string(const struct jobreq *req, size_t i)
 {
     const char *p = req->strings;
 

@@ -14,7 +14,7 @@
  * Clients, to rank 0:
  *    wrexec.listen  streaming, struct wrexec_listen: output of a job whose output mode is "client"
  *                   (for others only notices and the result).  Responses: raw output records
- *                   (wire.h); JSON struct wrexec_notice (the first when the job is launched, with
+ *                   (exec_wire.h); JSON struct wrexec_notice (the first when the job is launched, with
  *                   its ranks); as the last, not streaming, JSON struct wrexec_result.  It may come
  *                   before wrexec.launch does.  Tasks wait for it when their pipes are full.  One
  *                   client at a time: EBUSY.
@@ -25,16 +25,16 @@
  *                   from nobody else
  *    wrexec.run     streaming, raw: struct jobreq with struct wrexec_run as its JSON: flux exec.
  *                   Responses as of wrexec.listen.
- *    wrexec.spawn   raw: u64 job or group, u32 1: by PMIx, then the frame SPAWN (wire.h) without its
+ *    wrexec.spawn   raw: u64 job or group, u32 1: by PMIx, then the frame SPAWN (exec_wire.h) without its
  *                   first number
  *                   -> struct wrexec_spawned: further tasks for a job that runs, of one of its own
- *                   (spawn.c).  From instances.
+ *                   (coord_spawn.c).  From instances.
  *    wrexec.signal  {id, signum} -> {}: to the tasks of a wrexec.run
  *
  * None of these may vanish or be overtaken by the next: who sends them uses a courier
  * (libflux/courier.h), which sends again what found a full mailbox (EAGAIN).
  *
- * Between instances, raw, one message for all that waits in a pass: frames of wire.h.
+ * Between instances, raw, one message for all that waits in a pass: frames of exec_wire.h.
  *    wrexec.tree    streaming, to a child in the tree: an empty response when it is there, then
  *                   what comes up
  *    wrexec.down    raw -> (empty), to the same child
@@ -43,8 +43,8 @@
  *
  * Functions are pure and thread-safe.
  */
-#ifndef WREXEC_PROTO_H
-#define WREXEC_PROTO_H
+#ifndef EXEC_WREXEC_WIRE_H
+#define EXEC_WREXEC_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,14 +66,14 @@ struct jobreq {
     size_t strings_len;
 };
 /* malloc'd; *len its length, one more byte is there for flux_msg_take_raw().  NULL with ENOMEM. */
-void *jobreq_encode(const struct jobreq *req, size_t *len);
+void *wrexec_jobreq_encode(const struct jobreq *req, size_t *len);
 /* Strict; pointers lead into `data`.  -1 with EPROTO and a sentence. */
-int jobreq_decode(const void *data, size_t len, struct jobreq *req, errmsg_t *err);
+int wrexec_jobreq_decode(const void *data, size_t len, struct jobreq *req, errmsg_t *err);
 /* Gather the strings; malloc'd.  NULLs count as "".  NULL with ENOMEM. */
-char *jobreq_strings(const char *const fixed[WIRE_STRINGS], char *const *argv, char *const *envp,
-                     struct jobreq *req);
+char *wrexec_jobreq_strings(const char *const fixed[WIRE_STRINGS], char *const *argv,
+                            char *const *envp, struct jobreq *req);
 /* String number i of the request: the fixed ones, then argv, then the environment. */
-const char *jobreq_string(const struct jobreq *req, size_t i);
+const char *wrexec_jobreq_string(const struct jobreq *req, size_t i);
 
 struct wrexec_run {
     const char *ranks; /* idset: one task on each */
@@ -168,15 +168,15 @@ struct launchreq {
     const void *env;   /* NAME=value, NUL after each */
     size_t envlen;
 };
-launchbuf_t *launchbuf_create(void);
-void launchbuf_destroy(launchbuf_t *b); /* NULL-safe, keeps errno */
+launchbuf_t *exec_launchbuf_create(void);
+void exec_launchbuf_destroy(launchbuf_t *b); /* NULL-safe, keeps errno */
 /* -1 with EINVAL (no UTF-8 where JSON needs it, ill-formed environment), EMSGSIZE (the message
  * would grow beyond LAUNCH_MAX: send it first), ENOMEM; then nothing was added. */
-int launchbuf_add(launchbuf_t *b, const struct launchreq *req);
-size_t launchbuf_count(const launchbuf_t *b);
+int exec_launchbuf_add(launchbuf_t *b, const struct launchreq *req);
+size_t exec_launchbuf_count(const launchbuf_t *b);
 /* The payload, malloc'd, one more byte is there for flux_msg_take_raw(); the buffer is empty then.
  * NULL with ENOENT when it holds no job. */
-void *launchbuf_take(launchbuf_t *b, size_t *len);
+void *exec_launchbuf_take(launchbuf_t *b, size_t *len);
 #define LAUNCH_MAX (64u << 20)
 
 /* Decoder.  Pointers lead into the payload. */
@@ -192,13 +192,14 @@ struct launchrec {
     size_t env_len;
 };
 /* Take the next job off: start with *pos = 0.  1, 0 at the end, -1 with EPROTO and a sentence. */
-int launchrec_next(const void *data, size_t len, size_t *pos, struct launchrec *rec, errmsg_t *err);
+int exec_launchrec_next(const void *data, size_t len, size_t *pos, struct launchrec *rec,
+                        errmsg_t *err);
 
 /* One job alone, as in the frame LAUNCH between instances: its head (of LAUNCHREC_HEAD bytes, to be
  * followed by JSON, strings and environment), and read again.  As above. */
 #define LAUNCHREC_HEAD 20
-void launchrec_head(void *dst, const struct launchrec *rec);
-int launchrec_get(const void *data, size_t len, struct launchrec *rec, errmsg_t *err);
+void exec_launchrec_head(void *dst, const struct launchrec *rec);
+int exec_launchrec_get(const void *data, size_t len, struct launchrec *rec, errmsg_t *err);
 
 /* A response of wrexec.jobs.  Arrays that are absent are empty. */
 struct wrexec_jobs {

@@ -150,10 +150,10 @@ static void send_launches(struct jm *jm, launchbuf_t *buf)
     size_t len;
     void *data;
 
-    if (launchbuf_count(buf) == 0)
+    if (exec_launchbuf_count(buf) == 0)
         return;
-    jm->exec->launches += launchbuf_count(buf);
-    if ((data = launchbuf_take(buf, &len)) &&
+    jm->exec->launches += exec_launchbuf_count(buf);
+    if ((data = exec_launchbuf_take(buf, &len)) &&
         courier_post(jm->exec->courier, "wrexec.launch", FLUX_NODEID_ANY, data, len) == 0)
         return;
     /* What was in it runs as far as is known here: the stream's first response says otherwise. */
@@ -176,7 +176,7 @@ static void launch_one(struct jm_job *j, launchbuf_t *buf)
     errmsg_t err = {"out of memory"};
     int rc = jm_launch_add(j, buf, &err);
 
-    if (rc < 0 && errno == EMSGSIZE && launchbuf_count(buf) > 0) {
+    if (rc < 0 && errno == EMSGSIZE && exec_launchbuf_count(buf) > 0) {
         send_launches(jm, buf);
         rc = jm_launch_add(j, buf, &err);
     }
@@ -195,7 +195,7 @@ static void flush_launches(struct jm *jm)
     while ((n = list_first(&x->launch))) {
         struct jm_job *j = list_entry(n, struct jm_job, exec.node);
 
-        if (!buf && !(buf = launchbuf_create()))
+        if (!buf && !(buf = exec_launchbuf_create()))
             break;
         list_remove(n);
         if (!(j->st.seen & (1u << JOB_EV_START))) {
@@ -208,7 +208,7 @@ static void flush_launches(struct jm *jm)
     }
     if (buf)
         send_launches(jm, buf);
-    launchbuf_destroy(buf);
+    exec_launchbuf_destroy(buf);
 }
 
 /* --- signals --- */

@@ -464,7 +464,7 @@ int jm_launch_add(struct jm_job *j, struct launchbuf *buf, errmsg_t *err)
         req.env = j->env->data;
         req.envlen = j->env->len;
     }
-    if ((rc = launchbuf_add((launchbuf_t *)buf, &req)) < 0)
+    if ((rc = exec_launchbuf_add((launchbuf_t *)buf, &req)) < 0)
         errmsg_set(err, "wrexec cannot be told about it: %s", strerror(errno));
 out:
     saved = errno;

@@ -44,22 +44,22 @@ struct told {
 /* A request that waits, and what is to be done with it. */
 struct waiting {
     struct list_node node;
-    void (*fn)(struct root *r, const flux_msg_t *req);
+    void (*fn)(struct coord *r, const flux_msg_t *req);
     flux_msg_t *msg;
 };
 
-static void launch(struct root *r, const flux_msg_t *req);
+static void launch(struct coord *r, const flux_msg_t *req);
 
 /* --- what the job module is told --- */
 
-static void told_drop(struct root *r, struct told *t)
+static void told_drop(struct coord *r, struct told *t)
 {
     list_remove(&t->node);
     r->told_bytes -= t->len;
     free(t);
 }
 
-static void told_clear(struct root *r)
+static void told_clear(struct coord *r)
 {
     struct list_node *n;
 
@@ -67,7 +67,7 @@ static void told_clear(struct root *r)
         told_drop(r, list_entry(n, struct told, node));
 }
 
-static void told_keep(struct root *r, const char *json)
+static void told_keep(struct coord *r, const char *json)
 {
     size_t len = strlen(json) + 1;
     struct told *t = malloc(sizeof(*t) + len);
@@ -83,7 +83,7 @@ static void told_keep(struct root *r, const char *json)
 }
 
 /* How the last jobs ended, whether that was told or not; NULL: none has. */
-static json_t *last_ends(const struct root *r)
+static json_t *last_ends(const struct coord *r)
 {
     json_t *all = json_array();
 
@@ -102,7 +102,7 @@ static json_t *last_ends(const struct root *r)
     return NULL;
 }
 
-static void tell(struct root *r)
+static void tell(struct coord *r)
 {
     struct wrexec_jobs m = {.ended = r->ended, .raise = r->raise};
     char *json;
@@ -128,7 +128,7 @@ static void flusher_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, 
     tell(arg);
 }
 
-static void gather(struct root *r, json_t **array, json_t *entry)
+static void gather(struct coord *r, json_t **array, json_t *entry)
 {
     if (!entry || (!*array && !(*array = json_array())) ||
         json_array_append_new(*array, entry) < 0) {
@@ -140,15 +140,15 @@ static void gather(struct root *r, json_t **array, json_t *entry)
     flux_watcher_start(r->flusher);
 }
 
-static void tell_ended(struct root *r, struct wrexec_ended *e)
+static void tell_ended(struct coord *r, struct wrexec_ended *e)
 {
     e->t = flux_wall(r->ctx->h);
     gather(r, &r->ended, flux_schema_encode_json(&wrexec_ended_schema, e));
 }
 
-void root_tell_ended(struct root *r, struct rootjob *rj, const struct wrexec_result *res)
+void coord_tell_ended(struct coord *r, struct coord_job *rj, const struct wrexec_result *res)
 {
-    struct wire_times times = result_times(rj->j->result);
+    struct wire_times times = exec_result_times(rj->j->result);
     struct wrexec_ended e = {.id = rj->j->id,
                              .code = res->code,
                              .text = res->text,
@@ -161,7 +161,7 @@ void root_tell_ended(struct root *r, struct rootjob *rj, const struct wrexec_res
     tell_ended(r, &e);
 }
 
-static void tell_refused(struct root *r, uint64_t id, const char *text)
+static void tell_refused(struct coord *r, uint64_t id, const char *text)
 {
     json_t *none = json_array();
     struct wrexec_ended e = {.id = id, .code = REFUSED_CODE, .text = text, .status = none};
@@ -169,10 +169,11 @@ static void tell_refused(struct root *r, uint64_t id, const char *text)
     if (none)
         tell_ended(r, &e);
     json_decref(none);
-    clients_unknown(r->clients, id);
+    coord_clients_unknown(r->clients, id);
 }
 
-void root_tell_raise(struct root *r, uint64_t id, const char *type, int severity, const char *note)
+void coord_tell_raise(struct coord *r, uint64_t id, const char *type, int severity,
+                      const char *note)
 {
     struct wrexec_raise e = {.id = id, .type = type, .severity = severity, .note = note};
 
@@ -180,7 +181,7 @@ void root_tell_raise(struct root *r, uint64_t id, const char *type, int severity
 }
 
 /* What waits to be launched runs as far as the job module is concerned: it was told to launch it. */
-static void add_waiting(const struct root *r, json_t *running)
+static void add_waiting(const struct coord *r, json_t *running)
 {
     LIST_FOREACH(it, &r->waiting)
     {
@@ -190,10 +191,10 @@ static void add_waiting(const struct root *r, json_t *running)
         const void *data = flux_msg_payload(w->msg, &len);
         errmsg_t err;
 
-        while (w->fn == launch && launchrec_next(data, len, &pos, &rec, &err) == 1) {
+        while (w->fn == launch && exec_launchrec_next(data, len, &pos, &rec, &err) == 1) {
             uint64_t id = 0;
 
-            spec_destroy(spec_create(rec.json, rec.json_len, r->ctx->size, &id, &err));
+            exec_spec_destroy(exec_spec_create(rec.json, rec.json_len, r->ctx->size, &id, &err));
             /* Also one that will be refused: it is told when that is done. */
             if (id)
                 json_array_append_new(running, json_integer((json_int_t)id));
@@ -201,10 +202,10 @@ static void add_waiting(const struct root *r, json_t *running)
     }
 }
 
-void root_jobs(flux_t *h, const flux_msg_t *req, void *arg)
+void coord_jobs(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct root *r = ctx->root;
+    struct coord *r = ctx->coord;
     struct wrexec_jobs m = {0};
     size_t pos = 0;
     char *json;
@@ -222,7 +223,7 @@ void root_jobs(flux_t *h, const flux_msg_t *req, void *arg)
     flux_msg_sender(req, r->jobs_sender, sizeof(r->jobs_sender));
     m.running = json_array();
     while (m.running && hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
-        const struct job *j = val;
+        const struct subjob *j = val;
 
         /* One that is finished here has been told, or is about to be. */
         if (j->rj && !j->rj->exec && !j->rj->parent && list_empty(&j->over))
@@ -254,16 +255,16 @@ void root_jobs(flux_t *h, const flux_msg_t *req, void *arg)
 
 /* --- launching --- */
 
-struct job *root_start(struct root *r, struct spec *spec, const struct launchrec *rec,
-                       struct listener *l, errmsg_t *err)
+struct subjob *coord_start(struct coord *r, struct spec *spec, const struct launchrec *rec,
+                           struct listener *l, errmsg_t *err)
 {
-    struct job *j = job_create(r->ctx, spec, err);
+    struct subjob *j = subjob_create(r->ctx, spec, err);
 
     if (!j)
         return NULL;
-    if (!(j->rj = rootjob_create(r, j))) {
+    if (!(j->rj = coord_job_create(r, j))) {
         errmsg_fail(err, ENOMEM, "no memory for a job");
-        job_free(j);
+        subjob_free(j);
         return NULL;
     }
     j->nonce = flux_random(r->ctx->h);
@@ -272,15 +273,15 @@ struct job *root_start(struct root *r, struct spec *spec, const struct launchrec
         l->rj = j->rj;
         l->id = j->id;
     }
-    clients_job(r->clients, j->rj);
-    job_launch(j, rec);
+    coord_clients_job(r->clients, j->rj);
+    subjob_launch(j, rec);
     if (j->rj->l && !j->rj->l->input)
-        job_stdin(j, NULL, 0);
-    job_check(j);
+        subjob_flow_stdin(j, NULL, 0);
+    subjob_check(j);
     return j;
 }
 
-static void launch(struct root *r, const flux_msg_t *req)
+static void launch(struct coord *r, const flux_msg_t *req)
 {
     struct ctx *ctx = r->ctx;
     struct launchrec rec;
@@ -290,14 +291,14 @@ static void launch(struct root *r, const flux_msg_t *req)
     int rc;
 
     data = flux_msg_payload(req, &len);
-    while ((rc = launchrec_next(data, len, &pos, &rec, &err)) == 1) {
+    while ((rc = exec_launchrec_next(data, len, &pos, &rec, &err)) == 1) {
         uint64_t id;
-        struct spec *s = spec_create(rec.json, rec.json_len, ctx->size, &id, &err);
+        struct spec *s = exec_spec_create(rec.json, rec.json_len, ctx->size, &id, &err);
 
         if (s && id >= JOB_EXEC_BIT) {
             errmsg_fail(&err, EINVAL, "id: %" PRIu64 " is too large", id);
-            spec_destroy(s);
-        } else if (s && root_start(r, s, &rec, NULL, &err)) {
+            exec_spec_destroy(s);
+        } else if (s && coord_start(r, s, &rec, NULL, &err)) {
             continue;
         }
         if (id)
@@ -313,8 +314,8 @@ static void launch(struct root *r, const flux_msg_t *req)
     }
 }
 
-static int wait_ready(struct root *r, const flux_msg_t *req,
-                      void (*fn)(struct root *r, const flux_msg_t *req))
+static int wait_ready(struct coord *r, const flux_msg_t *req,
+                      void (*fn)(struct coord *r, const flux_msg_t *req))
 {
     struct waiting *w = r->nwaiting < WAITING_MAX ? calloc(1, sizeof(*w)) : NULL;
 
@@ -328,8 +329,8 @@ static int wait_ready(struct root *r, const flux_msg_t *req,
 }
 
 /* Now, or when the tree is known. */
-static void when_ready(struct root *r, const flux_msg_t *req,
-                       void (*fn)(struct root *r, const flux_msg_t *req))
+static void when_ready(struct coord *r, const flux_msg_t *req,
+                       void (*fn)(struct coord *r, const flux_msg_t *req))
 {
     if (r->ctx->ready) {
         fn(r, req);
@@ -339,18 +340,18 @@ static void when_ready(struct root *r, const flux_msg_t *req,
     }
 }
 
-void root_launch(flux_t *h, const flux_msg_t *req, void *arg)
+void coord_launch(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
 
-    if (ctx->root)
-        when_ready(ctx->root, req, launch);
+    if (ctx->coord)
+        when_ready(ctx->coord, req, launch);
     else
         flux_respond_error(h, req, EINVAL, "jobs are launched at rank 0, not at rank %u",
                            ctx->rank);
 }
 
-void root_ready(struct root *r)
+void coord_ready(struct coord *r)
 {
     struct list_node *n;
 
@@ -363,20 +364,20 @@ void root_ready(struct root *r)
         flux_msg_destroy(w->msg);
         free(w);
     }
-    runs_ready(r->runs);
+    coord_execs_ready(r->runs);
 }
 
 /* --- other requests --- */
 
-static void kill_one(struct root *r, uint64_t id, int signum)
+static void kill_one(struct coord *r, uint64_t id, int signum)
 {
-    struct job *j = hmap_get_u64(r->ctx->jobs, id);
+    struct subjob *j = hmap_get_u64(r->ctx->jobs, id);
 
     if (!j || !j->rj) {
-        clients_unknown(r->clients, id);
+        coord_clients_unknown(r->clients, id);
         return;
     }
-    if (rootjob_over(j->rj))
+    if (coord_job_over(j->rj))
         return;
     /* The first that was sent counts: SIGKILL may only be what follows its grace. */
     if (!j->rj->signaled && (signum == SIGTERM || signum == SIGKILL))
@@ -390,15 +391,15 @@ static void kill_one(struct root *r, uint64_t id, int signum)
          * its client does not take: that may be stopped for ever. */
         if (j->spec->output == SPEC_OUTPUT_CLIENT && (!l || (again && l->credit <= 0))) {
             j->rj->gone = true;
-            rootjob_signal(j->rj, signum);
-            job_flush(j);
+            coord_job_signal(j->rj, signum);
+            subjob_flow_flush(j);
             return;
         }
     }
-    rootjob_signal(j->rj, signum);
+    coord_job_signal(j->rj, signum);
 }
 
-static void kill_all(struct root *r, const flux_msg_t *req)
+static void kill_all(struct coord *r, const flux_msg_t *req)
 {
     flux_t *h = r->ctx->h;
     struct wrexec_kill k;
@@ -420,12 +421,12 @@ static void kill_all(struct root *r, const flux_msg_t *req)
     json_decref(owner);
 }
 
-void root_kill(flux_t *h, const flux_msg_t *req, void *arg)
+void coord_kill(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
 
-    if (ctx->root)
-        when_ready(ctx->root, req, kill_all);
+    if (ctx->coord)
+        when_ready(ctx->coord, req, kill_all);
     else
         flux_respond_error(h, req, EINVAL, "jobs are ended at rank 0, not at rank %u", ctx->rank);
 }
@@ -434,7 +435,7 @@ void root_kill(flux_t *h, const flux_msg_t *req, void *arg)
 static struct listener *client_of(const struct ctx *ctx, uint64_t id, const flux_msg_t *req)
 {
     char sender[FLUX_SENDER_MAX], theirs[FLUX_SENDER_MAX];
-    struct job *j = hmap_get_u64(ctx->jobs, id);
+    struct subjob *j = hmap_get_u64(ctx->jobs, id);
 
     if (!j || !j->rj || !j->rj->l ||
         strcmp(flux_msg_sender(req, sender, sizeof(sender)),
@@ -444,7 +445,7 @@ static struct listener *client_of(const struct ctx *ctx, uint64_t id, const flux
 }
 
 /* A piece of standard input, from the client of the job. */
-void root_stdin(flux_t *h, const flux_msg_t *req, void *arg)
+void coord_stdin(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct listener *l;
     size_t len;
@@ -455,13 +456,13 @@ void root_stdin(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     }
     if ((l = client_of(arg, le_get64(data), req)))
-        job_stdin(l->rj->j, data + WREXEC_STDIN_HEAD, len - WREXEC_STDIN_HEAD);
+        subjob_flow_stdin(l->rj->j, data + WREXEC_STDIN_HEAD, len - WREXEC_STDIN_HEAD);
     /* Of a job that has ended: taken in vain, as by tasks that have. */
     flux_respond(h, req, NULL);
 }
 
 /* It got rid of some output. */
-void root_credit(flux_t *h, const flux_msg_t *req, void *arg)
+void coord_credit(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct listener *l;
     size_t len;
@@ -473,16 +474,16 @@ void root_credit(flux_t *h, const flux_msg_t *req, void *arg)
     }
     if ((l = client_of(arg, le_get64(data), req))) {
         l->credit += le_get32(data + 8);
-        if (!rootjob_over(l->rj))
-            job_flush(l->rj->j);
+        if (!coord_job_over(l->rj))
+            subjob_flow_flush(l->rj->j);
     }
     flux_respond(h, req, NULL);
 }
 
-void root_client_gone(struct root *r, const char *sender, uint32_t matchtag)
+void coord_disconnect(struct coord *r, const char *sender, uint32_t matchtag)
 {
-    clients_gone(r->clients, sender, matchtag);
-    runs_gone(r->runs, sender, matchtag);
+    coord_clients_gone(r->clients, sender, matchtag);
+    coord_execs_gone(r->runs, sender, matchtag);
     if (r->jobs_req && strcmp(sender, r->jobs_sender) == 0 &&
         (!matchtag || matchtag == flux_msg_matchtag(r->jobs_req))) {
         if (matchtag)
@@ -514,7 +515,7 @@ static json_t *load_array(flux_handover_t *o)
     return array;
 }
 
-void root_save(struct root *r, flux_handover_t *o)
+void coord_save(struct coord *r, flux_handover_t *o)
 {
     flux_handover_put_mark(o, "root");
     flux_handover_put_msg(o, r->jobs_req);
@@ -532,11 +533,11 @@ void root_save(struct root *r, flux_handover_t *o)
         flux_handover_put(o, w->fn == launch);
     }
     flux_handover_put_msg(o, NULL);
-    runs_save(r->runs, o);
-    output_save(r->output, o);
+    coord_execs_save(r->runs, o);
+    coord_output_save(r->output, o);
 }
 
-void root_load(struct root *r, flux_handover_t *o)
+void coord_load(struct coord *r, flux_handover_t *o)
 {
     const char *json;
     flux_msg_t *msg;
@@ -554,16 +555,16 @@ void root_load(struct root *r, flux_handover_t *o)
             flux_handover_fail(o, ENOMEM);
         flux_msg_destroy(msg);
     }
-    runs_load(r->runs, o);
-    output_load(r->output, o);
+    coord_execs_load(r->runs, o);
+    coord_output_load(r->output, o);
     flux_watcher_start(r->flusher);
 }
 
 /* --- life --- */
 
-struct root *root_create(struct ctx *ctx)
+struct coord *coord_create(struct ctx *ctx)
 {
-    struct root *r = calloc(1, sizeof(*r));
+    struct coord *r = calloc(1, sizeof(*r));
 
     if (!r)
         return NULL;
@@ -572,18 +573,18 @@ struct root *root_create(struct ctx *ctx)
     list_init(&r->told);
     window_init(&r->window, (struct window_limits){.count = ENDED_MAX});
     r->flusher = flux_defer_create(flux_get_reactor(ctx->h), flusher_cb, r);
-    r->output = output_create(r);
-    r->clients = clients_create(r);
-    r->runs = runs_create(r);
+    r->output = coord_output_create(r);
+    r->clients = coord_clients_create(r);
+    r->runs = coord_execs_create(r);
     if (!r->flusher || !r->output || !r->clients || !r->runs) {
-        root_destroy(r);
+        coord_destroy(r);
         errno = ENOMEM;
         return NULL;
     }
     return r;
 }
 
-void root_destroy(struct root *r)
+void coord_destroy(struct coord *r)
 {
     struct list_node *n;
 
@@ -603,8 +604,8 @@ void root_destroy(struct root *r)
     json_decref(r->raise);
     told_clear(r);
     flux_watcher_destroy(r->flusher);
-    runs_destroy(r->runs);
-    clients_destroy(r->clients);
-    output_destroy(r->output);
+    coord_execs_destroy(r->runs);
+    coord_clients_destroy(r->clients);
+    coord_output_destroy(r->output);
     free(r);
 }

@@ -37,7 +37,7 @@ struct recent {
 };
 
 struct clients {
-    struct root *root;
+    struct coord *coord;
     hmap_t *map;   /* sender -> struct client */
     hmap_t *early; /* id -> struct listener */
     hmap_t *recent;
@@ -69,8 +69,8 @@ static void client_put(struct clients *cl, struct client *c)
     free(c);
 }
 
-struct listener *listener_create(struct clients *cl, const flux_msg_t *req, uint64_t id,
-                                 uint32_t window)
+struct listener *coord_client_create(struct clients *cl, const flux_msg_t *req, uint64_t id,
+                                     uint32_t window)
 {
     struct client *c = client_of(cl, req);
     struct listener *l = c ? calloc(1, sizeof(*l)) : NULL;
@@ -103,46 +103,46 @@ static void listener_drop(struct clients *cl, struct listener *l)
     client_put(cl, c);
 }
 
-void listener_free(struct listener *l)
+void coord_client_free(struct listener *l)
 {
-    listener_drop(l->rj->root->clients, l);
+    listener_drop(l->rj->coord->clients, l);
 }
 
-void listener_forget(struct clients *cl, struct listener *l)
+void coord_client_forget(struct clients *cl, struct listener *l)
 {
     l->rj = NULL;
     listener_drop(cl, l);
 }
 
-void listener_notice(struct listener *l, const struct wrexec_notice *n)
+void coord_client_notice(struct listener *l, const struct wrexec_notice *n)
 {
     char *json = flux_schema_encode(&wrexec_notice_schema, n);
 
     if (json)
-        flux_respond_more(l->rj->root->ctx->h, l->req, json);
+        flux_respond_more(l->rj->coord->ctx->h, l->req, json);
     free(json);
 }
 
 /* The first notice: the job is on its way. */
-static void tell_start(struct rootjob *rj)
+static void tell_start(struct coord_job *rj)
 {
     char *ranks = idset_format(rj->j->ranks, 0);
     struct wrexec_notice n = {.id = rj->j->id, .ranks = ranks ? ranks : ""};
 
-    listener_notice(rj->l, &n);
+    coord_client_notice(rj->l, &n);
     free(ranks);
 }
 
-static void join(struct rootjob *rj, struct listener *l)
+static void join(struct coord_job *rj, struct listener *l)
 {
     rj->l = l;
     l->rj = rj;
     tell_start(rj);
     if (!l->input)
-        job_stdin(rj->j, NULL, 0);
+        subjob_flow_stdin(rj->j, NULL, 0);
 }
 
-void clients_job(struct clients *cl, struct rootjob *rj)
+void coord_clients_job(struct clients *cl, struct coord_job *rj)
 {
     struct listener *l = rj->l ? NULL : hmap_take_u64(cl->early, rj->j->id);
 
@@ -183,31 +183,31 @@ static void recent_keep(struct clients *cl, uint64_t id, const char *json)
     list_append(&cl->order, &rc->node);
 }
 
-void clients_result(struct clients *cl, struct rootjob *rj, const char *json)
+void coord_clients_result(struct clients *cl, struct coord_job *rj, const char *json)
 {
     if (!rj->l) {
         recent_keep(cl, rj->j->id, json);
         return;
     }
-    flux_respond(cl->root->ctx->h, rj->l->req, json);
+    flux_respond(cl->coord->ctx->h, rj->l->req, json);
     listener_drop(cl, rj->l);
 }
 
-void clients_unknown(struct clients *cl, uint64_t id)
+void coord_clients_unknown(struct clients *cl, uint64_t id)
 {
     struct listener *l = hmap_get_u64(cl->early, id);
 
     if (!l)
         return;
-    flux_respond_error(cl->root->ctx->h, l->req, ENOENT, "job %" PRIu64 " was not started", id);
+    flux_respond_error(cl->coord->ctx->h, l->req, ENOENT, "job %" PRIu64 " was not started", id);
     listener_drop(cl, l);
 }
 
 static int try_listen(struct clients *cl, const flux_msg_t *req, const struct wrexec_listen *p,
                       errmsg_t *err)
 {
-    struct ctx *ctx = cl->root->ctx;
-    struct job *j = hmap_get_u64(ctx->jobs, p->id);
+    struct ctx *ctx = cl->coord->ctx;
+    struct subjob *j = hmap_get_u64(ctx->jobs, p->id);
     struct listener *l;
     struct recent *rc;
 
@@ -226,13 +226,13 @@ static int try_listen(struct clients *cl, const flux_msg_t *req, const struct wr
         return errmsg_fail(err, EBUSY, "another client listens to job %" PRIu64, p->id);
     if (!j && hmap_count(cl->early) >= EARLY_MAX)
         return errmsg_fail(err, EAGAIN, "too many clients wait for their jobs");
-    if (!(l = listener_create(cl, req, p->id, p->window)))
+    if (!(l = coord_client_create(cl, req, p->id, p->window)))
         return errmsg_fail(err, ENOMEM, "no memory to listen to job %" PRIu64, p->id);
     l->input = p->input;
     if (j) {
         join(j->rj, l);
-        if (!rootjob_over(j->rj))
-            job_flush(j);
+        if (!coord_job_over(j->rj))
+            subjob_flow_flush(j);
     } else if (hmap_put_u64(cl->early, p->id, l) < 0) {
         listener_drop(cl, l);
         return errmsg_fail(err, ENOMEM, "no memory to listen to job %" PRIu64, p->id);
@@ -240,41 +240,41 @@ static int try_listen(struct clients *cl, const flux_msg_t *req, const struct wr
     return 0;
 }
 
-void root_listen(flux_t *h, const flux_msg_t *req, void *arg)
+void coord_client_listen(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct wrexec_listen p = {0};
     json_t *owner;
     errmsg_t err;
 
-    if (!ctx->root) {
+    if (!ctx->coord) {
         flux_respond_error(h, req, EINVAL, "jobs are listened to at rank 0, not at rank %u",
                            ctx->rank);
         return;
     }
     if (flux_request_decode(h, req, &wrexec_listen_schema, &p, &owner) < 0)
         return;
-    if (try_listen(ctx->root->clients, req, &p, &err) < 0)
+    if (try_listen(ctx->coord->clients, req, &p, &err) < 0)
         flux_respond_error(h, req, errno, "%s", err.text);
     json_decref(owner);
 }
 
 static void listener_gone(struct clients *cl, struct listener *l, bool canceled)
 {
-    struct rootjob *rj = l->rj;
+    struct coord_job *rj = l->rj;
 
     if (canceled)
-        flux_respond_error(cl->root->ctx->h, l->req, ENODATA, "canceled");
+        flux_respond_error(cl->coord->ctx->h, l->req, ENODATA, "canceled");
     listener_drop(cl, l);
-    if (!rj || rootjob_over(rj))
+    if (!rj || coord_job_over(rj))
         return;
     if (rj->exec || rj->j->spec->output == SPEC_OUTPUT_CLIENT)
         rj->gone = true;
     if (rj->exec) {
-        rootjob_fail(rj, 128 + SIGHUP, "its client went away");
-        rootjob_terminate(rj, EXEC_GRACE);
+        coord_job_fail(rj, 128 + SIGHUP, "its client went away");
+        coord_job_terminate(rj, EXEC_GRACE);
     }
-    job_flush(rj->j);
+    subjob_flow_flush(rj->j);
 }
 
 static struct listener *find(struct client *c, uint32_t matchtag)
@@ -289,7 +289,7 @@ static struct listener *find(struct client *c, uint32_t matchtag)
     return NULL;
 }
 
-void clients_gone(struct clients *cl, const char *sender, uint32_t matchtag)
+void coord_clients_gone(struct clients *cl, const char *sender, uint32_t matchtag)
 {
     struct client *c;
     struct listener *l;
@@ -301,7 +301,7 @@ void clients_gone(struct clients *cl, const char *sender, uint32_t matchtag)
 
 /* --- from one instance to the next --- */
 
-void clients_save(struct clients *cl, flux_handover_t *o)
+void coord_clients_save(struct clients *cl, flux_handover_t *o)
 {
     size_t pos = 0;
     void *val;
@@ -335,14 +335,14 @@ static void load_listener(struct clients *cl, const flux_msg_t *req, flux_handov
     uint64_t id = flux_handover_get(o, UINT64_MAX);
     int64_t credit = (int64_t)flux_handover_get(o, UINT64_MAX);
     bool input = flux_handover_get(o, 1), joined = flux_handover_get(o, 1);
-    struct job *j = hmap_get_u64(cl->root->ctx->jobs, id);
+    struct subjob *j = hmap_get_u64(cl->coord->ctx->jobs, id);
     struct listener *l;
 
     if (joined && (!j || !j->rj || j->rj->l)) {
         flux_handover_fail(o, EPROTO);
         return;
     }
-    if (!(l = listener_create(cl, req, id, 0))) {
+    if (!(l = coord_client_create(cl, req, id, 0))) {
         flux_handover_fail(o, ENOMEM);
         return;
     }
@@ -357,7 +357,7 @@ static void load_listener(struct clients *cl, const flux_msg_t *req, flux_handov
     }
 }
 
-void clients_load(struct clients *cl, flux_handover_t *o)
+void coord_clients_load(struct clients *cl, flux_handover_t *o)
 {
     flux_msg_t *req;
     const char *json;
@@ -373,26 +373,26 @@ void clients_load(struct clients *cl, flux_handover_t *o)
 
 /* --- life --- */
 
-struct clients *clients_create(struct root *r)
+struct clients *coord_clients_create(struct coord *r)
 {
     struct clients *cl = calloc(1, sizeof(*cl));
 
     if (!cl)
         return NULL;
-    cl->root = r;
+    cl->coord = r;
     list_init(&cl->order);
     cl->map = hmap_create_str(NULL);
     cl->early = hmap_create_u64(NULL);
     cl->recent = hmap_create_u64(free);
     if (!cl->map || !cl->early || !cl->recent) {
-        clients_destroy(cl);
+        coord_clients_destroy(cl);
         errno = ENOMEM;
         return NULL;
     }
     return cl;
 }
 
-void clients_destroy(struct clients *cl)
+void coord_clients_destroy(struct clients *cl)
 {
     size_t pos = 0;
     void *val;
@@ -402,7 +402,7 @@ void clients_destroy(struct clients *cl)
     while (cl->early && hmap_next(cl->early, &pos, NULL, NULL, &val)) {
         struct listener *l = val;
 
-        flux_respond_error(cl->root->ctx->h, l->req, ECONNABORTED,
+        flux_respond_error(cl->coord->ctx->h, l->req, ECONNABORTED,
                            "the wrexec module was unloaded");
         listener_drop(cl, l);
     }

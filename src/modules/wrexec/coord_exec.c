@@ -31,7 +31,7 @@ struct waiting {
 };
 
 struct runs {
-    struct root *root;
+    struct coord *coord;
     enum known up_state;
     idset_t *up;
     flux_future_t *up_f;
@@ -81,7 +81,7 @@ static json_t *nodes(const char *ranks)
 static int start(struct runs *rs, const flux_msg_t *req, const struct wrexec_run *run,
                  const struct jobreq *strings, struct wrexec_launch *launch, errmsg_t *err)
 {
-    struct root *r = rs->root;
+    struct coord *r = rs->coord;
     char *json = flux_schema_encode(&wrexec_launch_schema, launch);
     struct launchrec rec = {.json = json,
                             .json_len = json ? strlen(json) : 0,
@@ -90,21 +90,21 @@ static int start(struct runs *rs, const flux_msg_t *req, const struct wrexec_run
                             .strings = strings->strings};
     struct listener *l = NULL;
     struct spec *spec = NULL;
-    struct job *j = NULL;
+    struct subjob *j = NULL;
     uint64_t id;
 
-    rec.env = jobreq_string(strings, (size_t)WIRE_STRINGS + strings->argc);
+    rec.env = wrexec_jobreq_string(strings, (size_t)WIRE_STRINGS + strings->argc);
     rec.strings_len = (size_t)(rec.env - strings->strings);
     rec.env_len = strings->strings_len - rec.strings_len;
     if (!json)
         errmsg_fail(err, ENOMEM, "no memory to run it");
-    else if ((spec = spec_create(json, rec.json_len, r->ctx->size, &id, err))) {
-        if ((l = listener_create(r->clients, req, launch->id, run->window))) {
+    else if ((spec = exec_spec_create(json, rec.json_len, r->ctx->size, &id, err))) {
+        if ((l = coord_client_create(r->clients, req, launch->id, run->window))) {
             l->input = true;
-            if (!(j = root_start(r, spec, &rec, l, err)))
-                listener_forget(r->clients, l);
+            if (!(j = coord_start(r, spec, &rec, l, err)))
+                coord_client_forget(r->clients, l);
         } else {
-            spec_destroy(spec);
+            exec_spec_destroy(spec);
             errmsg_fail(err, ENOMEM, "no memory to run it");
         }
     }
@@ -125,7 +125,7 @@ static int try_run(struct runs *rs, const flux_msg_t *req, errmsg_t *err)
     int rc = -1;
 
     data = flux_msg_payload(req, &len);
-    if (jobreq_decode(data, len, &strings, err) < 0)
+    if (wrexec_jobreq_decode(data, len, &strings, err) < 0)
         return -1;
     if (!(owner =
               flux_schema_decode(&wrexec_run_schema, strings.json, strings.json_len, &run, err)))
@@ -154,18 +154,18 @@ out:
 
 static void ask(struct runs *rs);
 
-void runs_ready(struct runs *rs)
+void coord_execs_ready(struct runs *rs)
 {
     struct list_node *n;
 
-    while (rs->root->ctx->ready && rs->up_state == KNOWN && (n = list_first(&rs->waiting))) {
+    while (rs->coord->ctx->ready && rs->up_state == KNOWN && (n = list_first(&rs->waiting))) {
         struct waiting *w = list_entry(n, struct waiting, node);
         errmsg_t err = {"unknown"};
 
         list_remove(n);
         rs->nwaiting--;
         if (try_run(rs, w->req, &err) < 0)
-            flux_respond_error(rs->root->ctx->h, w->req, errno, "%s", err.text);
+            flux_respond_error(rs->coord->ctx->h, w->req, errno, "%s", err.text);
         flux_msg_destroy(w->req);
         free(w);
     }
@@ -186,27 +186,27 @@ static void up_cb(flux_future_t *f, void *arg)
         idset_destroy(rs->up);
         rs->up = up;
     } else {
-        flux_log(rs->root->ctx->h, LOG_ERR, "cannot learn which ranks are up: %s", err.text);
+        flux_log(rs->coord->ctx->h, LOG_ERR, "cannot learn which ranks are up: %s", err.text);
     }
     flux_future_destroy(f);
     rs->up_f = NULL;
     /* With what was known before, if anything; the next request asks again. */
     rs->up_state = rs->up ? KNOWN : UNKNOWN;
     if (rs->up)
-        runs_ready(rs);
+        coord_execs_ready(rs);
 }
 
-void root_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg)
+void coord_exec_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct ctx *ctx = arg;
 
-    if (ctx->root)
-        ctx->root->runs->up_state = UNKNOWN;
+    if (ctx->coord)
+        ctx->coord->runs->up_state = UNKNOWN;
 }
 
 static void ask(struct runs *rs)
 {
-    flux_t *h = rs->root->ctx->h;
+    flux_t *h = rs->coord->ctx->h;
 
     if (rs->up_state == UNKNOWN && !rs->up_f) {
         rs->up_f = flux_rpc(h, "overlay.status", NULL, FLUX_NODEID_ANY, 0);
@@ -227,10 +227,10 @@ static int add_waiting(struct runs *rs, const flux_msg_t *req)
     return 0;
 }
 
-void root_run(flux_t *h, const flux_msg_t *req, void *arg)
+void coord_exec_run(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct runs *rs = ctx->root ? ctx->root->runs : NULL;
+    struct runs *rs = ctx->coord ? ctx->coord->runs : NULL;
 
     if (!rs) {
         flux_respond_error(h, req, EINVAL, "programs are run by rank 0, not by rank %u", ctx->rank);
@@ -240,14 +240,14 @@ void root_run(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EAGAIN, "too many programs wait to be run");
         return;
     }
-    runs_ready(rs);
+    coord_execs_ready(rs);
 }
 
-void root_signal(flux_t *h, const flux_msg_t *req, void *arg)
+void coord_exec_signal(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct wrexec_signal s;
-    struct job *j;
+    struct subjob *j;
     json_t *owner;
 
     if (flux_request_decode(h, req, &wrexec_signal_schema, &s, &owner) < 0)
@@ -258,7 +258,7 @@ void root_signal(flux_t *h, const flux_msg_t *req, void *arg)
     else if (!j || !j->rj || j->finished)
         flux_respond_error(h, req, ESRCH, "nothing with the number %" PRIu64 " is running", s.id);
     else {
-        job_signal(j, s.signum);
+        subjob_signal(j, s.signum);
         flux_respond(h, req, "{}");
     }
     json_decref(owner);
@@ -266,7 +266,7 @@ void root_signal(flux_t *h, const flux_msg_t *req, void *arg)
 
 /* --- life --- */
 
-void runs_gone(struct runs *rs, const char *sender, uint32_t matchtag)
+void coord_execs_gone(struct runs *rs, const char *sender, uint32_t matchtag)
 {
     LIST_FOREACH_SAFE(it, tmp, &rs->waiting)
     {
@@ -279,13 +279,13 @@ void runs_gone(struct runs *rs, const char *sender, uint32_t matchtag)
         list_remove(&w->node);
         rs->nwaiting--;
         if (matchtag)
-            flux_respond_error(rs->root->ctx->h, w->req, ENODATA, "canceled");
+            flux_respond_error(rs->coord->ctx->h, w->req, ENODATA, "canceled");
         flux_msg_destroy(w->req);
         free(w);
     }
 }
 
-void runs_save(const struct runs *rs, flux_handover_t *o)
+void coord_execs_save(const struct runs *rs, flux_handover_t *o)
 {
     flux_handover_put_mark(o, "runs");
     flux_handover_put(o, rs->next_exec);
@@ -295,7 +295,7 @@ void runs_save(const struct runs *rs, flux_handover_t *o)
 }
 
 /* Which ranks are up is asked anew. */
-void runs_load(struct runs *rs, flux_handover_t *o)
+void coord_execs_load(struct runs *rs, flux_handover_t *o)
 {
     flux_msg_t *req;
 
@@ -308,19 +308,19 @@ void runs_load(struct runs *rs, flux_handover_t *o)
     }
 }
 
-struct runs *runs_create(struct root *r)
+struct runs *coord_execs_create(struct coord *r)
 {
     struct runs *rs = calloc(1, sizeof(*rs));
 
     if (!rs)
         return NULL;
-    rs->root = r;
+    rs->coord = r;
     rs->next_exec = 1;
     list_init(&rs->waiting);
     return rs;
 }
 
-void runs_destroy(struct runs *rs)
+void coord_execs_destroy(struct runs *rs)
 {
     struct list_node *n;
 

@@ -9,7 +9,7 @@
  *     SIGKILL, or by SIGTERM first where it has a period of grace.  A failure with code 0, a task
  *     that aborted the job with it, is not one: the job is ended in the same way, and completes.
  *     One that follows a signal which ends programs is that signal's doing.
- *  2. Tasks that were spawned (spawn.c) are a group, with a life of its own here that is told to nobody:
+ *  2. Tasks that were spawned (coord_spawn.c) are a group, with a life of its own here that is told to nobody:
  *     signals, output, failures and statuses are those of the job, which ends with the last of them.
  *  3. Nothing is waited for between the last task's end and what is told, but the commit of output
  *     that is still under way.
@@ -29,13 +29,13 @@
 
 #include "libutil/strutil.h"
 
-struct rootjob *rootjob_create(struct root *r, struct job *j)
+struct coord_job *coord_job_create(struct coord *r, struct subjob *j)
 {
-    struct rootjob *rj = calloc(1, sizeof(*rj));
+    struct coord_job *rj = calloc(1, sizeof(*rj));
 
     if (!rj)
         return NULL;
-    rj->root = r;
+    rj->coord = r;
     rj->j = j;
     rj->exec = (j->spec->flags & WIRE_F_EXEC) != 0;
     rj->cap = j->spec->w.outputlimit;
@@ -52,7 +52,7 @@ struct rootjob *rootjob_create(struct root *r, struct job *j)
     return rj;
 }
 
-void rootjob_free(struct rootjob *rj)
+void coord_job_free(struct coord_job *rj)
 {
     if (!rj)
         return;
@@ -62,8 +62,8 @@ void rootjob_free(struct rootjob *rj)
     flux_msg_destroy(rj->spawn_req);
     json_decref(rj->failed_tasks);
     if (rj->l)
-        listener_free(rj->l);
-    output_forget(rj->root->output, rj);
+        coord_client_free(rj->l);
+    coord_output_forget(rj->coord->output, rj);
     flux_watcher_destroy(rj->grace);
     buf_destroy(rj->outbuf);
     free(rj->fail_text);
@@ -71,34 +71,34 @@ void rootjob_free(struct rootjob *rj)
     free(rj);
 }
 
-bool rootjob_over(const struct rootjob *rj)
+bool coord_job_over(const struct coord_job *rj)
 {
     return rj->j->finished && list_empty(&rj->groups);
 }
 
-void rootjob_signal(struct rootjob *rj, int signum)
+void coord_job_signal(struct coord_job *rj, int signum)
 {
-    job_signal(rj->j, signum);
+    subjob_signal(rj->j, signum);
     LIST_FOREACH(it, &rj->groups)
-    job_signal(list_entry(it, struct rootjob, group)->j, signum);
+    subjob_signal(list_entry(it, struct coord_job, group)->j, signum);
 }
 
-void root_job_flush(struct job *j)
+void coord_job_flush(struct subjob *j)
 {
     LIST_FOREACH_SAFE(it, tmp, &j->rj->groups)
-    job_flush(list_entry(it, struct rootjob, group)->j);
+    subjob_flow_flush(list_entry(it, struct coord_job, group)->j);
 }
 
-bool root_job_output(struct job *j, const void *data, size_t len)
+bool coord_job_output(struct subjob *j, const void *data, size_t len)
 {
-    struct rootjob *rj = j->rj->parent ? j->rj->parent : j->rj;
+    struct coord_job *rj = j->rj->parent ? j->rj->parent : j->rj;
 
     j = rj->j;
 
     if (rj->gone || j->spec->output == SPEC_OUTPUT_NONE)
         return true;
     if (j->spec->output == SPEC_OUTPUT_KVS)
-        return output_put(rj->root->output, rj, data, len);
+        return coord_output_put(rj->coord->output, rj, data, len);
     if (!rj->l || rj->l->credit <= 0)
         return false;
     rj->l->credit -= (int64_t)len;
@@ -108,7 +108,7 @@ bool root_job_output(struct job *j, const void *data, size_t len)
 
 /* A node has taken more: by how much does what all have taken grow?  All nodes are looked at only
  * when the last of those that were behind has moved. */
-static uint64_t taken_by_all(struct rootjob *rj, uint32_t node, uint64_t bytes)
+static uint64_t taken_by_all(struct coord_job *rj, uint32_t node, uint64_t bytes)
 {
     uint64_t least = UINT64_MAX, before = rj->acked;
     uint32_t n = rj->j->nnodes;
@@ -126,9 +126,9 @@ static uint64_t taken_by_all(struct rootjob *rj, uint32_t node, uint64_t bytes)
     return least - before;
 }
 
-void root_job_taken(struct job *j, uint32_t node, uint64_t bytes)
+void coord_job_taken(struct subjob *j, uint32_t node, uint64_t bytes)
 {
-    struct rootjob *rj = j->rj;
+    struct coord_job *rj = j->rj;
     struct wrexec_notice n = {.id = j->id, .taken = bytes};
 
     if (rj->taken) {
@@ -137,27 +137,27 @@ void root_job_taken(struct job *j, uint32_t node, uint64_t bytes)
         n.taken = taken_by_all(rj, node, bytes);
     }
     if (n.taken && rj->l)
-        listener_notice(rj->l, &n);
+        coord_client_notice(rj->l, &n);
 }
 
 /* --- the end of a job --- */
 
-/* The namespace in which the tasks of different nodes told each other where they are (pmi.c).  Most
+/* The namespace in which the tasks of different nodes told each other where they are (subjob_pmi.c).  Most
  * jobs never made one, which is no error. */
-static void drop_namespace(struct rootjob *rj)
+static void drop_namespace(struct coord_job *rj)
 {
     char ns[JOB_NAMESPACE_MAX];
 
     if (rj->exec || (rj->j->nnodes < 2 && !rj->spawned) || (rj->j->spec->flags & WIRE_F_MPI_NONE))
         return;
-    job_namespace(rj->j->id, ns);
+    subjob_pmi_namespace(rj->j->id, ns);
     /* The request is on its way; nobody waits for its answer. */
-    flux_future_destroy(flux_kvs_namespace_remove(rj->root->ctx->h, ns));
+    flux_future_destroy(flux_kvs_namespace_remove(rj->coord->ctx->h, ns));
 }
 
 /* The first tasks that failed, with the rank of each: [[task, rank, status], ...].  NULL without any,
  * or without memory: the result does without. */
-static json_t *failed_tasks(const struct job *j, const json_t *status)
+static json_t *failed_tasks(const struct subjob *j, const json_t *status)
 {
     const layout_t *l = j->spec->layout;
     json_t *failed = json_array(), *pair;
@@ -172,11 +172,12 @@ static json_t *failed_tasks(const struct job *j, const json_t *status)
              t != IDSET_NONE && json_array_size(failed) < FAILED_SHOWN; t = idset_next(tasks, t)) {
             uint32_t own = t - j->spec->w.first;
 
-            if (own >= layout_ntasks(l)) /* of a group, which has told it */
+            if (own >= exec_layout_ntasks(l)) /* of a group, which has told it */
                 continue;
             (void)json_array_append_new(
-                failed, json_pack("[I, I, i]", (json_int_t)t,
-                                  (json_int_t)idset_nth(j->ranks, layout_node(l, own, NULL)), st));
+                failed,
+                json_pack("[I, I, i]", (json_int_t)t,
+                          (json_int_t)idset_nth(j->ranks, exec_layout_node(l, own, NULL)), st));
         }
         idset_destroy(tasks);
     }
@@ -187,48 +188,48 @@ static json_t *failed_tasks(const struct job *j, const json_t *status)
     return failed;
 }
 
-static void group_finished(struct rootjob *g)
+static void group_finished(struct coord_job *g)
 {
-    struct job *j = g->j;
-    json_t *status = result_to_json(j->result), *failed = failed_tasks(j, status);
+    struct subjob *j = g->j;
+    json_t *status = exec_result_to_json(j->result), *failed = failed_tasks(j, status);
 
     drop_namespace(g);
-    group_over(g, failed);
+    coord_spawn_over(g, failed);
     json_decref(status);
     json_decref(failed);
     list_append(&j->ctx->over, &j->over);
     flux_watcher_start(j->ctx->reaper);
 }
 
-void root_job_finished(struct job *j)
+void coord_job_finished(struct subjob *j)
 {
-    struct rootjob *rj = j->rj;
-    struct root *r = rj->root;
+    struct coord_job *rj = j->rj;
+    struct coord *r = rj->coord;
     struct wrexec_result res = {.text = rj->fail_text};
     char *json = NULL;
 
-    if (!list_empty(&j->over) || !rootjob_over(rj))
+    if (!list_empty(&j->over) || !coord_job_over(rj))
         return;
     if (rj->parent) {
         group_finished(rj);
         return;
     }
     flux_watcher_stop(rj->grace);
-    if (!output_settled(r->output, rj))
+    if (!coord_output_settled(r->output, rj))
         return;
     drop_namespace(rj);
-    res.code = rj->failed ? rj->fail_code : result_worst(j->result);
-    res.status = result_to_json(j->result);
+    res.code = rj->failed ? rj->fail_code : exec_result_worst(j->result);
+    res.status = exec_result_to_json(j->result);
     if (res.status && res.code)
         res.failed = failed_tasks(j, res.status);
     if (rj->failed_tasks && (res.failed || (res.code && (res.failed = json_array()))))
         (void)json_array_extend(res.failed, rj->failed_tasks);
     if (!rj->exec && res.status)
-        root_tell_ended(r, rj, &res);
+        coord_tell_ended(r, rj, &res);
     if (res.status && (rj->l || (j->spec->output == SPEC_OUTPUT_CLIENT && !rj->gone)))
         json = flux_schema_encode(&wrexec_result_schema, &res);
     if (json)
-        clients_result(r->clients, rj, json);
+        coord_clients_result(r->clients, rj, json);
     free(json);
     json_decref(res.status);
     json_decref(res.failed);
@@ -236,21 +237,21 @@ void root_job_finished(struct job *j)
     flux_watcher_start(j->ctx->reaper);
 }
 
-void rootjob_fail(struct rootjob *rj, int code, const char *text)
+void coord_job_fail(struct coord_job *rj, int code, const char *text)
 {
-    if (rj->failed || rootjob_over(rj))
+    if (rj->failed || coord_job_over(rj))
         return;
     rj->failed = true;
     rj->fail_code = code;
     if (code)
         rj->fail_text = strdup(text);
     else if (!rj->exec)
-        root_tell_raise(rj->root, rj->j->id, "exec", 1, text);
+        coord_tell_raise(rj->coord, rj->j->id, "exec", 1, text);
 }
 
-void root_job_failed(struct job *j, int code, const char *why_it_did)
+void coord_job_failed(struct subjob *j, int code, const char *why_it_did)
 {
-    struct rootjob *rj = j->rj;
+    struct coord_job *rj = j->rj;
     char text[SENTENCE_MAX];
     struct wrexec_notice n = {.id = j->id, .code = code, .text = text};
 
@@ -259,9 +260,9 @@ void root_job_failed(struct job *j, int code, const char *why_it_did)
     str_clean(text);
     if (rj->parent) {
         if (rj->spawn_req)
-            group_refuse(rj, code == 127 ? ENOENT : ECANCELED, text);
+            coord_spawn_refuse(rj, code == 127 ? ENOENT : ECANCELED, text);
         else if (!rj->refused)
-            root_job_failed(rj->parent->j, code, text);
+            coord_job_failed(rj->parent->j, code, text);
         return;
     }
     if (rj->exec) {
@@ -271,7 +272,7 @@ void root_job_failed(struct job *j, int code, const char *why_it_did)
             rj->fail_code = code ? code : 1;
         }
         if (rj->l)
-            listener_notice(rj->l, &n);
+            coord_client_notice(rj->l, &n);
         return;
     }
     if (rj->failed)
@@ -281,15 +282,15 @@ void root_job_failed(struct job *j, int code, const char *why_it_did)
 
         /* Tasks that such a signal ended do not leave MPI in an orderly way. */
         snprintf(why, sizeof(why), "the job was ended by SIG%s", sigabbrev_np(rj->signaled));
-        rootjob_fail(rj, 128 + rj->signaled, why);
+        coord_job_fail(rj, 128 + rj->signaled, why);
     } else {
-        rootjob_fail(rj, code, text);
+        coord_job_fail(rj, code, text);
     }
-    if (!rootjob_over(rj))
-        rootjob_terminate(rj, j->spec->w.grace);
+    if (!coord_job_over(rj))
+        coord_job_terminate(rj, j->spec->w.grace);
 }
 
-void root_job_note(struct job *j, const void *text, size_t len)
+void coord_job_note(struct subjob *j, const void *text, size_t len)
 {
     char copy[1024];
 
@@ -298,15 +299,15 @@ void root_job_note(struct job *j, const void *text, size_t len)
     snprintf(copy, sizeof(copy), "%.*s", (int)len, (const char *)text);
     str_clean(copy);
     if (!j->rj->exec)
-        root_tell_raise(j->rj->root, j->id, "exec", 1, copy);
+        coord_tell_raise(j->rj->coord, j->id, "exec", 1, copy);
 }
 
-static void kill_all(struct rootjob *rj)
+static void kill_all(struct coord_job *rj)
 {
     rj->j->killed = true;
     LIST_FOREACH(it, &rj->groups)
-    list_entry(it, struct rootjob, group)->j->killed = true;
-    rootjob_signal(rj, SIGKILL);
+    list_entry(it, struct coord_job, group)->j->killed = true;
+    coord_job_signal(rj, SIGKILL);
 }
 
 static void grace_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -314,9 +315,9 @@ static void grace_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     kill_all(arg);
 }
 
-void rootjob_terminate(struct rootjob *rj, double grace)
+void coord_job_terminate(struct coord_job *rj, double grace)
 {
-    struct job *j = rj->j;
+    struct subjob *j = rj->j;
 
     if (rj->terminating)
         return;
@@ -325,15 +326,15 @@ void rootjob_terminate(struct rootjob *rj, double grace)
         kill_all(rj);
         return;
     }
-    rootjob_signal(rj, SIGTERM);
-    rootjob_signal(rj, SIGCONT);
+    coord_job_signal(rj, SIGTERM);
+    coord_job_signal(rj, SIGCONT);
     rj->deadline = flux_now(j->ctx->h) + grace;
     flux_timer_start(rj->grace, grace, 0.);
 }
 
 /* --- from one instance to the next --- */
 
-void rootjob_save(const struct rootjob *rj, flux_handover_t *o)
+void coord_job_save(const struct coord_job *rj, flux_handover_t *o)
 {
     double left = rj->grace ? rj->deadline - flux_now(rj->j->ctx->h) : 0.;
 
@@ -343,7 +344,7 @@ void rootjob_save(const struct rootjob *rj, flux_handover_t *o)
     flux_handover_put(o, rj->failed);
     flux_handover_put(o, (uint32_t)rj->fail_code);
     flux_handover_put_str(o, rj->fail_text);
-    flux_handover_put(o, rj->grace && !rootjob_over(rj) && !rj->j->killed);
+    flux_handover_put(o, rj->grace && !coord_job_over(rj) && !rj->j->killed);
     flux_handover_put(o, left > 0. ? (uint64_t)(left * 1e6) : 0);
     flux_handover_put_data(o, rj->taken, rj->taken ? rj->j->nnodes * sizeof(*rj->taken) : 0);
     flux_handover_put(o, rj->acked);
@@ -354,10 +355,10 @@ void rootjob_save(const struct rootjob *rj, flux_handover_t *o)
     flux_handover_put(o, rj->lost);
     flux_handover_put(o, rj->sent);
     flux_handover_put(o, rj->committing);
-    group_save(rj, o);
+    coord_spawn_save(rj, o);
 }
 
-static void load_taken(struct rootjob *rj, flux_handover_t *o)
+static void load_taken(struct coord_job *rj, flux_handover_t *o)
 {
     size_t len, want = rj->taken ? rj->j->nnodes * sizeof(*rj->taken) : 0;
     const void *data = flux_handover_get_data(o, &len);
@@ -368,7 +369,7 @@ static void load_taken(struct rootjob *rj, flux_handover_t *o)
         memcpy(rj->taken, data, len);
 }
 
-static void load_output(struct rootjob *rj, flux_handover_t *o)
+static void load_output(struct coord_job *rj, flux_handover_t *o)
 {
     size_t len;
     const void *data = flux_handover_get_data(o, &len);
@@ -380,10 +381,10 @@ static void load_output(struct rootjob *rj, flux_handover_t *o)
     rj->sent = flux_handover_get(o, UINT64_MAX);
     rj->committing = flux_handover_get(o, 1);
     if (flux_handover_ok(o))
-        output_take_up(rj->root->output, rj);
+        coord_output_take_up(rj->coord->output, rj);
 }
 
-void rootjob_load(struct rootjob *rj, flux_handover_t *o)
+void coord_job_load(struct coord_job *rj, flux_handover_t *o)
 {
     const char *text;
     uint64_t left;
@@ -402,7 +403,7 @@ void rootjob_load(struct rootjob *rj, flux_handover_t *o)
     rj->acked = flux_handover_get(o, UINT64_MAX);
     rj->behind = (uint32_t)flux_handover_get(o, UINT32_MAX);
     load_output(rj, o);
-    group_load(rj, o);
+    coord_spawn_load(rj, o);
     if (!grace || !flux_handover_ok(o))
         return;
     rj->grace = flux_timer_create(flux_get_reactor(rj->j->ctx->h), grace_cb, rj);

@@ -4,7 +4,7 @@
  * stderr) and that many bytes.
  *
  *  1. One commit is under way at a time, for all jobs; what comes meanwhile is the next.
- *  2. Above HELD bytes that wait no more is taken: the jobs concerned are asked again (job_flush)
+ *  2. Above HELD bytes that wait no more is taken: the jobs concerned are asked again (subjob_flow_flush)
  *     when a commit is over, and their tasks stand still meanwhile.
  *  3. Of a job no more than its limit is kept, heads included; what is beyond counts as lost, which
  *     is told once by "raise", and with its end.
@@ -26,8 +26,8 @@
 #define HELD (4u << 20)
 #define LIMIT (64ull << 20)
 
-struct output {
-    struct root *root;
+struct coord_output {
+    struct coord *coord;
     uint64_t limit;
     size_t held;
     struct list_node dirty;     /* jobs with something to commit */
@@ -37,19 +37,19 @@ struct output {
     flux_watcher_t *flusher;
 };
 
-static void lost(struct output *o, struct rootjob *rj, uint64_t bytes, const char *why)
+static void lost(struct coord_output *o, struct coord_job *rj, uint64_t bytes, const char *why)
 {
     char text[300];
 
     if (!rj->lost) {
         snprintf(text, sizeof(text), "output is lost from here on: %s", why);
-        root_tell_raise(o->root, rj->j->id, "output", 1, text);
+        coord_tell_raise(o->coord, rj->j->id, "output", 1, text);
     }
     rj->lost += bytes;
 }
 
 /* The commit is over; `why` it failed, or NULL.  What came meanwhile is the next. */
-static void committed(struct output *o, const char *why)
+static void committed(struct coord_output *o, const char *why)
 {
     struct list_node *n, over, again;
 
@@ -60,7 +60,7 @@ static void committed(struct output *o, const char *why)
         list_append(&over, n);
     }
     while ((n = list_first(&over))) {
-        struct rootjob *rj = list_entry(n, struct rootjob, dirty);
+        struct coord_job *rj = list_entry(n, struct coord_job, dirty);
 
         list_remove(n);
         rj->committing = false;
@@ -69,8 +69,8 @@ static void committed(struct output *o, const char *why)
         rj->sent = 0;
         if (rj->outbuf && buf_len(rj->outbuf) > 0)
             list_append(&o->dirty, &rj->dirty);
-        else if (rootjob_over(rj))
-            root_job_finished(rj->j);
+        else if (coord_job_over(rj))
+            coord_job_finished(rj->j);
     }
     if (!list_empty(&o->dirty))
         flux_watcher_start(o->flusher);
@@ -81,13 +81,13 @@ static void committed(struct output *o, const char *why)
     }
     while ((n = list_first(&again))) {
         list_remove(n);
-        job_flush(list_entry(n, struct rootjob, waiting)->j);
+        subjob_flow_flush(list_entry(n, struct coord_job, waiting)->j);
     }
 }
 
 static void commit_cb(flux_future_t *f, void *arg)
 {
-    struct output *o = arg;
+    struct coord_output *o = arg;
     errmsg_t err;
     bool ok = (flux_kvs_commit_get(f, NULL, NULL, &err) == 0);
 
@@ -98,7 +98,7 @@ static void commit_cb(flux_future_t *f, void *arg)
 
 static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
-    struct output *o = arg;
+    struct coord_output *o = arg;
     flux_kvs_txn_t *txn;
     struct list_node *n;
     char key[64];
@@ -107,7 +107,7 @@ static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
         return;
     txn = flux_kvs_txn_create();
     while ((n = list_first(&o->dirty))) {
-        struct rootjob *rj = list_entry(n, struct rootjob, dirty);
+        struct coord_job *rj = list_entry(n, struct coord_job, dirty);
         size_t len = buf_len(rj->outbuf);
 
         list_remove(n);
@@ -122,17 +122,17 @@ static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
         o->held -= len;
         buf_consume(rj->outbuf, len);
     }
-    o->commit = txn ? flux_kvs_commit(o->root->ctx->h, NULL, txn) : NULL;
+    o->commit = txn ? flux_kvs_commit(o->coord->ctx->h, NULL, txn) : NULL;
     flux_kvs_txn_destroy(txn);
     if (o->commit && flux_future_then(o->commit, -1., commit_cb, o) == 0)
         return;
     flux_future_destroy(o->commit);
     o->commit = NULL;
-    flux_log(o->root->ctx->h, LOG_ERR, "no memory to keep output of jobs");
+    flux_log(o->coord->ctx->h, LOG_ERR, "no memory to keep output of jobs");
     committed(o, "out of memory");
 }
 
-bool output_put(struct output *o, struct rootjob *rj, const void *data, size_t len)
+bool coord_output_put(struct coord_output *o, struct coord_job *rj, const void *data, size_t len)
 {
     uint64_t cap = rj->cap ? rj->cap - 1 : o->limit;
     struct wire_record rec;
@@ -146,7 +146,7 @@ bool output_put(struct output *o, struct rootjob *rj, const void *data, size_t l
         lost(o, rj, len, "out of memory");
         return true;
     }
-    while (wire_record_next(&data, &len, &rec) == 1) {
+    while (exec_wire_record_next(&data, &len, &rec) == 1) {
         char head[48], *p;
         int n = snprintf(head, sizeof(head), "%u %u %u\n", rec.task, rec.stream, rec.len);
 
@@ -176,12 +176,12 @@ bool output_put(struct output *o, struct rootjob *rj, const void *data, size_t l
     return true;
 }
 
-bool output_settled(struct output *o, struct rootjob *rj)
+bool coord_output_settled(struct coord_output *o, struct coord_job *rj)
 {
     return !rj->committing && list_empty(&rj->dirty);
 }
 
-void output_forget(struct output *o, struct rootjob *rj)
+void coord_output_forget(struct coord_output *o, struct coord_job *rj)
 {
     list_remove(&rj->dirty);
     list_remove(&rj->waiting);
@@ -189,18 +189,18 @@ void output_forget(struct output *o, struct rootjob *rj)
         o->held -= buf_len(rj->outbuf);
 }
 
-void output_set_limit(struct output *o, uint64_t bytes)
+void coord_output_set_limit(struct coord_output *o, uint64_t bytes)
 {
     o->limit = bytes ? bytes : LIMIT;
 }
 
-struct output *output_create(struct root *r)
+struct coord_output *coord_output_create(struct coord *r)
 {
-    struct output *o = calloc(1, sizeof(*o));
+    struct coord_output *o = calloc(1, sizeof(*o));
 
     if (!o)
         return NULL;
-    o->root = r;
+    o->coord = r;
     o->limit = LIMIT;
     list_init(&o->dirty);
     list_init(&o->waiting);
@@ -212,7 +212,7 @@ struct output *output_create(struct root *r)
     return o;
 }
 
-void output_destroy(struct output *o)
+void coord_output_destroy(struct coord_output *o)
 {
     if (!o)
         return;
@@ -223,7 +223,7 @@ void output_destroy(struct output *o)
 
 /* --- from one instance to the next --- */
 
-void output_save(const struct output *o, flux_handover_t *ho)
+void coord_output_save(const struct coord_output *o, flux_handover_t *ho)
 {
     flux_handover_put_mark(ho, "output");
     flux_handover_put(ho, o->limit);
@@ -231,7 +231,7 @@ void output_save(const struct output *o, flux_handover_t *ho)
     flux_handover_put(ho, o->commit ? flux_rpc_tag(o->commit) : 0);
 }
 
-void output_load(struct output *o, flux_handover_t *ho)
+void coord_output_load(struct coord_output *o, flux_handover_t *ho)
 {
     bool commit;
     uint32_t tag;
@@ -242,12 +242,12 @@ void output_load(struct output *o, flux_handover_t *ho)
     tag = (uint32_t)flux_handover_get(ho, UINT32_MAX);
     if (!commit)
         return;
-    o->commit = flux_rpc_resume(o->root->ctx->h, "", 0, 0, tag);
+    o->commit = flux_rpc_resume(o->coord->ctx->h, "", 0, 0, tag);
     if (!o->commit || flux_future_then(o->commit, -1., commit_cb, o) < 0)
         flux_handover_fail(ho, ENOMEM);
 }
 
-void output_take_up(struct output *o, struct rootjob *rj)
+void coord_output_take_up(struct coord_output *o, struct coord_job *rj)
 {
     size_t len = rj->outbuf ? buf_len(rj->outbuf) : 0;
 

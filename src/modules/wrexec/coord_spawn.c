@@ -2,7 +2,7 @@
  *
  * They are a group: started over the job's nodes in the same way as a job, under a number of its own
  * (JOB_SPAWN_BIT), with ranks from 0 on, and a namespace of their own.  Everything else is the job's:
- * number, environment, output, directory, limits of time and memory, signals and end (rootjob.c).
+ * number, environment, output, directory, limits of time and memory, signals and end (coord_job.c).
  * Its tasks are numbered on in the job, in output and statuses.
  *
  * Resources: a node has room for one task on each core that the job has there, and for no fewer than
@@ -61,7 +61,7 @@ static int read_request(const flux_msg_t *msg, struct asked *a, errmsg_t *err)
     envc = le_get32(p + 16);
     strings = (const char *)p + WREXEC_SPAWN_HEAD + n;
     len -= WREXEC_SPAWN_HEAD + n;
-    if (!wire_strings_ok(strings, len, (size_t)WIRE_STRINGS + envc))
+    if (!exec_wire_strings_ok(strings, len, (size_t)WIRE_STRINGS + envc))
         return errmsg_fail(err, EPROTO, "the strings of a request to spawn are damaged");
     for (int i = 0; i < WIRE_STRINGS; i++) {
         a->fixed[i] = strings;
@@ -76,34 +76,34 @@ static int read_request(const flux_msg_t *msg, struct asked *a, errmsg_t *err)
 /* --- placement --- */
 
 /* Room that is left on each node of the job, by node; malloc'd.  NULL without memory. */
-static uint32_t *room_left(const struct rootjob *top)
+static uint32_t *room_left(const struct coord_job *top)
 {
-    const struct job *j = top->j;
+    const struct subjob *j = top->j;
     uint32_t *room = calloc(j->nnodes, sizeof(*room)), node = 0;
 
     if (!room)
         return NULL;
     for (uint32_t r = idset_first(j->ranks); r != IDSET_NONE; r = idset_next(j->ranks, r), node++) {
-        uint32_t used = j->finished ? 0 : layout_count(j->spec->layout, node);
+        uint32_t used = j->finished ? 0 : exec_layout_count(j->spec->layout, node);
 
         LIST_FOREACH(it, &top->groups)
         {
-            const struct job *g = list_entry(it, struct rootjob, group)->j;
-            struct spec_node n;
+            const struct subjob *g = list_entry(it, struct coord_job, group)->j;
+            struct exec_spec_node n;
 
             if (!idset_test(g->ranks, r))
                 continue;
-            spec_node(g->spec, r, &n);
+            exec_spec_node(g->spec, r, &n);
             used += n.count;
         }
-        room[node] = spec_room(j->spec, r);
+        room[node] = exec_spec_room(j->spec, r);
         room[node] -= used < room[node] ? used : room[node];
     }
     return room;
 }
 
 /* How many of `want` tasks come to each node: in place of the room. */
-static int place(const struct rootjob *top, uint32_t *room, uint32_t want, errmsg_t *err)
+static int place(const struct coord_job *top, uint32_t *room, uint32_t want, errmsg_t *err)
 {
     bool spread = top->j->spec->w.overcommit;
     uint32_t n = top->j->nnodes;
@@ -128,13 +128,14 @@ static int place(const struct rootjob *top, uint32_t *room, uint32_t want, errms
     return 0;
 }
 
-static int add_node(json_t *nodes, const struct rootjob *top, const idset_t *ranks, uint32_t count)
+static int add_node(json_t *nodes, const struct coord_job *top, const idset_t *ranks,
+                    uint32_t count)
 {
     char *text = idset_format(ranks, 0);
-    struct spec_node n;
+    struct exec_spec_node n;
     int rc = -1;
 
-    spec_node(top->j->spec, idset_first(ranks), &n);
+    exec_spec_node(top->j->spec, idset_first(ranks), &n);
     if (text)
         rc = json_array_append_new(nodes, json_pack("[s, I, s, s, I]", text, (json_int_t)count,
                                                     n.cores, n.gpus, (json_int_t)n.memory));
@@ -145,17 +146,17 @@ static int add_node(json_t *nodes, const struct rootjob *top, const idset_t *ran
 /* Are two nodes the same but for their names? */
 static bool alike(const struct spec *s, uint32_t a, uint32_t b)
 {
-    struct spec_node x, y;
+    struct exec_spec_node x, y;
 
-    spec_node(s, a, &x);
-    spec_node(s, b, &y);
+    exec_spec_node(s, a, &x);
+    exec_spec_node(s, b, &y);
     return x.cores == y.cores && x.gpus == y.gpus;
 }
 
 /* For wrexec.launch: `nodes`, equal neighbours folded, and the names of all. */
-static json_t *nodes_of(const struct rootjob *top, const uint32_t *count, char **names)
+static json_t *nodes_of(const struct coord_job *top, const uint32_t *count, char **names)
 {
-    const struct job *j = top->j;
+    const struct subjob *j = top->j;
     idset_t *run = idset_create();
     hostlist_t *hosts = j->spec->w.names ? hostlist_create() : NULL;
     json_t *nodes = json_array();
@@ -167,9 +168,9 @@ static json_t *nodes_of(const struct rootjob *top, const uint32_t *count, char *
         if (count[node] == 0)
             continue;
         if (hosts) {
-            struct spec_node n;
+            struct exec_spec_node n;
 
-            spec_node(j->spec, r, &n);
+            exec_spec_node(j->spec, r, &n);
             ok = hostlist_append(hosts, n.name, NULL) == 0;
         }
         if (!idset_empty(run) && (count[node] != each || !alike(j->spec, idset_first(run), r))) {
@@ -245,14 +246,14 @@ static json_t *commands_of(const struct asked *a, strbuf_t *sb, uint32_t *argc)
     return commands;
 }
 
-static void start(struct root *r, struct rootjob *top, const flux_msg_t *msg, struct spec *spec,
+static void start(struct coord *r, struct coord_job *top, const flux_msg_t *msg, struct spec *spec,
                   const struct launchrec *rec)
 {
     errmsg_t err = {"out of memory"};
-    struct job *j = job_create(r->ctx, spec, &err);
+    struct subjob *j = subjob_create(r->ctx, spec, &err);
 
-    if (j && !(j->rj = rootjob_create(r, j))) {
-        job_free(j);
+    if (j && !(j->rj = coord_job_create(r, j))) {
+        subjob_free(j);
         j = NULL;
     }
     if (!j) {
@@ -264,13 +265,13 @@ static void start(struct root *r, struct rootjob *top, const flux_msg_t *msg, st
     j->rj->spawn_req = flux_msg_incref(msg);
     j->rj->unstarted = j->nnodes;
     list_append(&top->groups, &j->rj->group);
-    top->spawned += layout_ntasks(spec->layout);
-    job_launch(j, rec);
-    job_check(j);
+    top->spawned += exec_layout_ntasks(spec->layout);
+    subjob_launch(j, rec);
+    subjob_check(j);
 }
 
-static int launch(struct root *r, struct rootjob *top, const flux_msg_t *msg, const struct asked *a,
-                  const uint32_t *count, errmsg_t *err)
+static int launch(struct coord *r, struct coord_job *top, const flux_msg_t *msg,
+                  const struct asked *a, const uint32_t *count, errmsg_t *err)
 {
     struct wrexec_launch w = top->j->spec->w;
     struct launchrec rec = {.nfiles = a->req.npairs, .env = a->env, .env_len = a->env_len};
@@ -281,7 +282,7 @@ static int launch(struct root *r, struct rootjob *top, const flux_msg_t *msg, co
 
     w.id = JOB_SPAWN_BIT + r->next_spawn++;
     w.parent = top->j->id;
-    w.first = layout_ntasks(top->j->spec->layout) + top->spawned;
+    w.first = exec_layout_ntasks(top->j->spec->layout) + top->spawned;
     w.universe = top->j->spec->universe;
     w.layout = "block";
     w.input = "none";
@@ -302,10 +303,10 @@ static int launch(struct root *r, struct rootjob *top, const flux_msg_t *msg, co
     rec.strings = sb ? strbuf_str(sb) : "";
     for (const char *p = a->env; p < a->env + a->env_len; p += strlen(p) + 1)
         rec.envc++;
-    if (!json || !wire_strings_ok(rec.strings, rec.strings_len,
-                                  (size_t)WIRE_STRINGS + 2ull * rec.nfiles + rec.argc))
+    if (!json || !exec_wire_strings_ok(rec.strings, rec.strings_len,
+                                       (size_t)WIRE_STRINGS + 2ull * rec.nfiles + rec.argc))
         errmsg_fail(err, ENOMEM, "out of memory for a spawn");
-    else if ((spec = spec_create(json, rec.json_len, r->ctx->size, &id, err)))
+    else if ((spec = exec_spec_create(json, rec.json_len, r->ctx->size, &id, err)))
         start(r, top, msg, spec, &rec);
     json_decref(w.nodes);
     json_decref(w.commands);
@@ -315,10 +316,10 @@ static int launch(struct root *r, struct rootjob *top, const flux_msg_t *msg, co
     return spec ? 0 : -1;
 }
 
-static int try_spawn(struct root *r, const flux_msg_t *msg, struct asked *a, errmsg_t *err)
+static int try_spawn(struct coord *r, const flux_msg_t *msg, struct asked *a, errmsg_t *err)
 {
-    struct job *j;
-    struct rootjob *top;
+    struct subjob *j;
+    struct coord_job *top;
     size_t ngroups = 0;
     uint32_t *count;
     int rc = -1;
@@ -327,7 +328,7 @@ static int try_spawn(struct root *r, const flux_msg_t *msg, struct asked *a, err
         return -1;
     j = hmap_get_u64(r->ctx->jobs, a->id);
     top = j && j->rj ? (j->rj->parent ? j->rj->parent : j->rj) : NULL;
-    if (!top || top->exec || rootjob_over(top))
+    if (!top || top->exec || coord_job_over(top))
         return errmsg_fail(err, ESRCH, "the job that spawns tasks is not running");
     if (top->terminating || top->failed || top->signaled || top->j->killed || j->rj->refused)
         return errmsg_fail(err, ECANCELED, "job %" PRIu64 " is ending", top->j->id);
@@ -344,25 +345,25 @@ static int try_spawn(struct root *r, const flux_msg_t *msg, struct asked *a, err
     return rc;
 }
 
-void root_spawn(flux_t *h, const flux_msg_t *req, void *arg)
+void coord_spawn_request(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct asked a = {0};
     errmsg_t err;
 
-    if (!ctx->root)
+    if (!ctx->coord)
         flux_respond_error(h, req, EINVAL, "tasks are spawned by rank 0, not by rank %u",
                            ctx->rank);
-    else if (try_spawn(ctx->root, req, &a, &err) < 0)
+    else if (try_spawn(ctx->coord, req, &a, &err) < 0)
         flux_respond_error(h, req, errno, "%s", err.text);
     pmi_spawn_request_clear(&a.req);
 }
 
 /* --- the life of a group --- */
 
-void group_answer(struct rootjob *g, int errnum, const char *text)
+void coord_spawn_answer(struct coord_job *g, int errnum, const char *text)
 {
-    flux_t *h = g->root->ctx->h;
+    flux_t *h = g->coord->ctx->h;
     struct wrexec_spawned res = {.name = text};
 
     if (!g->spawn_req)
@@ -375,19 +376,19 @@ void group_answer(struct rootjob *g, int errnum, const char *text)
     g->spawn_req = NULL;
 }
 
-void group_refuse(struct rootjob *g, int errnum, const char *text)
+void coord_spawn_refuse(struct coord_job *g, int errnum, const char *text)
 {
     g->refused = true;
-    group_answer(g, errnum, text);
+    coord_spawn_answer(g, errnum, text);
     if (g->j->finished)
         return;
     g->j->killed = true;
-    job_signal(g->j, SIGKILL);
+    subjob_signal(g->j, SIGKILL);
 }
 
-void root_job_started(struct job *j, uint32_t nodes)
+void coord_spawn_started(struct subjob *j, uint32_t nodes)
 {
-    struct rootjob *g = j->rj;
+    struct coord_job *g = j->rj;
     char name[WIRE_JOB_NAME_MAX];
 
     if (!g->parent || nodes == 0 || nodes > g->unstarted)
@@ -395,43 +396,43 @@ void root_job_started(struct job *j, uint32_t nodes)
     g->unstarted -= nodes;
     if (g->unstarted > 0)
         return;
-    wire_job_name(name, j->id, j->nonce);
-    group_answer(g, 0, name);
+    exec_wire_job_name(name, j->id, j->nonce);
+    coord_spawn_answer(g, 0, name);
 }
 
 /* Into the statuses of the job. */
-static void merge(struct rootjob *g, json_t *failed)
+static void merge(struct coord_job *g, json_t *failed)
 {
-    struct rootjob *top = g->parent;
+    struct coord_job *top = g->parent;
     size_t len;
-    void *data = result_pack(g->j->result, &len);
+    void *data = exec_result_pack(g->j->result, &len);
     errmsg_t err = {"out of memory"};
 
-    if (!data || result_unpack(top->j->result, data, len, &err) < 0)
-        root_job_failed(top->j, 1, err.text);
+    if (!data || exec_result_unpack(top->j->result, data, len, &err) < 0)
+        coord_job_failed(top->j, 1, err.text);
     free(data);
     if (failed && (top->failed_tasks || (top->failed_tasks = json_array())) &&
         json_array_size(top->failed_tasks) < 8)
         (void)json_array_extend(top->failed_tasks, failed);
 }
 
-void group_over(struct rootjob *g, json_t *failed)
+void coord_spawn_over(struct coord_job *g, json_t *failed)
 {
-    struct rootjob *top = g->parent;
+    struct coord_job *top = g->parent;
 
     if (g->spawn_req)
-        group_refuse(g, ECANCELED, "the spawned tasks ended before all of them were started");
+        coord_spawn_refuse(g, ECANCELED, "the spawned tasks ended before all of them were started");
     if (!g->refused)
         merge(g, failed);
     list_remove(&g->group);
     g->parent = NULL;
     if (top->j->finished)
-        root_job_finished(top->j);
+        coord_job_finished(top->j);
 }
 
 /* --- from one instance to the next --- */
 
-void group_save(const struct rootjob *rj, flux_handover_t *o)
+void coord_spawn_save(const struct coord_job *rj, flux_handover_t *o)
 {
     char *failed = rj->failed_tasks ? json_dumps(rj->failed_tasks, JSON_COMPACT) : NULL;
 
@@ -444,7 +445,7 @@ void group_save(const struct rootjob *rj, flux_handover_t *o)
     flux_handover_put(o, rj->refused);
 }
 
-void group_load(struct rootjob *rj, flux_handover_t *o)
+void coord_spawn_load(struct coord_job *rj, flux_handover_t *o)
 {
     const char *failed;
 
@@ -457,14 +458,14 @@ void group_load(struct rootjob *rj, flux_handover_t *o)
     rj->refused = flux_handover_get(o, 1);
 }
 
-void groups_link(struct root *r, flux_handover_t *o)
+void coord_spawn_link(struct coord *r, flux_handover_t *o)
 {
     size_t pos = 0;
     void *val;
 
     while (hmap_next(r->ctx->jobs, &pos, NULL, NULL, &val)) {
-        struct rootjob *g = ((struct job *)val)->rj;
-        struct job *top = g && g->parent_id ? hmap_get_u64(r->ctx->jobs, g->parent_id) : NULL;
+        struct coord_job *g = ((struct subjob *)val)->rj;
+        struct subjob *top = g && g->parent_id ? hmap_get_u64(r->ctx->jobs, g->parent_id) : NULL;
 
         if (!g || !g->parent_id)
             continue;

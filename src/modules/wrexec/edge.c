@@ -61,7 +61,7 @@ static int put(buf_t *b, enum wire_type type, uint64_t job, const struct iovec *
     }
     if (!(p = buf_reserve(b, WIRE_HEADER + len)))
         return -1;
-    wire_header(p, type, job, (uint32_t)len);
+    exec_wire_header(p, type, job, (uint32_t)len);
     p += WIRE_HEADER;
     for (int i = 0; i < n; i++) {
         if (iov[i].iov_len)
@@ -97,7 +97,7 @@ static size_t whole_frames(const buf_t *b)
     size_t len = buf_len(b), n = 0;
 
     while (n < len) {
-        size_t next = WIRE_HEADER + wire_u32(p + n);
+        size_t next = WIRE_HEADER + exec_wire_u32(p + n);
 
         if (n > 0 && n + next > BATCH)
             break;
@@ -147,7 +147,7 @@ static int each_frame(edges_t *es, struct edge *e, const void *data, size_t len,
     ptrdiff_t used;
 
     while (len > 0) {
-        if ((used = wire_parse(p, len, &f, err)) < 0)
+        if ((used = exec_wire_parse(p, len, &f, err)) < 0)
             return -1;
         if (used == 0)
             return errmsg_fail(err, EPROTO, "a frame that is cut off");

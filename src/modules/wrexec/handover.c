@@ -4,13 +4,13 @@
  * The form, HANDOVER_FORM, in this order; each source writes and reads its own part:
  *
  *    "wrexec"    rank, size, shape of the tree (none: not known yet), jobs so far, are there any now
- *    "launcher"  (under jobs) exec.c: its descriptors, settings, bytes of half frames
+ *    "launcher"  (under jobs) launchlink.c: its descriptors, settings, bytes of half frames
  *    "edges"     edge.c: streams to children and from the parent, and what waits for them
- *    "root"      (rank 0) root.c, run.c, output.c: what the job module is still to be told, programs to
+ *    "root"      (rank 0) coord.c, coord_exec.c, coord_output.c: what the job module is still to be told, programs to
  *                be run, the commit of output that is under way
- *    "job"       for each: the JSON it was launched with, and how far it is; its barriers (pmi.c); at
- *                rank 0 rootjob.c
- *    "clients"   (rank 0) listen.c
+ *    "job"       for each: the JSON it was launched with, and how far it is; its barriers (subjob_pmi.c); at
+ *                rank 0 coord_job.c
+ *    "clients"   (rank 0) coord_client.c
  *    "names"     (rank 0) names.c
  *    "end"
  *
@@ -25,7 +25,7 @@
  *  5. Whatever does not agree with the rest ends the new instance: its host lets go of the descriptors,
  *     and the launcher ends its tasks.
  *
- * When the form changes, or what module and launcher say to each other (wire.h), HANDOVER_FORM gets
+ * When the form changes, or what module and launcher say to each other (exec_wire.h), HANDOVER_FORM gets
  * another number; then jobs have to end before the new version is loaded.
  */
 #include "config.h"
@@ -41,7 +41,7 @@
 
 /* --- one job --- */
 
-static void save_parts(const struct job *j, flux_handover_t *o)
+static void save_parts(const struct subjob *j, flux_handover_t *o)
 {
     flux_handover_put(o, j->nparts);
     for (uint32_t i = 0; i < j->nparts; i++) {
@@ -54,7 +54,7 @@ static void save_parts(const struct job *j, flux_handover_t *o)
     }
 }
 
-static void load_parts(struct job *j, flux_handover_t *o)
+static void load_parts(struct subjob *j, flux_handover_t *o)
 {
     if (flux_handover_get(o, UINT32_MAX) != j->nparts)
         flux_handover_fail(o, EPROTO);
@@ -66,13 +66,13 @@ static void load_parts(struct job *j, flux_handover_t *o)
         p->owed = flux_handover_get(o, WINDOW_MOST);
         p->begun = flux_handover_get(o, 1);
         if (flux_handover_get(o, 1))
-            job_part_done(p);
+            subjob_part_done(p);
         else if (p->edge->state == EDGE_CLOSED)
             flux_handover_fail(o, EPROTO);
     }
 }
 
-static void save_pieces(const struct job *j, flux_handover_t *o)
+static void save_pieces(const struct subjob *j, flux_handover_t *o)
 {
     LIST_FOREACH(it, &j->pieces)
     {
@@ -85,7 +85,7 @@ static void save_pieces(const struct job *j, flux_handover_t *o)
     flux_handover_put(o, 0);
 }
 
-static void load_pieces(struct job *j, flux_handover_t *o)
+static void load_pieces(struct subjob *j, flux_handover_t *o)
 {
     while (flux_handover_get(o, 1) == 1) {
         uint32_t src = (uint32_t)flux_handover_get(o, UINT32_MAX);
@@ -94,15 +94,15 @@ static void load_pieces(struct job *j, flux_handover_t *o)
 
         if (src != JOB_LOCAL && src >= j->nparts)
             flux_handover_fail(o, EPROTO);
-        else if (job_piece_add(j, src, data, len) < 0)
+        else if (subjob_flow_piece_add(j, src, data, len) < 0)
             flux_handover_fail(o, ENOMEM);
     }
 }
 
-static void save_result(const struct job *j, flux_handover_t *o)
+static void save_result(const struct subjob *j, flux_handover_t *o)
 {
     size_t len = 0;
-    void *data = result_pack(j->result, &len);
+    void *data = exec_result_pack(j->result, &len);
 
     if (!data)
         flux_handover_fail(o, ENOMEM);
@@ -110,17 +110,17 @@ static void save_result(const struct job *j, flux_handover_t *o)
     free(data);
 }
 
-static void load_result(struct job *j, flux_handover_t *o)
+static void load_result(struct subjob *j, flux_handover_t *o)
 {
     size_t len;
     const void *data = flux_handover_get_data(o, &len);
     errmsg_t err;
 
-    if (flux_handover_ok(o) && result_unpack(j->result, data, len, &err) < 0)
+    if (flux_handover_ok(o) && exec_result_unpack(j->result, data, len, &err) < 0)
         flux_handover_fail(o, errno);
 }
 
-static void job_save(const struct job *j, flux_handover_t *o)
+static void job_save(const struct subjob *j, flux_handover_t *o)
 {
     char *json = json_dumps(j->spec->owner, JSON_COMPACT);
 
@@ -145,12 +145,12 @@ static void job_save(const struct job *j, flux_handover_t *o)
     save_parts(j, o);
     save_pieces(j, o);
     save_result(j, o);
-    job_fences_save(j, o);
+    subjob_pmi_save(j, o);
     if (j->rj)
-        rootjob_save(j->rj, o);
+        coord_job_save(j->rj, o);
 }
 
-static void load_state(struct job *j, flux_handover_t *o)
+static void load_state(struct subjob *j, flux_handover_t *o)
 {
     j->nonce = flux_handover_get(o, UINT64_MAX);
     j->node = (uint32_t)flux_handover_get(o, UINT32_MAX);
@@ -167,7 +167,7 @@ static void load_state(struct job *j, flux_handover_t *o)
     j->owed = flux_handover_get(o, WINDOW_MOST);
     if ((j->node == JOB_LOCAL) != !idset_test(j->ranks, j->ctx->rank) ||
         (j->node != JOB_LOCAL &&
-         (j->node >= j->nnodes || j->count != layout_count(j->spec->layout, j->node))))
+         (j->node >= j->nnodes || j->count != exec_layout_count(j->spec->layout, j->node))))
         flux_handover_fail(o, EPROTO);
 }
 
@@ -175,15 +175,15 @@ static void job_load(struct ctx *ctx, flux_handover_t *o)
 {
     const char *json = flux_handover_get_str(o);
     struct spec *s = NULL;
-    struct job *j = NULL;
+    struct subjob *j = NULL;
     uint64_t id;
     errmsg_t err;
 
-    if (json && (s = spec_create(json, strlen(json), ctx->size, &id, &err)))
-        j = job_create(ctx, s, &err);
-    if (!j || (ctx->root && !(j->rj = rootjob_create(ctx->root, j)))) {
+    if (json && (s = exec_spec_create(json, strlen(json), ctx->size, &id, &err)))
+        j = subjob_create(ctx, s, &err);
+    if (!j || (ctx->coord && !(j->rj = coord_job_create(ctx->coord, j)))) {
         flux_handover_fail(o, json ? errno : EPROTO);
-        job_free(j);
+        subjob_free(j);
         return;
     }
     load_state(j, o);
@@ -191,9 +191,9 @@ static void job_load(struct ctx *ctx, flux_handover_t *o)
     load_pieces(j, o);
     load_result(j, o);
     if (flux_handover_ok(o))
-        job_fences_load(j, o);
+        subjob_pmi_load(j, o);
     if (j->rj && flux_handover_ok(o))
-        rootjob_load(j->rj, o);
+        coord_job_load(j->rj, o);
 }
 
 /* --- all --- */
@@ -211,17 +211,17 @@ int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err)
     flux_handover_put(o, ctx->njobs);
     flux_handover_put(o, hmap_count(ctx->jobs) > 0);
     if (hmap_count(ctx->jobs) > 0)
-        exec_save(ctx->exec, o);
+        launchlink_save(ctx->exec, o);
     edges_save(ctx->edges, o);
-    if (ctx->root)
-        root_save(ctx->root, o);
+    if (ctx->coord)
+        coord_save(ctx->coord, o);
     while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
         flux_handover_put(o, 1);
         job_save(val, o);
     }
     flux_handover_put(o, 0);
-    if (ctx->root) {
-        clients_save(ctx->root->clients, o);
+    if (ctx->coord) {
+        coord_clients_save(ctx->coord->clients, o);
         names_save(ctx->names, o);
     }
     flux_handover_put_mark(o, "end");
@@ -235,7 +235,7 @@ static void load_tree(struct ctx *ctx, flux_handover_t *o)
     ctx->shape_text = flux_handover_get(o, 1);
     if (!shape)
         return;
-    if (!(ctx->shape = strdup(shape)) || tree_create(ctx, NULL) < 0 ||
+    if (!(ctx->shape = strdup(shape)) || wrexec_tree_create(ctx, NULL) < 0 ||
         edges_set_topology(ctx->edges, ctx->topo) < 0)
         flux_handover_fail(o, errno);
 }
@@ -253,20 +253,20 @@ int handover_load(struct ctx *ctx, flux_handover_t *o, errmsg_t *err)
     njobs = flux_handover_get(o, UINT64_MAX);
     under_jobs = flux_handover_get(o, 1);
     if (under_jobs)
-        exec_load(ctx->exec, o);
+        launchlink_load(ctx->exec, o);
     if (flux_handover_ok(o))
         edges_load(ctx->edges, o);
-    if (ctx->root && flux_handover_ok(o))
-        root_load(ctx->root, o);
+    if (ctx->coord && flux_handover_ok(o))
+        coord_load(ctx->coord, o);
     while (flux_handover_get(o, 1) == 1) {
         flux_handover_get_mark(o, "job");
         job_load(ctx, o);
     }
-    if (ctx->root && flux_handover_ok(o))
-        groups_link(ctx->root, o);
+    if (ctx->coord && flux_handover_ok(o))
+        coord_spawn_link(ctx->coord, o);
     ctx->njobs = njobs;
-    if (ctx->root && flux_handover_ok(o)) {
-        clients_load(ctx->root->clients, o);
+    if (ctx->coord && flux_handover_ok(o)) {
+        coord_clients_load(ctx->coord->clients, o);
         names_load(ctx->names, o);
     }
     flux_handover_get_mark(o, "end");
@@ -285,11 +285,11 @@ void handover_go_on(struct ctx *ctx)
     void *val;
 
     while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
-        struct job *j = val;
+        struct subjob *j = val;
 
-        if (!j->finished || (j->rj && !rootjob_over(j->rj)))
-            job_flush(j);
+        if (!j->finished || (j->rj && !coord_job_over(j->rj)))
+            subjob_flow_flush(j);
     }
-    if (ctx->root)
-        runs_ready(ctx->root->runs);
+    if (ctx->coord)
+        coord_execs_ready(ctx->coord->runs);
 }

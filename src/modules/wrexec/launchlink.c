@@ -1,7 +1,7 @@
 /* The module's end of the connection to its launcher.
  *
  * state      meaning                              left when
- * none       fd < 0                               exec_run(): the launcher is started
+ * none       fd < 0                               launchlink_run(): the launcher is started
  * running    fd, pidfd                            end of file, an error, bytes that are no frame
  *
  *  1. The launcher is reaped by a process descriptor, whoever sees it first: the broker's own loop
@@ -43,9 +43,9 @@
 
 extern char **environ;
 
-struct exec {
+struct launchlink {
     flux_t *h;
-    const struct exec_callbacks *cbs;
+    const struct launchlink_callbacks *cbs;
     void *arg;
     char *config[WIRE_CONFIG_STRINGS];
     flux_watcher_t *flusher;
@@ -65,7 +65,7 @@ struct exec {
     buf_t *out;
 };
 
-static void reap(exec_t *x)
+static void reap(launchlink_t *x)
 {
     siginfo_t si;
 
@@ -78,7 +78,7 @@ static void reap(exec_t *x)
     x->pidfd = -1;
 }
 
-static void cut(exec_t *x)
+static void cut(launchlink_t *x)
 {
     flux_watcher_destroy(x->io);
     x->io = NULL;
@@ -92,9 +92,9 @@ static void cut(exec_t *x)
     buf_consume(x->out, buf_len(x->out));
 }
 
-static int start(exec_t *x, errmsg_t *err);
+static int start(launchlink_t *x, errmsg_t *err);
 
-static void follow(exec_t *x)
+static void follow(launchlink_t *x)
 {
     errmsg_t err;
 
@@ -103,7 +103,7 @@ static void follow(exec_t *x)
     x->follow = false;
 }
 
-static void lost(exec_t *x, const char *why)
+static void lost(launchlink_t *x, const char *why)
 {
     pid_t pid = x->pid;
 
@@ -120,7 +120,7 @@ static void lost(exec_t *x, const char *why)
         follow(x);
 }
 
-static void flush(exec_t *x)
+static void flush(launchlink_t *x)
 {
     while (x->fd >= 0 && buf_len(x->out) > 0) {
         ssize_t n = send(x->fd, buf_data(x->out), buf_len(x->out), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -140,7 +140,7 @@ static void flush(exec_t *x)
 
 static void io_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
-    exec_t *x = arg;
+    launchlink_t *x = arg;
     struct wire_frame f;
     ptrdiff_t used = 0;
     size_t done = 0;
@@ -158,8 +158,8 @@ static void io_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
         lost(x, n == 0 ? "it ended" : p ? strerror(errno) : "no memory");
         return;
     }
-    while (!x->broken && (used = wire_parse((const uint8_t *)buf_data(x->in) + done,
-                                            buf_len(x->in) - done, &f, &err)) > 0) {
+    while (!x->broken && (used = exec_wire_parse((const uint8_t *)buf_data(x->in) + done,
+                                                 buf_len(x->in) - done, &f, &err)) > 0) {
         x->cbs->frame(x->arg, &f);
         done += (size_t)used;
     }
@@ -181,9 +181,9 @@ static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
     flush(arg);
 }
 
-exec_t *exec_create(flux_t *h, const struct exec_callbacks *cbs, void *arg)
+launchlink_t *launchlink_create(flux_t *h, const struct launchlink_callbacks *cbs, void *arg)
 {
-    exec_t *x = calloc(1, sizeof(*x));
+    launchlink_t *x = calloc(1, sizeof(*x));
 
     if (!x)
         return NULL;
@@ -195,14 +195,14 @@ exec_t *exec_create(flux_t *h, const struct exec_callbacks *cbs, void *arg)
     x->out = buf_create(OUT_MAX);
     x->flusher = flux_defer_create(flux_get_reactor(h), flusher_cb, x);
     if (!x->in || !x->out || !x->flusher) {
-        exec_destroy(x);
+        launchlink_destroy(x);
         errno = ENOMEM;
         return NULL;
     }
     return x;
 }
 
-void exec_destroy(exec_t *x)
+void launchlink_destroy(launchlink_t *x)
 {
     int errnum = errno;
 
@@ -227,7 +227,7 @@ void exec_destroy(exec_t *x)
     errno = errnum;
 }
 
-int exec_config(exec_t *x, enum wire_config what, const char *value)
+int launchlink_config(launchlink_t *x, enum wire_config what, const char *value)
 {
     char *copy = value ? strdup(value) : NULL;
 
@@ -238,7 +238,7 @@ int exec_config(exec_t *x, enum wire_config what, const char *value)
     return 0;
 }
 
-static int spawn_launcher(exec_t *x, const char *program, int fd, int nullfd, errmsg_t *err)
+static int spawn_launcher(launchlink_t *x, const char *program, int fd, int nullfd, errmsg_t *err)
 {
     char rank[32], token[32], sweep[40];
     char *argv[6] = {(char *)"flux-launcher", (char *)"--fd=3", rank, token};
@@ -271,7 +271,7 @@ static int spawn_launcher(exec_t *x, const char *program, int fd, int nullfd, er
     return pid > 0 ? 0 : -1;
 }
 
-static int put(exec_t *x, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
+static int put(launchlink_t *x, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
 {
     size_t len = 0;
     uint8_t *p;
@@ -284,7 +284,7 @@ static int put(exec_t *x, enum wire_type type, uint64_t job, const struct iovec 
     }
     if (!(p = buf_reserve(x->out, WIRE_HEADER + len)))
         return -1;
-    wire_header(p, type, job, (uint32_t)len);
+    exec_wire_header(p, type, job, (uint32_t)len);
     p += WIRE_HEADER;
     for (int i = 0; i < n; i++) {
         if (iov[i].iov_len)
@@ -301,7 +301,7 @@ static int put(exec_t *x, enum wire_type type, uint64_t job, const struct iovec 
 }
 
 /* Without memory for it tasks lack what it says; nothing else goes wrong. */
-static void send_config(exec_t *x)
+static void send_config(launchlink_t *x)
 {
     struct iovec iov[WIRE_CONFIG_STRINGS];
 
@@ -313,14 +313,14 @@ static void send_config(exec_t *x)
 }
 
 /* Without the watcher of its end it is reaped later. */
-static void watch_end(exec_t *x)
+static void watch_end(launchlink_t *x)
 {
     x->end = flux_fd_watcher_create(flux_get_reactor(x->h), x->pidfd, FLUX_POLLIN, end_cb, x);
     if (x->end)
         flux_watcher_start(x->end);
 }
 
-static int start(exec_t *x, errmsg_t *err)
+static int start(launchlink_t *x, errmsg_t *err)
 {
     flux_reactor_t *r = flux_get_reactor(x->h);
     char *program = flux_path_exec("flux-launcher", err);
@@ -363,9 +363,9 @@ out:
     return rc;
 }
 
-int exec_run(exec_t *x, uint64_t job, struct wire_run *run,
-             const char *const strings[WIRE_NODE_STRINGS], const struct launchrec *rec,
-             errmsg_t *err)
+int launchlink_run(launchlink_t *x, uint64_t job, struct wire_run *run,
+                   const char *const strings[WIRE_NODE_STRINGS], const struct launchrec *rec,
+                   errmsg_t *err)
 {
     uint8_t fixed[WIRE_RUN_FIXED];
     struct iovec iov[6 + WIRE_NODE_STRINGS];
@@ -377,7 +377,7 @@ int exec_run(exec_t *x, uint64_t job, struct wire_run *run,
     run->argc = rec->argc;
     run->envc = rec->envc;
     run->nfiles = rec->nfiles;
-    wire_run_put(fixed, run);
+    exec_wire_run_put(fixed, run);
     iov[n++] = (struct iovec){fixed, sizeof(fixed)};
     iov[n++] = (struct iovec){(void *)run->runs, run->nruns * sizeof(struct layout_run)};
     iov[n++] = (struct iovec){(void *)run->limits, run->nlimits * sizeof(struct wire_limit)};
@@ -392,8 +392,8 @@ int exec_run(exec_t *x, uint64_t job, struct wire_run *run,
     return 0;
 }
 
-void exec_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
-               const void *data, size_t len)
+void launchlink_send(launchlink_t *x, enum wire_type type, uint64_t job, const void *fixed,
+                     size_t fixedlen, const void *data, size_t len)
 {
     struct iovec iov[2] = {{(void *)fixed, fixedlen}, {(void *)data, len}};
 
@@ -406,8 +406,8 @@ void exec_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, 
     }
 }
 
-int exec_try_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
-                  const void *data, size_t len)
+int launchlink_try_send(launchlink_t *x, enum wire_type type, uint64_t job, const void *fixed,
+                        size_t fixedlen, const void *data, size_t len)
 {
     struct iovec iov[2] = {{(void *)fixed, fixedlen}, {(void *)data, len}};
 
@@ -416,19 +416,19 @@ int exec_try_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixe
     return put(x, type, job, iov, 2);
 }
 
-int exec_pid(const exec_t *x)
+int launchlink_pid(const launchlink_t *x)
 {
     return x->fd >= 0 ? (int)x->pid : 0;
 }
 
-unsigned exec_started(const exec_t *x)
+unsigned launchlink_started(const launchlink_t *x)
 {
     return x->started;
 }
 
 /* --- from one instance to the next --- */
 
-void exec_save(const exec_t *x, flux_handover_t *o)
+void launchlink_save(const launchlink_t *x, flux_handover_t *o)
 {
     flux_handover_put_mark(o, "launcher");
     for (int i = 0; i < WIRE_CONFIG_STRINGS; i++)
@@ -445,7 +445,7 @@ void exec_save(const exec_t *x, flux_handover_t *o)
     flux_handover_put_data(o, buf_data(x->out), buf_len(x->out));
 }
 
-void exec_leave(exec_t *x)
+void launchlink_leave(launchlink_t *x)
 {
     cut(x);
     flux_watcher_stop(x->flusher);
@@ -475,13 +475,13 @@ static void load_bytes(buf_t *b, flux_handover_t *o)
         flux_handover_fail(o, ENOMEM);
 }
 
-void exec_load(exec_t *x, flux_handover_t *o)
+void launchlink_load(launchlink_t *x, flux_handover_t *o)
 {
     flux_handover_get_mark(o, "launcher");
     for (int i = 0; i < WIRE_CONFIG_STRINGS; i++) {
         const char *s = flux_handover_get_str(o);
 
-        if (exec_config(x, (enum wire_config)i, s) < 0)
+        if (launchlink_config(x, (enum wire_config)i, s) < 0)
             flux_handover_fail(o, ENOMEM);
     }
     x->fd = flux_handover_get_fd(o);

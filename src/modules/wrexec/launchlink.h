@@ -1,11 +1,11 @@
 /* How the tasks of a node are run: the module's side of the launcher.
  *
  * One object per instance of the module.  The launcher is started at the first job, and again at
- * the next one after it was lost.  Nothing here blocks, but exec_destroy() waits (at most a few
+ * the next one after it was lost.  Nothing here blocks, but launchlink_destroy() waits (at most a few
  * seconds) until every task is gone.
  */
-#ifndef WREXEC_EXEC_H
-#define WREXEC_EXEC_H
+#ifndef WREXEC_LAUNCHLINK_H
+#define WREXEC_LAUNCHLINK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,43 +16,44 @@
 #include "libutil/errmsg.h"
 #include "libexec/wrexec_wire.h"
 
-typedef struct exec exec_t;
+typedef struct launchlink launchlink_t;
 
 /* Called from the reactor.  Pointers are valid during the call. */
-struct exec_callbacks {
+struct launchlink_callbacks {
     /* What the launcher says about a job: OUTPUT, STDIN_ACK, FAIL, PMI_FENCE, DONE. */
     void (*frame)(void *arg, const struct wire_frame *f);
     /* The launcher is gone, and with it all tasks of this node. */
     void (*lost)(void *arg, const char *why);
 };
 
-exec_t *exec_create(flux_t *h, const struct exec_callbacks *cbs, void *arg); /* NULL with ENOMEM */
-void exec_destroy(exec_t *x); /* NULL-safe, keeps errno */
+launchlink_t *launchlink_create(flux_t *h, const struct launchlink_callbacks *cbs,
+                                void *arg); /* NULL with ENOMEM */
+void launchlink_destroy(launchlink_t *x);   /* NULL-safe, keeps errno */
 
 /* One of the strings that the next launcher is told before anything else; copied, NULL: "". */
-int exec_config(exec_t *x, enum wire_config what, const char *value);
+int launchlink_config(launchlink_t *x, enum wire_config what, const char *value);
 
 /* Start the local tasks of a job; argv, files and environment are those of `rec`, `strings` those
  * about this node.  -1 with errno and a sentence. */
-int exec_run(exec_t *x, uint64_t job, struct wire_run *run,
-             const char *const strings[WIRE_NODE_STRINGS], const struct launchrec *rec,
-             errmsg_t *err);
+int launchlink_run(launchlink_t *x, uint64_t job, struct wire_run *run,
+                   const char *const strings[WIRE_NODE_STRINGS], const struct launchrec *rec,
+                   errmsg_t *err);
 /* Send a frame about a job: SIGNAL, KILL, STDIN, CREDIT, PMI_DONE.  Without launcher: no effect. */
-void exec_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
-               const void *data, size_t len);
+void launchlink_send(launchlink_t *x, enum wire_type type, uint64_t job, const void *fixed,
+                     size_t fixedlen, const void *data, size_t len);
 /* The same for a frame that the job can do without if it is told why (it may be large): -1 with
  * EMSGSIZE, ENOBUFS (too much waits for the launcher to read it) or ENOMEM, and nothing was sent. */
-int exec_try_send(exec_t *x, enum wire_type type, uint64_t job, const void *fixed, size_t fixedlen,
-                  const void *data, size_t len);
+int launchlink_try_send(launchlink_t *x, enum wire_type type, uint64_t job, const void *fixed,
+                        size_t fixedlen, const void *data, size_t len);
 
 /* Write down what the next instance of the module needs to go on with this launcher, and let go of it
  * without a word; and the other way round, of an object that has no launcher yet. */
-void exec_save(const exec_t *x, flux_handover_t *o);
-void exec_leave(exec_t *x);
-void exec_load(exec_t *x, flux_handover_t *o);
+void launchlink_save(const launchlink_t *x, flux_handover_t *o);
+void launchlink_leave(launchlink_t *x);
+void launchlink_load(launchlink_t *x, flux_handover_t *o);
 
 /* Process id of the launcher, 0 when there is none; how many were started. */
-int exec_pid(const exec_t *x);
-unsigned exec_started(const exec_t *x);
+int launchlink_pid(const launchlink_t *x);
+unsigned launchlink_started(const launchlink_t *x);
 
 #endif

@@ -14,7 +14,7 @@ typedef struct names names_t;
 names_t *names_create(flux_t *h, bool (*runs)(void *arg, uint64_t id), void *arg);
 void names_destroy(names_t *n); /* NULL-safe, keeps errno; names stay, for the next one to remove */
 
-/* A request "wrexec.name" (names_proto.h). */
+/* A request "wrexec.name" (wrexec_names.h). */
 void names_request(names_t *n, const flux_msg_t *req);
 
 /* The job is over: what it published is removed, what it waits for is given up.  Costs one look in

@@ -68,15 +68,15 @@ static void use(struct settings *s, int what, const char *value)
 
         if (size_parse(value, &bytes, &err) < 0 || bytes == 0)
             refuse(s, what, value, bytes == 0 ? "it has to be above 0" : err.text);
-        else if (s->ctx->root)
-            output_set_limit(s->ctx->root->output, bytes);
+        else if (s->ctx->coord)
+            coord_output_set_limit(s->ctx->coord->output, bytes);
     } else if (what == WIRE_C_SHARE_HOSTS) {
         bool yes;
 
         if (str2bool(value, &yes) < 0)
             refuse(s, what, value, "it has to be yes or no");
         else
-            exec_config(s->ctx->exec, WIRE_C_SHARE_HOSTS, yes ? "yes" : "no");
+            launchlink_config(s->ctx->exec, WIRE_C_SHARE_HOSTS, yes ? "yes" : "no");
     } else if (what == WIRE_C_HOOK_TIMEOUT) {
         double seconds;
 
@@ -85,9 +85,9 @@ static void use(struct settings *s, int what, const char *value)
             return;
         }
         snprintf(text, sizeof(text), "%.3f", seconds);
-        exec_config(s->ctx->exec, WIRE_C_HOOK_TIMEOUT, text);
+        launchlink_config(s->ctx->exec, WIRE_C_HOOK_TIMEOUT, text);
     } else {
-        exec_config(s->ctx->exec, (enum wire_config)what, value);
+        launchlink_config(s->ctx->exec, (enum wire_config)what, value);
     }
 }
 
@@ -100,8 +100,8 @@ static void got(flux_future_t *f, void *arg)
     if (flux_attr_future_get(f, &value, NULL) == 0)
         use(s, one->what, value);
     else if (errno == ENOENT && one->what < LIMIT)
-        (void)exec_config(s->ctx->exec, (enum wire_config)one->what,
-                          NULL); /* not inherited either */
+        (void)launchlink_config(s->ctx->exec, (enum wire_config)one->what,
+                                NULL); /* not inherited either */
     flux_future_destroy(f);
     if (--s->pending == 0)
         s->done(s->ctx);
@@ -113,7 +113,7 @@ struct settings *settings_ask(struct ctx *ctx, void (*done)(struct ctx *ctx))
     char *libpmi = flux_path_libpmi(NULL);
 
     if (libpmi)
-        exec_config(ctx->exec, WIRE_C_LIBPMI, libpmi);
+        launchlink_config(ctx->exec, WIRE_C_LIBPMI, libpmi);
     free(libpmi);
     if (!s)
         return NULL;

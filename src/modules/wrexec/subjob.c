@@ -1,6 +1,6 @@
 /* An instance's part of a job: start, output, signals, result, along the tree.
  *
- * A job comes from above (at rank 0: from root.c), goes to the launcher when this rank has tasks,
+ * A job comes from above (at rank 0: from coord.c), goes to the launcher when this rank has tasks,
  * and unchanged to each child whose subtree has some.  All that is said about it goes as frames, in
  * batches (edge.c):
  *
@@ -10,7 +10,7 @@
  *   STARTED    of spawned tasks: a node has started all of its own; passed on at once
  *   RESULT     how all tasks of the subtree ended; merged, one an edge, the last frame
  *
- * How output and standard input flow: jobflow.c.
+ * How output and standard input flow: subjob_flow.c.
  *
  *  1. A job is finished here once: local tasks done, all children done, no piece waiting, no commit
  *     unanswered.  Then the result goes up and the job is freed.
@@ -36,16 +36,16 @@
 #define WINDOW_ALL (8u << 20)
 #define WINDOW_MIN 32768u
 
-void job_send_up(struct job *j, enum wire_type type, const void *fixed, size_t fixedlen,
-                 const void *data, size_t len)
+void subjob_send_up(struct subjob *j, enum wire_type type, const void *fixed, size_t fixedlen,
+                    const void *data, size_t len)
 {
     struct iovec iov[2] = {{(void *)fixed, fixedlen}, {(void *)data, len}};
 
     edges_send_up(j->ctx->edges, type, j->id, iov, 2);
 }
 
-void job_send_down(struct part *p, enum wire_type type, const void *fixed, size_t fixedlen,
-                   const void *data, size_t len)
+void subjob_send_down(struct part *p, enum wire_type type, const void *fixed, size_t fixedlen,
+                      const void *data, size_t len)
 {
     struct iovec iov[2] = {{(void *)fixed, fixedlen}, {(void *)data, len}};
 
@@ -55,42 +55,42 @@ void job_send_down(struct part *p, enum wire_type type, const void *fixed, size_
 
 /* --- towards above --- */
 
-void job_fail(struct job *j, int code, const char *text)
+void subjob_fail(struct subjob *j, int code, const char *text)
 {
     uint8_t fixed[12];
     size_t len = strlen(text);
 
     if (j->rj) {
-        root_job_failed(j, code, text);
+        coord_job_failed(j, code, text);
         return;
     }
     le_put32(fixed, (uint32_t)code);
     le_put32(fixed + 4, UINT32_MAX);
     le_put32(fixed + 8, 0);
-    job_send_up(j, WIRE_FAIL, fixed, sizeof(fixed), text, len < 4096 ? len : 4096);
+    subjob_send_up(j, WIRE_FAIL, fixed, sizeof(fixed), text, len < 4096 ? len : 4096);
 }
 
 /* --- the end --- */
 
-static void send_result(struct job *j)
+static void send_result(struct subjob *j)
 {
     static const uint8_t nothing[WIRE_TIMES];
     size_t len;
-    void *data = result_pack(j->result, &len);
+    void *data = exec_result_pack(j->result, &len);
 
     if (!data)
-        job_fail(j, 1, "out of memory for the results of tasks");
-    job_send_up(j, WIRE_RESULT, NULL, 0, data ? data : nothing, data ? len : sizeof(nothing));
+        subjob_fail(j, 1, "out of memory for the results of tasks");
+    subjob_send_up(j, WIRE_RESULT, NULL, 0, data ? data : nothing, data ? len : sizeof(nothing));
     free(data);
 }
 
-void job_check(struct job *j)
+void subjob_check(struct subjob *j)
 {
     if (j->finished || !j->local_done || j->nopen > 0 || !list_empty(&j->pieces))
         return;
     j->finished = true;
     if (j->rj) {
-        root_job_finished(j);
+        coord_job_finished(j);
         return;
     }
     send_result(j);
@@ -99,63 +99,63 @@ void job_check(struct job *j)
 }
 
 /* Tasks number i to k - 1 of a node have this status. */
-static void add_status(struct job *j, uint32_t node, uint32_t i, uint32_t k, int status)
+static void add_status(struct subjob *j, uint32_t node, uint32_t i, uint32_t k, int status)
 {
     const layout_t *l = j->spec->layout;
     uint32_t first = j->spec->w.first;
 
-    if (layout_kind(l) == LAYOUT_BLOCK) {
-        result_add(j->result, status, first + layout_task(l, node, i),
-                   first + layout_task(l, node, k - 1));
+    if (exec_layout_kind(l) == LAYOUT_BLOCK) {
+        exec_result_add(j->result, status, first + exec_layout_task(l, node, i),
+                        first + exec_layout_task(l, node, k - 1));
         return;
     }
     for (; i < k; i++) {
-        uint32_t task = first + layout_task(l, node, i);
+        uint32_t task = first + exec_layout_task(l, node, i);
 
-        result_add(j->result, status, task, task);
+        exec_result_add(j->result, status, task, task);
     }
 }
 
 /* Tasks of these ranks are no more. */
-static void add_lost(struct job *j, const idset_t *ranks)
+static void add_lost(struct subjob *j, const idset_t *ranks)
 {
     uint32_t node = 0;
 
     for (uint32_t r = idset_first(j->ranks); r != IDSET_NONE; r = idset_next(j->ranks, r), node++)
         if (idset_test(ranks, r))
-            add_status(j, node, 0, layout_count(j->spec->layout, node), SIGKILL);
+            add_status(j, node, 0, exec_layout_count(j->spec->layout, node), SIGKILL);
 }
 
-static void local_end(struct job *j, const int32_t *status, uint32_t n)
+static void local_end(struct subjob *j, const int32_t *status, uint32_t n)
 {
     /* Runs of equal statuses at a time. */
     for (uint32_t i = 0, k; i < j->count; i = k) {
-        int st = wire_i32(&status[i < n ? i : n - 1]);
+        int st = exec_wire_i32(&status[i < n ? i : n - 1]);
 
-        for (k = i + 1; k < j->count && wire_i32(&status[k < n ? k : n - 1]) == st; k++)
+        for (k = i + 1; k < j->count && exec_wire_i32(&status[k < n ? k : n - 1]) == st; k++)
             ;
         add_status(j, j->node, i, k, st);
     }
     j->local_done = true;
-    job_fences_free(j);
-    job_check_begun(j);
-    job_check(j);
+    subjob_pmi_free(j);
+    subjob_pmi_check_begun(j);
+    subjob_check(j);
 }
 
-static void frame_done(struct job *j, const struct wire_frame *f)
+static void frame_done(struct subjob *j, const struct wire_frame *f)
 {
     struct wire_times times;
     errmsg_t err;
 
-    if (wire_times_get(f->payload, &times, &err) < 0)
-        job_fail(j, 1, err.text);
+    if (exec_wire_times_get(f->payload, &times, &err) < 0)
+        subjob_fail(j, 1, err.text);
     else
-        result_add_times(j->result, &times);
+        exec_result_add_times(j->result, &times);
     local_end(j, (const int32_t *)(const void *)(f->payload + WIRE_TIMES),
               (f->len - WIRE_TIMES) / 4);
 }
 
-void job_launcher_lost(struct job *j, const char *why)
+void subjob_launcher_lost(struct subjob *j, const char *why)
 {
     int32_t killed = SIGKILL;
     char text[256];
@@ -165,58 +165,58 @@ void job_launcher_lost(struct job *j, const char *why)
     snprintf(text, sizeof(text),
              "the launcher of rank %u was lost (%s), and with it its tasks; look at flux dmesg",
              j->ctx->rank, why);
-    job_fail(j, LOST_CODE, text);
+    subjob_fail(j, LOST_CODE, text);
     local_end(j, &killed, 1);
 }
 
 /* --- what comes from the launcher --- */
 
-static void frame_fail(struct job *j, const struct wire_frame *f)
+static void frame_fail(struct subjob *j, const struct wire_frame *f)
 {
-    int32_t first = wire_i32(f->payload + 4);
-    uint32_t count = wire_u32(f->payload + 8);
+    int32_t first = exec_wire_i32(f->payload + 4);
+    uint32_t count = exec_wire_u32(f->payload + 8);
     char text[512];
 
-    if (first >= 0 && count > 1 && layout_kind(j->spec->layout) == LAYOUT_BLOCK)
+    if (first >= 0 && count > 1 && exec_layout_kind(j->spec->layout) == LAYOUT_BLOCK)
         snprintf(text, sizeof(text), "%.*s (tasks %d-%u on rank %u)", (int)f->len - 12,
                  (const char *)f->payload + 12, first, (uint32_t)first + count - 1, j->ctx->rank);
     else
         snprintf(text, sizeof(text), "%.*s (rank %u)", (int)f->len - 12,
                  (const char *)f->payload + 12, j->ctx->rank);
-    job_fail(j, wire_i32(f->payload), text);
+    subjob_fail(j, exec_wire_i32(f->payload), text);
 }
 
-static void note(struct job *j, const void *text, size_t len)
+static void note(struct subjob *j, const void *text, size_t len)
 {
     if (j->rj)
-        root_job_note(j, text, len);
+        coord_job_note(j, text, len);
     else
-        job_send_up(j, WIRE_NOTE, NULL, 0, text, len);
+        subjob_send_up(j, WIRE_NOTE, NULL, 0, text, len);
 }
 
 /* All tasks of so many nodes are there. */
-static void started(struct job *j, uint32_t nodes)
+static void started(struct subjob *j, uint32_t nodes)
 {
     uint8_t fixed[4];
 
     if (j->rj) {
-        root_job_started(j, nodes);
+        coord_spawn_started(j, nodes);
         return;
     }
     le_put32(fixed, nodes);
-    job_send_up(j, WIRE_STARTED, fixed, sizeof(fixed), NULL, 0);
+    subjob_send_up(j, WIRE_STARTED, fixed, sizeof(fixed), NULL, 0);
 }
 
-static void bad_frame(struct job *j, const struct wire_frame *f, const char *who)
+static void bad_frame(struct subjob *j, const struct wire_frame *f, const char *who)
 {
     char text[256];
 
     snprintf(text, sizeof(text), "%s sent a frame that is not valid (type %u, %u bytes)", who,
              f->said, f->len);
-    job_fail(j, 1, text);
+    subjob_fail(j, 1, text);
 }
 
-void job_frame(struct job *j, const struct wire_frame *f)
+void subjob_frame(struct subjob *j, const struct wire_frame *f)
 {
     int32_t killed = SIGKILL;
 
@@ -229,22 +229,22 @@ void job_frame(struct job *j, const struct wire_frame *f)
             local_end(j, &killed, 1);
         break;
     case WIRE_OUTPUT:
-        job_output(j, JOB_LOCAL, f->payload, f->len);
+        subjob_flow_output(j, JOB_LOCAL, f->payload, f->len);
         break;
     case WIRE_STDIN_ACK:
-        job_taken(j, j->node, wire_u32(f->payload));
+        subjob_flow_taken(j, j->node, exec_wire_u32(f->payload));
         break;
     case WIRE_FAIL:
         frame_fail(j, f);
         break;
     case WIRE_PMI_FENCE:
-        job_fence(j, wire_u32(f->payload), f->payload + 4, f->len - 4);
+        subjob_pmi_fence(j, exec_wire_u32(f->payload), f->payload + 4, f->len - 4);
         break;
     case WIRE_PMI_NAME:
-        job_name(j, f->payload, f->len);
+        subjob_pmi_name(j, f->payload, f->len);
         break;
     case WIRE_SPAWN:
-        job_spawn(j, f->payload, f->len);
+        subjob_pmi_spawn(j, f->payload, f->len);
         break;
     case WIRE_STARTED:
         started(j, 1);
@@ -253,7 +253,7 @@ void job_frame(struct job *j, const struct wire_frame *f)
         note(j, f->payload, f->len);
         break;
     case WIRE_BEGUN:
-        job_begun(j, NULL);
+        subjob_pmi_begun(j, NULL);
         break;
     case WIRE_DONE:
         frame_done(j, f);
@@ -265,41 +265,41 @@ void job_frame(struct job *j, const struct wire_frame *f)
 
 /* --- what comes from a child --- */
 
-void job_part_done(struct part *p)
+void subjob_part_done(struct part *p)
 {
     list_remove(&p->node);
     p->done = true;
     p->job->nopen--;
 }
 
-void job_part_lost(struct part *p, const char *why)
+void subjob_part_lost(struct part *p, const char *why)
 {
-    struct job *j = p->job;
+    struct subjob *j = p->job;
     idset_t *nodes = idset_intersect(p->edge->below, j->ranks);
     char *ranks = nodes ? idset_format(nodes, 0) : NULL, text[512];
 
-    job_part_done(p);
+    subjob_part_done(p);
     if (nodes)
         add_lost(j, nodes);
     snprintf(text, sizeof(text), "lost the tasks on rank%s %s: %s",
              idset_count(nodes) == 1 ? "" : "s", ranks ? ranks : "?", why);
     free(ranks);
     idset_destroy(nodes);
-    job_fail(j, LOST_CODE, text);
-    job_check(j);
+    subjob_fail(j, LOST_CODE, text);
+    subjob_check(j);
 }
 
 static void part_result(struct part *p, const void *data, size_t len)
 {
     errmsg_t err;
 
-    if (result_unpack(p->job->result, data, len, &err) < 0) {
-        job_part_lost(p, err.text);
+    if (exec_result_unpack(p->job->result, data, len, &err) < 0) {
+        subjob_part_lost(p, err.text);
         return;
     }
-    job_part_done(p);
-    job_check_begun(p->job);
-    job_check(p->job);
+    subjob_part_done(p);
+    subjob_pmi_check_begun(p->job);
+    subjob_check(p->job);
 }
 
 static void part_fail(struct part *p, const struct wire_frame *f)
@@ -308,7 +308,7 @@ static void part_fail(struct part *p, const struct wire_frame *f)
 
     memcpy(text, f->payload + 12, f->len - 12);
     text[f->len - 12] = '\0';
-    job_fail(p->job, (int)le_get32(f->payload), text);
+    subjob_fail(p->job, (int)le_get32(f->payload), text);
 }
 
 /* Parts are sorted by their edges, which are elements of one array. */
@@ -319,7 +319,7 @@ static int by_edge(const void *a, const void *b)
     return x->edge < y->edge ? -1 : x->edge > y->edge;
 }
 
-void job_child_frame(struct job *j, struct edge *e, const struct wire_frame *f)
+void subjob_child_frame(struct subjob *j, struct edge *e, const struct wire_frame *f)
 {
     const struct part key = {.edge = e};
     struct part *p = j->nparts ? bsearch(&key, j->parts, j->nparts, sizeof(key), by_edge) : NULL;
@@ -330,13 +330,13 @@ void job_child_frame(struct job *j, struct edge *e, const struct wire_frame *f)
     case WIRE_BAD:
         bad_frame(j, f, "another rank");
         if (f->said == WIRE_RESULT)
-            job_part_lost(p, "its result cannot be read");
+            subjob_part_lost(p, "its result cannot be read");
         break;
     case WIRE_OUTPUT:
-        job_output(j, (uint32_t)(p - j->parts), f->payload, f->len);
+        subjob_flow_output(j, (uint32_t)(p - j->parts), f->payload, f->len);
         break;
     case WIRE_TAKEN:
-        job_taken(j, le_get32(f->payload), le_get32(f->payload + 4));
+        subjob_flow_taken(j, le_get32(f->payload), le_get32(f->payload + 4));
         break;
     case WIRE_FAIL:
         part_fail(p, f);
@@ -345,7 +345,7 @@ void job_child_frame(struct job *j, struct edge *e, const struct wire_frame *f)
         note(j, f->payload, f->len);
         break;
     case WIRE_BEGUN:
-        job_begun(j, p);
+        subjob_pmi_begun(j, p);
         break;
     case WIRE_STARTED:
         started(j, f->len == 4 ? le_get32(f->payload) : 0);
@@ -360,21 +360,21 @@ void job_child_frame(struct job *j, struct edge *e, const struct wire_frame *f)
 
 /* --- what comes from the parent --- */
 
-void job_parent_frame(struct job *j, const struct wire_frame *f)
+void subjob_parent_frame(struct subjob *j, const struct wire_frame *f)
 {
     switch (f->type) {
     case WIRE_SIGNAL:
-        job_signal(j, (int)le_get32(f->payload));
+        subjob_signal(j, (int)le_get32(f->payload));
         break;
     case WIRE_KILL:
-        job_signal(j, SIGKILL);
+        subjob_signal(j, SIGKILL);
         break;
     case WIRE_STDIN:
-        job_stdin(j, f->payload + 4, f->len - 4);
+        subjob_flow_stdin(j, f->payload + 4, f->len - 4);
         break;
     case WIRE_CREDIT:
         j->credit += le_get32(f->payload);
-        job_flush(j);
+        subjob_flow_flush(j);
         break;
     default:
         break;
@@ -384,7 +384,7 @@ void job_parent_frame(struct job *j, const struct wire_frame *f)
 /* --- start --- */
 
 /* Which children have nodes of the job below them. */
-static int find_parts(struct job *j)
+static int find_parts(struct subjob *j)
 {
     edges_t *es = j->ctx->edges;
     uint32_t n = edges_count(es), most = j->nnodes < n ? j->nnodes : n;
@@ -433,19 +433,19 @@ static uint32_t window(const struct ctx *ctx)
     return window;
 }
 
-struct job *job_create(struct ctx *ctx, struct spec *spec, errmsg_t *err)
+struct subjob *subjob_create(struct ctx *ctx, struct spec *spec, errmsg_t *err)
 {
-    struct job *j = calloc(1, sizeof(*j));
+    struct subjob *j = calloc(1, sizeof(*j));
 
     if (!j) {
-        spec_destroy(spec);
+        exec_spec_destroy(spec);
         goto nomem;
     }
     j->ctx = ctx;
     j->id = spec->id;
     j->spec = spec;
     j->ranks = spec->ranks;
-    j->nnodes = layout_nnodes(spec->layout);
+    j->nnodes = exec_layout_nnodes(spec->layout);
     j->node = JOB_LOCAL;
     j->window = window(ctx);
     list_init(&j->pieces);
@@ -456,9 +456,9 @@ struct job *job_create(struct ctx *ctx, struct spec *spec, errmsg_t *err)
         goto fail;
     }
     if (idset_test(j->ranks, ctx->rank))
-        j->node = 0; /* its number is told by job_launch() */
+        j->node = 0; /* its number is told by subjob_launch() */
     j->local_done = (j->node == JOB_LOCAL);
-    j->result = result_create();
+    j->result = exec_result_create();
     if (!j->result || find_parts(j) < 0 || hmap_put_u64(ctx->jobs, j->id, j) < 0)
         goto nomem;
     ctx->njobs++;
@@ -466,11 +466,11 @@ struct job *job_create(struct ctx *ctx, struct spec *spec, errmsg_t *err)
 nomem:
     errmsg_fail(err, ENOMEM, "rank %u has no memory for a job", ctx->rank);
 fail:
-    job_free(j);
+    subjob_free(j);
     return NULL;
 }
 
-void job_free(struct job *j)
+void subjob_free(struct subjob *j)
 {
     int errnum = errno;
     struct list_node *n;
@@ -483,41 +483,41 @@ void job_free(struct job *j)
     }
     list_remove(&j->over);
     while ((n = list_first(&j->pieces)))
-        job_piece_free(list_entry(n, struct piece, node));
-    job_fences_free(j);
+        subjob_flow_piece_free(list_entry(n, struct piece, node));
+    subjob_pmi_free(j);
     for (uint32_t i = 0; i < j->nparts; i++)
         if (!j->parts[i].done)
             list_remove(&j->parts[i].node);
-    rootjob_free(j->rj);
+    coord_job_free(j->rj);
     free(j->parts);
-    spec_destroy(j->spec);
-    result_destroy(j->result);
+    exec_spec_destroy(j->spec);
+    exec_result_destroy(j->result);
     free(j);
     errno = errnum;
 }
 
-static void launch_local(struct job *j, const struct launchrec *rec)
+static void launch_local(struct subjob *j, const struct launchrec *rec)
 {
     const struct spec *s = j->spec;
     struct wire_run run = {.flags = s->flags,
                            .window = WIRE_WINDOW,
                            .nlimits = s->nlimits,
                            .limits = s->limits,
-                           .nruns = (uint32_t)layout_nruns(s->layout),
-                           .runs = layout_runs(s->layout),
+                           .nruns = (uint32_t)exec_layout_nruns(s->layout),
+                           .runs = exec_layout_runs(s->layout),
                            .ncommands = s->ncommands,
                            .commands = s->commands,
                            .first = s->w.first,
                            .universe = s->universe,
                            .parent = s->w.parent,
                            .nnodes = j->nnodes,
-                           .ntasks = layout_ntasks(s->layout)};
+                           .ntasks = exec_layout_ntasks(s->layout)};
     const char *strings[WIRE_NODE_STRINGS];
     int32_t status = 126 << 8, killed = SIGKILL;
-    struct spec_node n;
+    struct exec_spec_node n;
     errmsg_t err;
 
-    spec_node(s, j->ctx->rank, &n);
+    exec_spec_node(s, j->ctx->rank, &n);
     j->node = n.node;
     j->count = n.count;
     if (j->killed) {
@@ -536,13 +536,13 @@ static void launch_local(struct job *j, const struct launchrec *rec)
     strings[WIRE_N_CORES] = n.cores;
     strings[WIRE_N_GPUS] = n.gpus;
     strings[WIRE_N_HOSTS] = s->w.names ? s->w.names : "";
-    if (exec_run(j->ctx->exec, j->id, &run, strings, rec, &err) == 0)
+    if (launchlink_run(j->ctx->exec, j->id, &run, strings, rec, &err) == 0)
         return;
-    job_fail(j, 126, err.text);
+    subjob_fail(j, 126, err.text);
     local_end(j, &status, 1);
 }
 
-void job_launch(struct job *j, const struct launchrec *rec)
+void subjob_launch(struct subjob *j, const struct launchrec *rec)
 {
     uint8_t head[WIRE_LAUNCH_HEAD + LAUNCHREC_HEAD];
     struct iovec iov[4] = {{head, sizeof(head)},
@@ -552,7 +552,7 @@ void job_launch(struct job *j, const struct launchrec *rec)
 
     le_put32(head, j->window);
     le_put64(head + 4, j->nonce);
-    launchrec_head(head + WIRE_LAUNCH_HEAD, rec);
+    exec_launchrec_head(head + WIRE_LAUNCH_HEAD, rec);
     /* Those below first: they have the longer way. */
     for (uint32_t i = 0; i < j->nparts; i++)
         edge_send(j->parts[i].edge, WIRE_LAUNCH, j->id, iov, 4);
@@ -562,7 +562,7 @@ void job_launch(struct job *j, const struct launchrec *rec)
 
 /* --- signals --- */
 
-void job_signal(struct job *j, int signum)
+void subjob_signal(struct subjob *j, int signum)
 {
     int32_t num = signum;
     uint8_t buf[4];
@@ -570,21 +570,21 @@ void job_signal(struct job *j, int signum)
     le_put32(buf, (uint32_t)signum);
     for (uint32_t i = 0; i < j->nparts; i++)
         if (signum == SIGKILL)
-            job_send_down(&j->parts[i], WIRE_KILL, NULL, 0, NULL, 0);
+            subjob_send_down(&j->parts[i], WIRE_KILL, NULL, 0, NULL, 0);
         else
-            job_send_down(&j->parts[i], WIRE_SIGNAL, buf, sizeof(buf), NULL, 0);
+            subjob_send_down(&j->parts[i], WIRE_SIGNAL, buf, sizeof(buf), NULL, 0);
     if (j->local_done)
         return;
     if (signum == SIGKILL)
-        exec_send(j->ctx->exec, WIRE_KILL, j->id, NULL, 0, NULL, 0);
+        launchlink_send(j->ctx->exec, WIRE_KILL, j->id, NULL, 0, NULL, 0);
     else
-        exec_send(j->ctx->exec, WIRE_SIGNAL, j->id, &num, sizeof(num), NULL, 0);
+        launchlink_send(j->ctx->exec, WIRE_SIGNAL, j->id, &num, sizeof(num), NULL, 0);
 }
 
-void job_abandon(struct job *j)
+void subjob_abandon(struct subjob *j)
 {
     j->deaf = true;
-    job_flush(j);
+    subjob_flow_flush(j);
     if (!j->finished)
-        job_signal(j, SIGKILL);
+        subjob_signal(j, SIGKILL);
 }

@@ -15,7 +15,7 @@
 
 #include "libutil/le.h"
 
-static void source_credit(struct job *j, uint32_t src, size_t len)
+static void source_credit(struct subjob *j, uint32_t src, size_t len)
 {
     if (src == JOB_LOCAL) {
         uint32_t n;
@@ -24,7 +24,7 @@ static void source_credit(struct job *j, uint32_t src, size_t len)
         if (j->owed < WIRE_WINDOW / 4 || j->local_done)
             return;
         n = (uint32_t)j->owed;
-        exec_send(j->ctx->exec, WIRE_CREDIT, j->id, &n, sizeof(n), NULL, 0);
+        launchlink_send(j->ctx->exec, WIRE_CREDIT, j->id, &n, sizeof(n), NULL, 0);
         j->owed = 0;
     } else {
         struct part *p = &j->parts[src];
@@ -34,36 +34,36 @@ static void source_credit(struct job *j, uint32_t src, size_t len)
         if (p->owed < j->window / 4 || p->done)
             return;
         le_put32(buf, (uint32_t)p->owed);
-        job_send_down(p, WIRE_CREDIT, buf, sizeof(buf), NULL, 0);
+        subjob_send_down(p, WIRE_CREDIT, buf, sizeof(buf), NULL, 0);
         p->owed = 0;
     }
 }
 
 /* Get rid of bytes if they may be: false when they have to wait. */
-static bool forward(struct job *j, uint32_t src, const void *data, size_t len)
+static bool forward(struct subjob *j, uint32_t src, const void *data, size_t len)
 {
     if (j->deaf) {
         /* Thrown away. */
     } else if (j->rj) {
-        if (!root_job_output(j, data, len))
+        if (!coord_job_output(j, data, len))
             return false;
     } else {
         if (j->credit <= 0)
             return false;
         j->credit -= (int64_t)len;
-        job_send_up(j, WIRE_OUTPUT, NULL, 0, data, len);
+        subjob_send_up(j, WIRE_OUTPUT, NULL, 0, data, len);
     }
     source_credit(j, src, len);
     return true;
 }
 
-void job_piece_free(struct piece *p)
+void subjob_flow_piece_free(struct piece *p)
 {
     list_remove(&p->node);
     free(p);
 }
 
-void job_flush(struct job *j)
+void subjob_flow_flush(struct subjob *j)
 {
     struct list_node *n;
 
@@ -72,14 +72,14 @@ void job_flush(struct job *j)
 
         if (!forward(j, p->src, p->data, p->len))
             return;
-        job_piece_free(p);
+        subjob_flow_piece_free(p);
     }
     if (j->rj)
-        root_job_flush(j);
-    job_check(j);
+        coord_job_flush(j);
+    subjob_check(j);
 }
 
-int job_piece_add(struct job *j, uint32_t src, const void *data, size_t len)
+int subjob_flow_piece_add(struct subjob *j, uint32_t src, const void *data, size_t len)
 {
     struct piece *p = malloc(sizeof(*p) + len);
 
@@ -93,56 +93,56 @@ int job_piece_add(struct job *j, uint32_t src, const void *data, size_t len)
 }
 
 /* Output came from the launcher or a child. */
-void job_output(struct job *j, uint32_t src, const void *data, size_t len)
+void subjob_flow_output(struct subjob *j, uint32_t src, const void *data, size_t len)
 {
     if (list_empty(&j->pieces) && forward(j, src, data, len))
         return;
-    if (job_piece_add(j, src, data, len) < 0) {
+    if (subjob_flow_piece_add(j, src, data, len) < 0) {
         /* Not to lose it in silence. */
         source_credit(j, src, len);
-        job_fail(j, 1, "out of memory for output: some of it is lost");
+        subjob_fail(j, 1, "out of memory for output: some of it is lost");
     }
 }
 
 /* --- input --- */
 
-void job_taken(struct job *j, uint32_t node, uint32_t bytes)
+void subjob_flow_taken(struct subjob *j, uint32_t node, uint32_t bytes)
 {
     uint8_t fixed[8];
 
     if (j->rj) {
-        root_job_taken(j, node, bytes);
+        coord_job_taken(j, node, bytes);
         return;
     }
     le_put32(fixed, node);
     le_put32(fixed + 4, bytes);
-    job_send_up(j, WIRE_TAKEN, fixed, sizeof(fixed), NULL, 0);
+    subjob_send_up(j, WIRE_TAKEN, fixed, sizeof(fixed), NULL, 0);
 }
 
-static void stdin_local(struct job *j, const void *data, size_t len)
+static void stdin_local(struct subjob *j, const void *data, size_t len)
 {
     uint32_t task = (j->spec->flags & WIRE_F_STDIN_ALL) ? WIRE_ALL : 0;
 
     if (j->local_done) {
         if (len)
-            job_taken(j, j->node, (uint32_t)len);
+            subjob_flow_taken(j, j->node, (uint32_t)len);
         return;
     }
-    exec_send(j->ctx->exec, WIRE_STDIN, j->id, &task, sizeof(task), data, len);
+    launchlink_send(j->ctx->exec, WIRE_STDIN, j->id, &task, sizeof(task), data, len);
 }
 
 /* Who has ended there holds nobody up. */
 static void part_taken(struct part *p, uint32_t bytes)
 {
-    const struct job *j = p->job;
+    const struct subjob *j = p->job;
     uint32_t node = 0;
 
     for (uint32_t r = idset_first(j->ranks); r != IDSET_NONE; r = idset_next(j->ranks, r), node++)
         if (idset_test(p->edge->below, r))
-            job_taken(p->job, node, bytes);
+            subjob_flow_taken(p->job, node, bytes);
 }
 
-void job_stdin(struct job *j, const void *data, size_t len)
+void subjob_flow_stdin(struct subjob *j, const void *data, size_t len)
 {
     uint32_t first = idset_first(j->ranks);
     uint8_t fixed[4] = {0};
@@ -151,7 +151,7 @@ void job_stdin(struct job *j, const void *data, size_t len)
         return;
     if (j->spec->flags & WIRE_F_STDIN_ALL) {
         for (uint32_t i = 0; i < j->nparts; i++) {
-            job_send_down(&j->parts[i], WIRE_STDIN, fixed, sizeof(fixed), data, len);
+            subjob_send_down(&j->parts[i], WIRE_STDIN, fixed, sizeof(fixed), data, len);
             if (j->parts[i].done && len)
                 part_taken(&j->parts[i], (uint32_t)len);
         }
@@ -168,8 +168,8 @@ void job_stdin(struct job *j, const void *data, size_t len)
         if (!idset_test(j->parts[i].edge->below, first))
             continue;
         if (!j->parts[i].done)
-            job_send_down(&j->parts[i], WIRE_STDIN, fixed, sizeof(fixed), data, len);
+            subjob_send_down(&j->parts[i], WIRE_STDIN, fixed, sizeof(fixed), data, len);
         else if (len)
-            job_taken(j, 0, (uint32_t)len);
+            subjob_flow_taken(j, 0, (uint32_t)len);
     }
 }

@@ -3,7 +3,7 @@
  * A job has a namespace of its own, "job-ID", whose master is at the job's first rank: what its
  * tasks tell each other goes between its nodes, and the root of the session has no part in it but
  * the name.  Each node asks for it at its first barrier; the first one to do so makes it, and rank
- * 0 removes it when the job is over (rootjob.c).
+ * 0 removes it when the job is over (coord_job.c).
  *
  * The pairs that the tasks of a node put since the last barrier are one value:
  *
@@ -50,11 +50,11 @@
 #include "libexec/wrexec_names.h"
 #include "libexec/exec_result.h"
 
-/* A barrier under way; or a request about a name (job_name()), or for further tasks (job_spawn()). */
+/* A barrier under way; or a request about a name (subjob_pmi_name()), or for further tasks (subjob_pmi_spawn()). */
 enum step { NAMING, FENCING, READING, ASKING, SPAWNING, STEPS };
 struct fence {
     struct list_node node;
-    struct job *job;
+    struct subjob *job;
     enum step step;
     uint32_t num; /* of the barrier; of the task that asks; what its answer is to have */
     void *pairs;  /* of this node, while NAMING */
@@ -70,12 +70,12 @@ static void fence_free(struct fence *fe)
     free(fe);
 }
 
-void job_namespace(uint64_t id, char name[JOB_NAMESPACE_MAX])
+void subjob_pmi_namespace(uint64_t id, char name[JOB_NAMESPACE_MAX])
 {
     snprintf(name, JOB_NAMESPACE_MAX, "job-%" PRIu64, id);
 }
 
-void job_fences_free(struct job *j)
+void subjob_pmi_free(struct subjob *j)
 {
     struct list_node *n;
 
@@ -87,10 +87,10 @@ static void fence_failed(struct fence *fe, const char *what, const char *why);
 
 static void fence_done(struct fence *fe, const void *data, size_t len)
 {
-    struct job *j = fe->job;
+    struct subjob *j = fe->job;
     int32_t code = 0;
 
-    if (exec_try_send(j->ctx->exec, WIRE_PMI_DONE, j->id, &code, sizeof(code), data, len) < 0)
+    if (launchlink_try_send(j->ctx->exec, WIRE_PMI_DONE, j->id, &code, sizeof(code), data, len) < 0)
         fence_failed(fe, "could not be passed on to the launcher", strerror(errno));
     else
         fence_free(fe);
@@ -98,15 +98,15 @@ static void fence_done(struct fence *fe, const void *data, size_t len)
 
 static void fence_failed(struct fence *fe, const char *what, const char *why)
 {
-    struct job *j = fe->job;
+    struct subjob *j = fe->job;
     int32_t code = -1;
     char text[400];
 
     snprintf(text, sizeof(text), "PMI barrier %u %s: %s (rank %u)", fe->num, what, why,
              j->ctx->rank);
-    exec_send(j->ctx->exec, WIRE_PMI_DONE, j->id, &code, sizeof(code), text, strlen(text));
+    launchlink_send(j->ctx->exec, WIRE_PMI_DONE, j->id, &code, sizeof(code), text, strlen(text));
     fence_free(fe);
-    job_fail(j, 1, text);
+    subjob_fail(j, 1, text);
 }
 
 static void read_cb(flux_future_t *f, void *arg)
@@ -151,7 +151,7 @@ static void fenced_cb(flux_future_t *f, void *arg)
         return;
     }
     flux_future_destroy(f);
-    job_namespace(fe->job->id, ns);
+    subjob_pmi_namespace(fe->job->id, ns);
     snprintf(key, sizeof(key), "%u", fe->num);
     fe->step = READING;
     fe->f = flux_kvs_readdir(fe->job->ctx->h, ns, key, FLUX_KVS_VALUES, NULL);
@@ -159,7 +159,7 @@ static void fenced_cb(flux_future_t *f, void *arg)
         fence_failed(fe, "could not be read", strerror(errno));
 }
 
-static flux_kvs_txn_t *pairs_txn(struct job *j, uint32_t num, const void *blob, size_t len,
+static flux_kvs_txn_t *pairs_txn(struct subjob *j, uint32_t num, const void *blob, size_t len,
                                  errmsg_t *err)
 {
     flux_kvs_txn_t *txn = flux_kvs_txn_create();
@@ -188,7 +188,7 @@ static flux_kvs_txn_t *pairs_txn(struct job *j, uint32_t num, const void *blob, 
 /* With the pairs of this node. */
 static void fence_enter(struct fence *fe, const void *pairs, size_t len)
 {
-    struct job *j = fe->job;
+    struct subjob *j = fe->job;
     char ns[JOB_NAMESPACE_MAX], name[16];
     errmsg_t err = {"out of memory"};
     flux_kvs_txn_t *txn = pairs_txn(j, fe->num, pairs, len, &err);
@@ -197,7 +197,7 @@ static void fence_enter(struct fence *fe, const void *pairs, size_t len)
         fence_failed(fe, "could not be entered", err.text);
         return;
     }
-    job_namespace(j->id, ns);
+    subjob_pmi_namespace(j->id, ns);
     snprintf(name, sizeof(name), "%u", fe->num);
     fe->step = FENCING;
     fe->f = flux_kvs_fence(j->ctx->h, ns, name, j->nnodes, txn);
@@ -227,19 +227,19 @@ static void named_cb(flux_future_t *f, void *arg)
 
 /* --- who has begun --- */
 
-static void left_too_early(struct job *j, const idset_t *ranks)
+static void left_too_early(struct subjob *j, const idset_t *ranks)
 {
     char *text = ranks ? idset_format(ranks, 0) : NULL, sentence[400];
-    int code = result_worst(j->result);
+    int code = exec_result_worst(j->result);
 
     snprintf(sentence, sizeof(sentence),
              "the tasks on rank%s %s left before MPI_Init, so the others would wait for ever",
              idset_count(ranks) == 1 ? "" : "s", text ? text : "?");
     free(text);
-    job_fail(j, code ? code : 1, sentence);
+    subjob_fail(j, code ? code : 1, sentence);
 }
 
-void job_check_begun(struct job *j)
+void subjob_pmi_check_begun(struct subjob *j)
 {
     idset_t *ranks = NULL;
 
@@ -263,7 +263,7 @@ void job_check_begun(struct job *j)
     }
 }
 
-void job_begun(struct job *j, struct part *p)
+void subjob_pmi_begun(struct subjob *j, struct part *p)
 {
     bool first = !j->begun;
 
@@ -274,22 +274,22 @@ void job_begun(struct job *j, struct part *p)
         j->local_begun = true;
     if (first && !j->rj)
         edges_send_up(j->ctx->edges, WIRE_BEGUN, j->id, NULL, 0);
-    job_check_begun(j);
+    subjob_pmi_check_begun(j);
 }
 
 /* --- barriers --- */
 
-void job_fence(struct job *j, uint32_t num, const void *blob, size_t len)
+void subjob_pmi_fence(struct subjob *j, uint32_t num, const void *blob, size_t len)
 {
     char ns[JOB_NAMESPACE_MAX];
     struct fence *fe = calloc(1, sizeof(*fe));
 
     if (!fe) {
-        job_fail(j, 1, "out of memory for a PMI barrier");
+        subjob_fail(j, 1, "out of memory for a PMI barrier");
         return;
     }
     if (!j->local_begun && j->nnodes > 1)
-        job_begun(j, NULL);
+        subjob_pmi_begun(j, NULL);
     fe->job = j;
     fe->num = num;
     list_append(&j->fences, &fe->node);
@@ -303,7 +303,7 @@ void job_fence(struct job *j, uint32_t num, const void *blob, size_t len)
     }
     memcpy(fe->pairs, blob, len);
     fe->len = len;
-    job_namespace(j->id, ns);
+    subjob_pmi_namespace(j->id, ns);
     fe->f = flux_kvs_namespace_create(j->ctx->h, ns, FLUX_KVS_OWNER_SELF, idset_first(j->ranks));
     if (!fe->f || flux_future_then(fe->f, -1., named_cb, fe) < 0)
         fence_failed(fe, "could not be entered", strerror(errno));
@@ -313,12 +313,12 @@ void job_fence(struct job *j, uint32_t num, const void *blob, size_t len)
 
 static void named(struct fence *fe, int rc, const char *text)
 {
-    struct job *j = fe->job;
+    struct subjob *j = fe->job;
     int32_t fixed[2] = {(int32_t)fe->num, rc};
     size_t len = strlen(text);
 
-    exec_send(j->ctx->exec, WIRE_PMI_NAMED, j->id, fixed, sizeof(fixed), text,
-              len < WIRE_NAME_MAX ? len : WIRE_NAME_MAX);
+    launchlink_send(j->ctx->exec, WIRE_PMI_NAMED, j->id, fixed, sizeof(fixed), text,
+                    len < WIRE_NAME_MAX ? len : WIRE_NAME_MAX);
     fence_free(fe);
 }
 
@@ -338,18 +338,18 @@ static void name_cb(flux_future_t *f, void *arg)
         named(fe, 0, res.port);
 }
 
-void job_name(struct job *j, const void *payload, size_t len)
+void subjob_pmi_name(struct subjob *j, const void *payload, size_t len)
 {
     static const char *const ops[] = {"publish", "lookup", "unpublish"};
     const char *service = (const char *)payload + 8;
-    uint32_t op = wire_u32((const char *)payload + 4);
+    uint32_t op = exec_wire_u32((const char *)payload + 4);
     struct wrexec_name req = {.id = j->id, .service = service};
     struct fence *fe = calloc(1, sizeof(*fe));
 
     if (!fe || op < WIRE_NAME_PUBLISH || op > WIRE_NAME_UNPUBLISH ||
-        !wire_strings_ok(service, len - 8, 2)) {
+        !exec_wire_strings_ok(service, len - 8, 2)) {
         free(fe);
-        job_fail(j, 1, "a name that a task publishes or looks up cannot be passed on");
+        subjob_fail(j, 1, "a name that a task publishes or looks up cannot be passed on");
         return;
     }
     req.op = ops[op - WIRE_NAME_PUBLISH];
@@ -357,7 +357,7 @@ void job_name(struct job *j, const void *payload, size_t len)
         req.port = service + strlen(service) + 1;
     fe->job = j;
     fe->step = ASKING;
-    fe->num = wire_u32(payload);
+    fe->num = exec_wire_u32(payload);
     list_append(&j->fences, &fe->node);
     fe->f = flux_rpc_struct(j->ctx->h, "wrexec.name", &wrexec_name_schema, &req, 0, 0);
     if (!fe->f)
@@ -373,8 +373,8 @@ static void spawned(struct fence *fe, int rc, const char *text)
     int32_t fixed[2] = {(int32_t)fe->num, rc};
     size_t len = strlen(text);
 
-    exec_send(fe->job->ctx->exec, WIRE_SPAWNED, fe->job->id, fixed, sizeof(fixed), text,
-              len < WIRE_NAME_MAX ? len : WIRE_NAME_MAX);
+    launchlink_send(fe->job->ctx->exec, WIRE_SPAWNED, fe->job->id, fixed, sizeof(fixed), text,
+                    len < WIRE_NAME_MAX ? len : WIRE_NAME_MAX);
     fence_free(fe);
 }
 
@@ -389,7 +389,7 @@ static void spawn_cb(flux_future_t *f, void *arg)
         spawned(arg, 0, res.name);
 }
 
-void job_spawn(struct job *j, const void *payload, size_t len)
+void subjob_pmi_spawn(struct subjob *j, const void *payload, size_t len)
 {
     struct fence *fe = calloc(1, sizeof(*fe));
     uint8_t *req = malloc(WREXEC_SPAWN_HEAD + len);
@@ -397,17 +397,17 @@ void job_spawn(struct job *j, const void *payload, size_t len)
     if (!fe || !req) {
         free(fe);
         free(req);
-        job_fail(j, 1, "out of memory for a spawn");
+        subjob_fail(j, 1, "out of memory for a spawn");
         return;
     }
     fe->job = j;
     fe->step = SPAWNING;
-    fe->num = wire_u32(payload);
+    fe->num = exec_wire_u32(payload);
     list_append(&j->fences, &fe->node);
     le_put64(req, j->id);
     le_put32(req + 8, (fe->num & WIRE_SPAWN_PMIX) != 0);
-    le_put32(req + 12, wire_u32((const char *)payload + 4));
-    le_put32(req + 16, wire_u32((const char *)payload + 8));
+    le_put32(req + 12, exec_wire_u32((const char *)payload + 4));
+    le_put32(req + 16, exec_wire_u32((const char *)payload + 8));
     memcpy(req + WREXEC_SPAWN_HEAD, (const char *)payload + WIRE_SPAWN_HEAD, len - WIRE_SPAWN_HEAD);
     fe->f = flux_rpc_raw(j->ctx->h, "wrexec.spawn", req, WREXEC_SPAWN_HEAD + len - WIRE_SPAWN_HEAD,
                          0, 0);
@@ -418,7 +418,7 @@ void job_spawn(struct job *j, const void *payload, size_t len)
 
 /* --- from one instance to the next --- */
 
-void job_fences_save(const struct job *j, flux_handover_t *o)
+void subjob_pmi_save(const struct subjob *j, flux_handover_t *o)
 {
     LIST_FOREACH(it, &j->fences)
     {
@@ -433,7 +433,7 @@ void job_fences_save(const struct job *j, flux_handover_t *o)
     flux_handover_put(o, 0);
 }
 
-static int fence_load(struct job *j, flux_handover_t *o)
+static int fence_load(struct subjob *j, flux_handover_t *o)
 {
     static const flux_future_f after[STEPS] = {named_cb, fenced_cb, read_cb, name_cb, spawn_cb};
     struct fence *fe = calloc(1, sizeof(*fe));
@@ -453,7 +453,7 @@ static int fence_load(struct job *j, flux_handover_t *o)
     return fe->f ? flux_future_then(fe->f, -1., after[fe->step], fe) : -1;
 }
 
-void job_fences_load(struct job *j, flux_handover_t *o)
+void subjob_pmi_load(struct subjob *j, flux_handover_t *o)
 {
     while (flux_handover_get(o, 1) == 1) {
         if (fence_load(j, o) == 0)

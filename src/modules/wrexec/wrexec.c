@@ -1,10 +1,10 @@
 /* wrexec - the module that runs programs: jobs (flux wreckrun) and flux exec.
  *
- * An instance at every rank.  Rank 0's gives a job its id and its place (root.c); the request then
- * goes down the tree, and output and results come up (job.c); at each rank the launcher, a process
- * of its own, starts the tasks (exec.c, launcher.c); MPI programs find each other by PMI over the
- * key-value store (pmi.c); the store keeps a record (record.c).  Messages: proto.h; to the
- * launcher: wire.h.
+ * An instance at every rank.  Rank 0's gives a job its id and its place (coord.c); the request then
+ * goes down the tree, and output and results come up (subjob.c); at each rank the launcher, a process
+ * of its own, starts the tasks (launchlink.c, launcher/launcher.c); MPI programs find each other by PMI over the
+ * key-value store (subjob_pmi.c); the store keeps a record (record.c).  Messages: wrexec_wire.h; to the
+ * launcher: exec_wire.h.
  *
  *  1. The module never waits; what tells it something is the launcher's socket, or a message.
  *  2. A job belongs to the request it came with.  When who asked is gone (disconnect, cancel), so
@@ -64,17 +64,18 @@ static void try_launch(struct ctx *ctx, const struct wire_frame *f)
 {
     struct launchrec rec;
     struct spec *s = NULL;
-    struct job *j = NULL;
+    struct subjob *j = NULL;
     uint64_t id = f->job;
     errmsg_t err;
 
-    if (launchrec_get(f->payload + WIRE_LAUNCH_HEAD, f->len - WIRE_LAUNCH_HEAD, &rec, &err) == 0)
-        s = spec_create(rec.json, rec.json_len, ctx->size, &id, &err);
+    if (exec_launchrec_get(f->payload + WIRE_LAUNCH_HEAD, f->len - WIRE_LAUNCH_HEAD, &rec, &err) ==
+        0)
+        s = exec_spec_create(rec.json, rec.json_len, ctx->size, &id, &err);
     if (s && id != f->job) {
         errmsg_fail(&err, EPROTO, "a job comes with two numbers");
-        spec_destroy(s);
+        exec_spec_destroy(s);
     } else if (s) {
-        j = job_create(ctx, s, &err);
+        j = subjob_create(ctx, s, &err);
     }
     if (!j) {
         refuse(ctx, f->job, err.text);
@@ -82,23 +83,23 @@ static void try_launch(struct ctx *ctx, const struct wire_frame *f)
     }
     j->credit = le_get32(f->payload);
     j->nonce = le_get64(f->payload + 4);
-    job_launch(j, &rec);
-    job_check(j);
+    subjob_launch(j, &rec);
+    subjob_check(j);
 }
 
 static void tree_frame(void *arg, struct edge *e, const struct wire_frame *f)
 {
     struct ctx *ctx = arg;
-    struct job *j = hmap_get_u64(ctx->jobs, f->job);
+    struct subjob *j = hmap_get_u64(ctx->jobs, f->job);
 
     if (!e && f->type == WIRE_LAUNCH)
         try_launch(ctx, f);
     else if (!j || j->finished)
         return;
     else if (e)
-        job_child_frame(j, e, f);
+        subjob_child_frame(j, e, f);
     else if (!j->rj)
-        job_parent_frame(j, f);
+        subjob_parent_frame(j, f);
 }
 
 static void tree_lost(void *arg, struct edge *e, const char *why)
@@ -106,7 +107,7 @@ static void tree_lost(void *arg, struct edge *e, const char *why)
     struct list_node *n;
 
     while ((n = list_first(&e->parts)))
-        job_part_lost(list_entry(n, struct part, node), why);
+        subjob_part_lost(list_entry(n, struct part, node), why);
 }
 
 static const struct edge_callbacks edge_callbacks = {tree_frame, tree_lost};
@@ -133,15 +134,15 @@ static void gone(struct ctx *ctx, const flux_msg_t *msg, uint32_t matchtag)
     void *val;
 
     flux_msg_sender(msg, sender, sizeof(sender));
-    if (ctx->root)
-        root_client_gone(ctx->root, sender, matchtag);
+    if (ctx->coord)
+        coord_disconnect(ctx->coord, sender, matchtag);
     if (!edges_parent_gone(ctx->edges, sender, matchtag))
         return;
     while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
-        struct job *j = val;
+        struct subjob *j = val;
 
         if (!j->rj)
-            job_abandon(j);
+            subjob_abandon(j);
     }
 }
 
@@ -182,29 +183,29 @@ static bool job_runs(void *arg, uint64_t id)
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct stats st = {ctx->njobs, hmap_count(ctx->jobs), exec_pid(ctx->exec),
-                       exec_started(ctx->exec)};
+    struct stats st = {ctx->njobs, hmap_count(ctx->jobs), launchlink_pid(ctx->exec),
+                       launchlink_started(ctx->exec)};
 
     flux_respond_struct(h, req, &stats_schema, &st);
 }
 
 static const struct flux_handler handlers[] = {
-    {FLUX_MSG_REQUEST, "wrexec.jobs", root_jobs, 0},
-    {FLUX_MSG_REQUEST, "wrexec.launch", root_launch, FLUX_ROLE_BROKER},
-    {FLUX_MSG_REQUEST, "wrexec.kill", root_kill, 0},
-    {FLUX_MSG_REQUEST, "wrexec.listen", root_listen, 0},
-    {FLUX_MSG_REQUEST, "wrexec.run", root_run, 0},
-    {FLUX_MSG_REQUEST, "wrexec.signal", root_signal, 0},
-    {FLUX_MSG_REQUEST, "wrexec.spawn", root_spawn, FLUX_ROLE_BROKER},
-    {FLUX_MSG_REQUEST, "wrexec.stdin", root_stdin, 0},
-    {FLUX_MSG_REQUEST, "wrexec.credit", root_credit, 0},
+    {FLUX_MSG_REQUEST, "wrexec.jobs", coord_jobs, 0},
+    {FLUX_MSG_REQUEST, "wrexec.launch", coord_launch, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "wrexec.kill", coord_kill, 0},
+    {FLUX_MSG_REQUEST, "wrexec.listen", coord_client_listen, 0},
+    {FLUX_MSG_REQUEST, "wrexec.run", coord_exec_run, 0},
+    {FLUX_MSG_REQUEST, "wrexec.signal", coord_exec_signal, 0},
+    {FLUX_MSG_REQUEST, "wrexec.spawn", coord_spawn_request, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "wrexec.stdin", coord_stdin, 0},
+    {FLUX_MSG_REQUEST, "wrexec.credit", coord_credit, 0},
     {FLUX_MSG_REQUEST, "wrexec.tree", tree_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "wrexec.down", down_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "wrexec.disconnect", disconnect_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.cancel", cancel_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.name", name_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.stats", stats_cb, 0},
-    {FLUX_MSG_EVENT, "overlay.", root_overlay_event, 0},
+    {FLUX_MSG_EVENT, "overlay.", coord_exec_overlay_event, 0},
     FLUX_HANDLER_END,
 };
 
@@ -213,10 +214,10 @@ static const struct flux_handler handlers[] = {
 static void exec_frame(void *arg, const struct wire_frame *f)
 {
     struct ctx *ctx = arg;
-    struct job *j = hmap_get_u64(ctx->jobs, f->job);
+    struct subjob *j = hmap_get_u64(ctx->jobs, f->job);
 
     if (j)
-        job_frame(j, f);
+        subjob_frame(j, f);
 }
 
 static void exec_lost(void *arg, const char *why)
@@ -226,10 +227,10 @@ static void exec_lost(void *arg, const char *why)
     void *val;
 
     while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val))
-        job_launcher_lost(val, why);
+        subjob_launcher_lost(val, why);
 }
 
-static const struct exec_callbacks exec_callbacks = {exec_frame, exec_lost};
+static const struct launchlink_callbacks launchlink_callbacks = {exec_frame, exec_lost};
 
 /* --- life --- */
 
@@ -239,7 +240,7 @@ static void reaper_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     struct list_node *n;
 
     while ((n = list_first(&ctx->over)))
-        job_free(list_entry(n, struct job, over));
+        subjob_free(list_entry(n, struct subjob, over));
 }
 
 /* All is known that jobs need: those that came before go on. */
@@ -249,11 +250,11 @@ static void go_on(struct ctx *ctx)
         return;
     ctx->ready = true;
     edges_ready(ctx->edges);
-    if (ctx->root)
-        root_ready(ctx->root);
+    if (ctx->coord)
+        coord_ready(ctx->coord);
 }
 
-int tree_create(struct ctx *ctx, errmsg_t *err)
+int wrexec_tree_create(struct ctx *ctx, errmsg_t *err)
 {
     if (ctx->shape_text)
         ctx->topo = topology_create_text(ctx->shape, strlen(ctx->shape), "file", ctx->size, err);
@@ -272,7 +273,7 @@ static void topology_cb(flux_future_t *f, void *arg)
         ctx->shape_text = s.file[0] != '\0';
         if (!(ctx->shape = strdup(ctx->shape_text ? s.file : s.topology)))
             errmsg_set(&err, "out of memory");
-        else if (tree_create(ctx, &err) < 0) {
+        else if (wrexec_tree_create(ctx, &err) < 0) {
             free(ctx->shape);
             ctx->shape = NULL;
         }
@@ -304,17 +305,17 @@ static void wrexec_fini(flux_t *h, void *arg)
 
     flux_handlers_remove(ctx->handlers);
     /* First the tasks; then who waits for them. */
-    exec_destroy(ctx->exec);
+    launchlink_destroy(ctx->exec);
     ctx->exec = NULL;
     while (ctx->jobs && hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
-        struct job *j = val;
+        struct subjob *j = val;
 
         if (j->rj && j->rj->l)
             flux_respond_error(h, j->rj->l->req, ECONNABORTED,
                                "the wrexec module of rank %u was unloaded", ctx->rank);
-        job_free(j);
+        subjob_free(j);
     }
-    root_destroy(ctx->root);
+    coord_destroy(ctx->coord);
     edges_destroy(ctx->edges);
     names_destroy(ctx->names);
     hmap_destroy(ctx->jobs);
@@ -333,7 +334,7 @@ static int wrexec_may_stop(flux_t *h, void *arg, errmsg_t *err)
     void *val;
 
     while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val))
-        n += !((struct job *)val)->finished;
+        n += !((struct subjob *)val)->finished;
     if (n == 0)
         return 0;
     return errmsg_fail(err, EBUSY,
@@ -352,7 +353,7 @@ static int wrexec_hand_over(flux_t *h, void *arg, flux_handover_t *o, errmsg_t *
     if (handover_save(ctx, o, err) < 0)
         return -1;
     if (hmap_count(ctx->jobs) > 0)
-        exec_leave(ctx->exec);
+        launchlink_leave(ctx->exec);
     return 1;
 }
 
@@ -396,11 +397,11 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
     list_init(&ctx->over);
     ctx->jobs = hmap_create_u64(NULL);
     ctx->reaper = flux_defer_create(flux_get_reactor(h), reaper_cb, ctx);
-    ctx->exec = exec_create(h, &exec_callbacks, ctx);
+    ctx->exec = launchlink_create(h, &launchlink_callbacks, ctx);
     ctx->edges = edges_create(h, &edge_callbacks, ctx);
     if (!ctx->jobs || !ctx->reaper || !ctx->exec || !ctx->edges ||
         (ctx->rank == 0 &&
-         (!(ctx->root = root_create(ctx)) || !(ctx->names = names_create(h, job_runs, ctx))))) {
+         (!(ctx->coord = coord_create(ctx)) || !(ctx->names = names_create(h, job_runs, ctx))))) {
         wrexec_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "the wrexec module is out of memory");
     }

@@ -33,9 +33,9 @@ struct ctx {
     struct settings *settings;
     bool ready; /* jobs may be launched: the tree and all settings are known */
     edges_t *edges;
-    exec_t *exec;
-    hmap_t *jobs;      /* id -> struct job */
-    struct root *root; /* at rank 0 */
+    launchlink_t *exec;
+    hmap_t *jobs;       /* id -> struct subjob */
+    struct coord *coord; /* at rank 0 */
     struct names *names;
     flux_watcher_t *reaper;
     struct list_node over; /* jobs to be freed by the reaper */
@@ -44,7 +44,7 @@ struct ctx {
 
 /* A child that has nodes of the job in its subtree. */
 struct part {
-    struct job *job;
+    struct subjob *job;
     struct edge *edge;
     struct list_node node; /* in edge->parts, until it is done */
     size_t owed;           /* credit not yet given back */
@@ -62,7 +62,7 @@ struct piece {
 
 /* An instance's part of a job.  It is finished when its own tasks and all children are and nothing
  * waits to be sent. */
-struct job {
+struct subjob {
     struct ctx *ctx;
     uint64_t id;
     uint64_t nonce; /* random, of this launch: the same on all its nodes, and of no other */
@@ -88,7 +88,7 @@ struct job {
     bool begun; /* with MPI: a task here or below */
     bool local_begun;
     struct list_node over;
-    struct rootjob *rj; /* at rank 0 */
+    struct coord_job *rj; /* at rank 0 */
 };
 
 /* settings.c: read attributes, and call when all are there.  NULL with ENOMEM. */
@@ -105,98 +105,99 @@ int handover_load(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
 void handover_go_on(struct ctx *ctx);
 
 /* wrexec.c: the tree of `shape`.  -1 with errno and a sentence. */
-int tree_create(struct ctx *ctx, errmsg_t *err);
+int wrexec_tree_create(struct ctx *ctx, errmsg_t *err);
 
-/* job.c */
-struct job *job_create(struct ctx *ctx, struct spec *spec, errmsg_t *err); /* takes spec over */
-void job_free(struct job *j);
+/* subjob.c */
+struct subjob *subjob_create(struct ctx *ctx, struct spec *spec,
+                             errmsg_t *err); /* takes spec over */
+void subjob_free(struct subjob *j);
 /* Start here and below; what goes wrong is told like any other failure. */
-void job_launch(struct job *j, const struct launchrec *rec);
+void subjob_launch(struct subjob *j, const struct launchrec *rec);
 /* From the launcher; from a child; from the parent. */
-void job_frame(struct job *j, const struct wire_frame *f);
-void job_child_frame(struct job *j, struct edge *e, const struct wire_frame *f);
-void job_parent_frame(struct job *j, const struct wire_frame *f);
-void job_part_lost(struct part *p, const char *why);
-void job_launcher_lost(struct job *j, const char *why);
+void subjob_frame(struct subjob *j, const struct wire_frame *f);
+void subjob_child_frame(struct subjob *j, struct edge *e, const struct wire_frame *f);
+void subjob_parent_frame(struct subjob *j, const struct wire_frame *f);
+void subjob_part_lost(struct part *p, const char *why);
+void subjob_launcher_lost(struct subjob *j, const char *why);
 /* Send a signal to all tasks here and below; SIGKILL ends whatever is there. */
-void job_signal(struct job *j, int signum);
+void subjob_signal(struct subjob *j, int signum);
 /* Nobody listens any more: throw output away, end the job here and below. */
-void job_abandon(struct job *j);
+void subjob_abandon(struct subjob *j);
 /* Something that was waited for is done. */
-void job_check(struct job *j);
+void subjob_check(struct subjob *j);
 /* A child has told all there is to tell. */
-void job_part_done(struct part *p);
-void job_fail(struct job *j, int code, const char *text);
+void subjob_part_done(struct part *p);
+void subjob_fail(struct subjob *j, int code, const char *text);
 /* One frame to the parent, or to a child. */
-void job_send_up(struct job *j, enum wire_type type, const void *fixed, size_t fixedlen,
-                 const void *data, size_t len);
-void job_send_down(struct part *p, enum wire_type type, const void *fixed, size_t fixedlen,
-                   const void *data, size_t len);
+void subjob_send_up(struct subjob *j, enum wire_type type, const void *fixed, size_t fixedlen,
+                    const void *data, size_t len);
+void subjob_send_down(struct part *p, enum wire_type type, const void *fixed, size_t fixedlen,
+                      const void *data, size_t len);
 
-/* jobflow.c */
+/* subjob_flow.c */
 /* Output came from the launcher (JOB_LOCAL) or part number `src`. */
-void job_output(struct job *j, uint32_t src, const void *data, size_t len);
+void subjob_flow_output(struct subjob *j, uint32_t src, const void *data, size_t len);
 /* Pass on what waits. */
-void job_flush(struct job *j);
+void subjob_flow_flush(struct subjob *j);
 /* Have a piece wait behind others.  -1 with ENOMEM. */
-int job_piece_add(struct job *j, uint32_t src, const void *data, size_t len);
-void job_piece_free(struct piece *p);
+int subjob_flow_piece_add(struct subjob *j, uint32_t src, const void *data, size_t len);
+void subjob_flow_piece_free(struct piece *p);
 /* Bytes for the standard input of the tasks that read it, here and below. */
-void job_stdin(struct job *j, const void *data, size_t len);
+void subjob_flow_stdin(struct subjob *j, const void *data, size_t len);
 /* Some were taken at a node, or in vain. */
-void job_taken(struct job *j, uint32_t node, uint32_t bytes);
+void subjob_flow_taken(struct subjob *j, uint32_t node, uint32_t bytes);
 
-/* pmi.c */
-void job_fence(struct job *j, uint32_t num, const void *blob, size_t len);
+/* subjob_pmi.c */
+void subjob_pmi_fence(struct subjob *j, uint32_t num, const void *blob, size_t len);
 #define JOB_NAMESPACE_MAX 32
 /* The namespace of a job that has several nodes, once its tasks exchange something. */
-void job_namespace(uint64_t id, char name[JOB_NAMESPACE_MAX]);
-void job_fences_free(struct job *j);
-void job_fences_save(const struct job *j, flux_handover_t *o);
-void job_fences_load(struct job *j, flux_handover_t *o);
+void subjob_pmi_namespace(uint64_t id, char name[JOB_NAMESPACE_MAX]);
+void subjob_pmi_free(struct subjob *j);
+void subjob_pmi_save(const struct subjob *j, flux_handover_t *o);
+void subjob_pmi_load(struct subjob *j, flux_handover_t *o);
 /* A task here (NULL) or below has begun with MPI. */
-void job_begun(struct job *j, struct part *p);
+void subjob_pmi_begun(struct subjob *j, struct part *p);
 /* Local tasks, or a part, are done: if they never began and others did, the job fails. */
-void job_check_begun(struct job *j);
+void subjob_pmi_check_begun(struct subjob *j);
 /* A task publishes, looks up or removes a name: a frame PMI_NAME. */
-void job_name(struct job *j, const void *payload, size_t len);
+void subjob_pmi_name(struct subjob *j, const void *payload, size_t len);
 
 /* A task asks for further tasks: a frame SPAWN. */
-void job_spawn(struct job *j, const void *payload, size_t len);
+void subjob_pmi_spawn(struct subjob *j, const void *payload, size_t len);
 
-/* root.c */
-struct root *root_create(struct ctx *ctx);
-void root_destroy(struct root *r);
-void root_save(struct root *r, flux_handover_t *o);
-void root_load(struct root *r, flux_handover_t *o); /* before any job */
+/* coord.c */
+struct coord *coord_create(struct ctx *ctx);
+void coord_destroy(struct coord *r);
+void coord_save(struct coord *r, flux_handover_t *o);
+void coord_load(struct coord *r, flux_handover_t *o); /* before any job */
 /* The tree is known: what waited for it goes on. */
-void root_ready(struct root *r);
-void root_launch(flux_t *h, const flux_msg_t *req, void *arg);
-void root_jobs(flux_t *h, const flux_msg_t *req, void *arg);
-void root_kill(flux_t *h, const flux_msg_t *req, void *arg);
-void root_stdin(flux_t *h, const flux_msg_t *req, void *arg);
-void root_credit(flux_t *h, const flux_msg_t *req, void *arg);
+void coord_ready(struct coord *r);
+void coord_launch(flux_t *h, const flux_msg_t *req, void *arg);
+void coord_jobs(flux_t *h, const flux_msg_t *req, void *arg);
+void coord_kill(flux_t *h, const flux_msg_t *req, void *arg);
+void coord_stdin(flux_t *h, const flux_msg_t *req, void *arg);
+void coord_credit(flux_t *h, const flux_msg_t *req, void *arg);
 /* A client is gone (matchtag 0), or gave one of its requests up. */
-void root_client_gone(struct root *r, const char *sender, uint32_t matchtag);
+void coord_disconnect(struct coord *r, const char *sender, uint32_t matchtag);
 
-/* rootjob.c: from jobs at rank 0 */
-void root_job_failed(struct job *j, int code, const char *text);
-void root_job_finished(struct job *j);
-void root_job_started(struct job *j, uint32_t nodes); /* all tasks of so many nodes */
-void root_job_note(struct job *j, const void *text, size_t len);
-void root_job_taken(struct job *j, uint32_t node, uint64_t bytes);
-/* What becomes of output: taken, or to be offered again by job_flush(). */
-bool root_job_output(struct job *j, const void *data, size_t len);
-void rootjob_free(struct rootjob *rj);
+/* coord_job.c: from jobs at rank 0 */
+void coord_job_failed(struct subjob *j, int code, const char *text);
+void coord_job_finished(struct subjob *j);
+void coord_spawn_started(struct subjob *j, uint32_t nodes); /* all tasks of so many nodes */
+void coord_job_note(struct subjob *j, const void *text, size_t len);
+void coord_job_taken(struct subjob *j, uint32_t node, uint64_t bytes);
+/* What becomes of output: taken, or to be offered again by subjob_flow_flush(). */
+bool coord_job_output(struct subjob *j, const void *data, size_t len);
+void coord_job_free(struct coord_job *rj);
 
 /* Output was taken: pass on that of the tasks it spawned. */
-void root_job_flush(struct job *j);
+void coord_job_flush(struct subjob *j);
 
-/* listen.c, run.c and spawn.c: requests of clients */
-void root_listen(flux_t *h, const flux_msg_t *req, void *arg);
-void root_run(flux_t *h, const flux_msg_t *req, void *arg);
-void root_spawn(flux_t *h, const flux_msg_t *req, void *arg);
-void root_signal(flux_t *h, const flux_msg_t *req, void *arg);
-void root_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg);
+/* coord_client.c, coord_exec.c and coord_spawn.c: requests of clients */
+void coord_client_listen(flux_t *h, const flux_msg_t *req, void *arg);
+void coord_exec_run(flux_t *h, const flux_msg_t *req, void *arg);
+void coord_spawn_request(flux_t *h, const flux_msg_t *req, void *arg);
+void coord_exec_signal(flux_t *h, const flux_msg_t *req, void *arg);
+void coord_exec_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg);
 
 #endif

@@ -62,7 +62,7 @@ static void take_down(struct bed *b, const flux_msg_t *msg)
     errmsg_t err;
 
     while (len > 0) {
-        used = wire_parse(p, len, &f, &err);
+        used = exec_wire_parse(p, len, &f, &err);
         ck_assert_int_gt(used, 0);
         at += (size_t)snprintf(b->frames + at, sizeof(b->frames) - at, "%s", frame_name(f.type));
         p += used;
@@ -257,15 +257,15 @@ static void launch(struct bed *b, uint64_t id)
     json_t *nodes = json_loads("[[\"1\",1,\"\",\"\",0]]", 0, NULL);
     struct wrexec_launch w = {.id = id, .nodes = nodes, .output = "client"};
     struct launchreq req = {.launch = &w, .argv = argv, .env = "", .envlen = 0};
-    launchbuf_t *buf = launchbuf_create();
+    launchbuf_t *buf = exec_launchbuf_create();
     size_t len;
     void *data;
 
-    ck_assert_int_eq(launchbuf_add(buf, &req), 0);
-    ck_assert_ptr_nonnull(data = launchbuf_take(buf, &len));
+    ck_assert_int_eq(exec_launchbuf_add(buf, &req), 0);
+    ck_assert_ptr_nonnull(data = exec_launchbuf_take(buf, &len));
     say_raw(b, "wrexec.launch", 1, data, len);
     free(data);
-    launchbuf_destroy(buf);
+    exec_launchbuf_destroy(buf);
     json_decref(nodes);
 }
 
@@ -285,7 +285,7 @@ static void up(struct bed *b, enum wire_type type, uint64_t id, const void *data
 
     ck_assert_ptr_nonnull(msg);
     ck_assert_ptr_nonnull(buf);
-    wire_header(buf, type, id, (uint32_t)len);
+    exec_wire_header(buf, type, id, (uint32_t)len);
     memcpy(buf + WIRE_HEADER, data, len);
     flux_msg_set_flags(msg, FLUX_MSGF_STREAMING);
     ck_assert_int_eq(flux_msg_set_raw(msg, buf, WIRE_HEADER + len), 0);
@@ -349,7 +349,7 @@ START_TEST(foreign_credit)
     say(b, "wrexec.listen", 5, FLUX_MSGF_STREAMING, "{\"id\":7,\"window\":1,\"input\":false}");
     turn(b);
     ck_assert_uint_eq(b->notices, 1);
-    wire_record_header(rec, 0, 1, 100);
+    exec_wire_record_header(rec, 0, 1, 100);
     up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
     up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
     turn(b);
@@ -530,7 +530,7 @@ START_TEST(reloaded_clients)
     launch(b, 8);
     say(b, "wrexec.listen", 5, FLUX_MSGF_STREAMING, "{\"id\":7,\"window\":1,\"input\":false}");
     turn(b);
-    wire_record_header(rec, 0, 1, 100);
+    exec_wire_record_header(rec, 0, 1, 100);
     for (int i = 0; i < 3; i++)
         up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
     turn(b);

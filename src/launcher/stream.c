@@ -40,7 +40,7 @@ static enum got file_read(struct stream *s)
 
 static enum got stream_read(struct stream *s)
 {
-    struct job *j = s->task->job;
+    struct nodejob *j = s->task->job;
     struct launcher *l = j->l;
     size_t want = READ_MAX, head = WIRE_HEADER + WIRE_RECORD;
     uint8_t *p;
@@ -57,8 +57,9 @@ static enum got stream_read(struct stream *s)
         return GOT_NOTHING;
     n = read(s->src.fd, p + head, want);
     if (n > 0) {
-        wire_header(p, WIRE_OUTPUT, j->id, WIRE_RECORD + (uint32_t)n);
-        wire_record_header(p + WIRE_HEADER, task_number(s->task), (uint32_t)s->num, (uint32_t)n);
+        exec_wire_header(p, WIRE_OUTPUT, j->id, WIRE_RECORD + (uint32_t)n);
+        exec_wire_record_header(p + WIRE_HEADER, task_number(s->task), (uint32_t)s->num,
+                                (uint32_t)n);
         buf_commit(l->out, head + (size_t)n);
         j->credit -= WIRE_RECORD + n;
         return GOT_DATA;
@@ -69,22 +70,22 @@ static enum got stream_read(struct stream *s)
 void stream_ready(struct source *src, uint32_t events)
 {
     struct stream *s = (struct stream *)((char *)src - offsetof(struct stream, src));
-    struct job *j = s->task->job;
+    struct nodejob *j = s->task->job;
 
     switch (stream_read(s)) {
     case NO_CREDIT:
         j->paused = true;
-        source_pause(j->l, src);
+        launcher_source_pause(j->l, src);
         break;
     case GOT_EOF:
-        source_close(j->l, src);
+        launcher_source_close(j->l, src);
         break;
     default:
         break;
     }
 }
 
-bool job_drain(struct job *j)
+bool stream_drain(struct nodejob *j)
 {
     for (uint32_t i = 0; i < j->ntasks; i++) {
         for (int k = 0; k < 2; k++) {
@@ -97,13 +98,13 @@ bool job_drain(struct job *j)
                 return false;
             if (s->file)
                 file_output(s, NULL, 0);
-            source_close(j->l, &s->src);
+            launcher_source_close(j->l, &s->src);
         }
     }
     return true;
 }
 
-void job_credit(struct job *j, uint32_t bytes)
+void stream_credit(struct nodejob *j, uint32_t bytes)
 {
     j->credit += bytes;
     if (!j->paused || j->credit <= 0)
@@ -111,13 +112,13 @@ void job_credit(struct job *j, uint32_t bytes)
     j->paused = false;
     for (uint32_t i = 0; i < j->ntasks; i++)
         for (int k = 0; k < 2; k++)
-            source_resume(j->l, &j->tasks[i].out[k].src);
+            launcher_source_resume(j->l, &j->tasks[i].out[k].src);
 }
 
 /* --- input --- */
 
 /* Bytes that the slowest reader has yet to take. */
-static size_t stdin_pending(const struct job *j)
+static size_t stdin_pending(const struct nodejob *j)
 {
     size_t most = 0;
 
@@ -130,18 +131,18 @@ static size_t stdin_pending(const struct job *j)
     return most;
 }
 
-static void stdin_ack(struct job *j, size_t before)
+static void stdin_ack(struct nodejob *j, size_t before)
 {
     size_t now = stdin_pending(j);
     uint32_t n = (uint32_t)(before - now);
 
     if (now < before)
-        send_frame(j->l, WIRE_STDIN_ACK, j->id, &n, sizeof(n), NULL, 0);
+        launcher_send_frame(j->l, WIRE_STDIN_ACK, j->id, &n, sizeof(n), NULL, 0);
 }
 
-void stdin_close(struct task *t)
+void stream_stdin_close(struct task *t)
 {
-    source_close(t->job->l, &t->in);
+    launcher_source_close(t->job->l, &t->in);
     buf_destroy(t->inbuf);
     t->inbuf = NULL;
 }
@@ -156,16 +157,16 @@ static void stdin_write(struct task *t)
         else if (errno == EAGAIN)
             break;
         else if (errno != EINTR)
-            stdin_close(t);
+            stream_stdin_close(t);
     }
     if (t->in.fd < 0)
         return;
     if (t->inbuf && buf_len(t->inbuf) > 0)
-        source_resume(t->job->l, &t->in);
+        launcher_source_resume(t->job->l, &t->in);
     else if (t->in_eof)
-        stdin_close(t);
+        stream_stdin_close(t);
     else
-        source_pause(t->job->l, &t->in);
+        launcher_source_pause(t->job->l, &t->in);
 }
 
 static void stdin_ready(struct source *src, uint32_t events)
@@ -178,16 +179,16 @@ static void stdin_ready(struct source *src, uint32_t events)
 }
 
 /* Some of the tasks that it is for are not there yet. */
-static void hold(struct job *j, uint32_t task, const void *data, size_t len)
+static void hold(struct nodejob *j, uint32_t task, const void *data, size_t len)
 {
     uint32_t head[2] = {task, (uint32_t)len};
 
     if ((!j->held && !(j->held = buf_create(0))) || buf_append(j->held, head, sizeof(head)) < 0 ||
         (len && buf_append(j->held, data, len) < 0))
-        send_fail(j, 1, -1, 0, "no memory for standard input");
+        launcher_send_fail(j, 1, -1, 0, "no memory for standard input");
 }
 
-void stdin_release(struct job *j)
+void stream_stdin_release(struct nodejob *j)
 {
     buf_t *held = j->held;
     uint32_t head[2];
@@ -195,13 +196,13 @@ void stdin_release(struct job *j)
     j->held = NULL;
     while (held && buf_len(held) >= sizeof(head)) {
         memcpy(head, buf_data(held), sizeof(head));
-        job_stdin(j, head[0], (const char *)buf_data(held) + sizeof(head), head[1]);
+        stream_stdin(j, head[0], (const char *)buf_data(held) + sizeof(head), head[1]);
         buf_consume(held, sizeof(head) + head[1]);
     }
     buf_destroy(held);
 }
 
-void job_stdin(struct job *j, uint32_t task, const void *data, size_t len)
+void stream_stdin(struct nodejob *j, uint32_t task, const void *data, size_t len)
 {
     size_t before = stdin_pending(j) + len;
 
@@ -223,7 +224,7 @@ void job_stdin(struct job *j, uint32_t task, const void *data, size_t len)
         } else if ((!t->inbuf && !(t->inbuf = buf_create(2 * WIRE_STDIN_WINDOW))) ||
                    buf_append(t->inbuf, data, len) < 0) {
             /* Not to lose a piece out of the middle: it reads no more. */
-            stdin_close(t);
+            stream_stdin_close(t);
             continue;
         }
         stdin_write(t);
