@@ -1,4 +1,4 @@
-/* probe.c - what flux-inventory would say of a simulated node (modules/resrc/probe.h).
+/* probe.c - what flux-inventory would say of a simulated node (modules/resrc/resrc_probe.h).
  *
  * The module resrc runs as it is; only the program that it starts beside the broker is replaced: after
  * a few milliseconds of virtual time the node has as many cores as sim_node_cores() says.
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "modules/resrc/probe.h"
+#include "modules/resrc/resrc_probe.h"
 #include "sim.h"
 
 struct probe {
@@ -38,8 +38,8 @@ static void done_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     p->cb(p, text, (size_t)n, "", p->arg);
 }
 
-probe_t *probe_start(flux_t *h, const char *arg1, const char *arg2, probe_f cb, void *arg,
-                     errmsg_t *err)
+probe_t *resrc_probe_start(flux_t *h, const char *arg1, const char *arg2, probe_f cb, void *arg,
+                           errmsg_t *err)
 {
     struct sim_ep *e = flux_handle_impl(h);
     sim_t *s = e->broker->sim;
@@ -58,7 +58,7 @@ probe_t *probe_start(flux_t *h, const char *arg1, const char *arg2, probe_f cb, 
     return p;
 }
 
-void probe_destroy(probe_t *p)
+void resrc_probe_destroy(probe_t *p)
 {
     if (p) {
         flux_watcher_destroy(p->timer);

@@ -167,7 +167,7 @@ int cmd_kvs(struct cmd *c, int argc, char **argv)
         {"fences", kvs_fences, "[OPTION...]", "list the fences that are not over"},
         {"dump", kvs_dump, "[OPTION...] FILE|-", "write an archive"},
         {"restore", kvs_restore, "[OPTION...] FILE|-", "read an archive"},
-        {"fsck", km_fsck, "[OPTION...] FILE|STATEDIR", "check what a session left on disk"},
+        {"fsck", kvs_fsck, "[OPTION...] FILE|STATEDIR", "check what a session left on disk"},
         {"gc", kvs_gc, "[OPTION...]", "reclaim what nothing needs"},
         {"stats", kvs_stats, "[OPTION...]", "print counters"},
         {"dropcache", kvs_dropcache, "[OPTION...]", "empty the cache of this broker"},

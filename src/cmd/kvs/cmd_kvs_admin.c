@@ -251,7 +251,7 @@ int kvs_namespace(struct cmd *c, int argc, char **argv)
 
 /* --- fsck --- */
 
-int km_fsck(struct cmd *c, int argc, char **argv)
+int kvs_fsck(struct cmd *c, int argc, char **argv)
 {
     static const char program[] = "flux-kvs-fsck";
     errmsg_t err;

@@ -1,6 +1,6 @@
 /* resrc - the module that knows which resources a session has, and which of them can be used.
  *
- * One instance at every rank.  Each says once what its broker has (find.c); instances add up what
+ * One instance at every rank.  Each says once what its broker has (resrc_find.c); instances add up what
  * comes from below and pass it on, so that the root gets few messages:
  *
  *    resrc.join  {"inventory"?,"like"?}  upstream, answered {}   (libresource/resrc_wire.h)
@@ -11,7 +11,7 @@
  *  3. Nodes that are alike are one entry in whatever is sent or kept (resgraph.h), and ranks that
  *     share a host are only named.
  *
- * The root (root.c) keeps the inventory, commits it once, and answers everything else.  resrc.xml
+ * The root (resrc_root.c) keeps the inventory, commits it once, and answers everything else.  resrc.xml
  * is answered where the machine is.
  *
  * Failure: a join that fails is sent again after a second.  A message that is malformed is answered
@@ -30,7 +30,7 @@
 
 /* --- likes --- */
 
-int likes_add(struct likes *l, uint32_t as, const idset_t *ranks)
+int resrc_likes_add(struct likes *l, uint32_t as, const idset_t *ranks)
 {
     struct like *list;
     idset_t *copy;
@@ -50,16 +50,16 @@ int likes_add(struct likes *l, uint32_t as, const idset_t *ranks)
     return 0;
 }
 
-void likes_drop(struct likes *l, size_t i)
+void resrc_likes_drop(struct likes *l, size_t i)
 {
     idset_destroy(l->list[i].ranks);
     l->list[i] = l->list[--l->n];
 }
 
-void likes_clear(struct likes *l)
+void resrc_likes_clear(struct likes *l)
 {
     while (l->n > 0)
-        likes_drop(l, l->n - 1);
+        resrc_likes_drop(l, l->n - 1);
     free(l->list);
     l->list = NULL;
 }
@@ -136,7 +136,7 @@ static void flush(struct ctx *ctx)
     } else {
         resgraph_destroy(ctx->pending);
         ctx->pending = fresh;
-        likes_clear(&ctx->likes);
+        resrc_likes_clear(&ctx->likes);
         send_text(ctx);
     }
     json_decref(j.inventory);
@@ -168,7 +168,7 @@ void resrc_found(struct ctx *ctx, const resgraph_t *g)
     errmsg_t err = {"no memory"};
 
     if (ctx->root) {
-        root_found(ctx->root, g);
+        resrc_root_found(ctx->root, g);
         return;
     }
     ranks = resgraph_ranks(g); /* what is said again replaces what was said */
@@ -182,10 +182,10 @@ void resrc_found(struct ctx *ctx, const resgraph_t *g)
 void resrc_found_like(struct ctx *ctx, uint32_t as, const idset_t *ranks)
 {
     if (ctx->root) {
-        root_found_like(ctx->root, as, ranks);
+        resrc_root_found_like(ctx->root, as, ranks);
         return;
     }
-    if (likes_add(&ctx->likes, as, ranks) < 0)
+    if (resrc_likes_add(&ctx->likes, as, ranks) < 0)
         flux_log(ctx->h, LOG_ERR, "resources below rank %u are not told: no memory", ctx->rank);
     wake(ctx);
 }
@@ -271,7 +271,7 @@ static void find_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (flux_request_decode(h, req, &resrc_lost_schema, &in, &owner) < 0)
         return;
     if ((lost = idset_parse(in.lost, NULL)))
-        find_again(ctx->find, lost);
+        resrc_find_again(ctx->find, lost);
     idset_destroy(lost);
     json_decref(owner);
 }
@@ -283,7 +283,7 @@ static void gone(struct ctx *ctx, const flux_msg_t *msg, uint32_t matchtag)
     char sender[FLUX_SENDER_MAX];
 
     if (ctx->root)
-        root_gone(ctx->root, flux_msg_sender(msg, sender, sizeof(sender)), matchtag);
+        resrc_root_gone(ctx->root, flux_msg_sender(msg, sender, sizeof(sender)), matchtag);
 }
 
 static void disconnect_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -309,22 +309,22 @@ static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct resrc_stats st = {.joins = ctx->joins_in, .sent = ctx->joins_out};
 
     if (ctx->root)
-        root_stats(ctx->root, &st);
+        resrc_root_stats(ctx->root, &st);
     flux_respond_struct(h, req, &resrc_stats_schema, &st);
 }
 
 static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "resrc.join", join_request_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "resrc.find", find_request_cb, FLUX_ROLE_BROKER},
-    {FLUX_MSG_REQUEST, "resrc.watch", root_watch, ANYBODY},
-    {FLUX_MSG_REQUEST, "resrc.status", root_status, ANYBODY},
-    {FLUX_MSG_REQUEST, "resrc.drain", root_drain, FLUX_ROLE_OWNER},
-    {FLUX_MSG_REQUEST, "resrc.undrain", root_undrain, FLUX_ROLE_OWNER},
-    {FLUX_MSG_REQUEST, "resrc.xml", xml_request, ANYBODY},
+    {FLUX_MSG_REQUEST, "resrc.watch", resrc_root_watch, ANYBODY},
+    {FLUX_MSG_REQUEST, "resrc.status", resrc_status_request, ANYBODY},
+    {FLUX_MSG_REQUEST, "resrc.drain", resrc_drain_add, FLUX_ROLE_OWNER},
+    {FLUX_MSG_REQUEST, "resrc.undrain", resrc_drain_remove, FLUX_ROLE_OWNER},
+    {FLUX_MSG_REQUEST, "resrc.xml", resrc_xml_request, ANYBODY},
     {FLUX_MSG_REQUEST, "resrc.stats", stats_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "resrc.cancel", cancel_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "resrc.disconnect", disconnect_cb, ANYBODY},
-    {FLUX_MSG_EVENT, "overlay.", root_overlay_event, 0},
+    {FLUX_MSG_EVENT, "overlay.", resrc_root_overlay_event, 0},
     FLUX_HANDLER_END,
 };
 
@@ -335,14 +335,14 @@ static void resrc_fini(flux_t *h, void *arg)
     struct ctx *ctx = arg;
 
     flux_handlers_remove(ctx->handlers);
-    xml_clear(ctx);
-    find_destroy(ctx->find);
-    root_destroy(ctx->root);
+    resrc_xml_clear(ctx);
+    resrc_find_destroy(ctx->find);
+    resrc_root_destroy(ctx->root);
     flux_future_destroy(ctx->join);
     flux_watcher_destroy(ctx->defer);
     flux_watcher_destroy(ctx->again);
     resgraph_destroy(ctx->pending);
-    likes_clear(&ctx->likes);
+    resrc_likes_clear(&ctx->likes);
     free(ctx->sent);
     free(ctx);
 }
@@ -366,8 +366,8 @@ static int resrc_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *er
     ctx->pending = resgraph_create();
     ctx->defer = flux_defer_create(flux_get_reactor(h), defer_cb, ctx);
     ctx->again = flux_timer_create(flux_get_reactor(h), again_cb, ctx);
-    if (!ctx->pending || !ctx->defer || !ctx->again || !(ctx->find = find_create(ctx)) ||
-        (ctx->rank == 0 && !(ctx->root = root_create(ctx, err))) ||
+    if (!ctx->pending || !ctx->defer || !ctx->again || !(ctx->find = resrc_find_create(ctx)) ||
+        (ctx->rank == 0 && !(ctx->root = resrc_root_create(ctx, err))) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx))) {
         int saved = errno;
 
@@ -375,7 +375,7 @@ static int resrc_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *er
         errno = saved;
         return -1;
     }
-    find_again(ctx->find, NULL);
+    resrc_find_again(ctx->find, NULL);
     *arg = ctx;
     return 0;
 }

@@ -6,7 +6,7 @@
 #include "libresource/resrc_wire.h"
 #include "libresource/resgraph.h"
 #include "libutil/list.h"
-#include "probe.h"
+#include "resrc_probe.h"
 
 struct root;
 struct find;
@@ -23,9 +23,9 @@ struct likes {
 };
 
 /* Add ranks to a list of likes.  -1 with ENOMEM. */
-int likes_add(struct likes *l, uint32_t as, const idset_t *ranks);
-void likes_drop(struct likes *l, size_t i);
-void likes_clear(struct likes *l);
+int resrc_likes_add(struct likes *l, uint32_t as, const idset_t *ranks);
+void resrc_likes_drop(struct likes *l, size_t i);
+void resrc_likes_clear(struct likes *l);
 
 struct ctx {
     flux_t *h;
@@ -50,28 +50,28 @@ struct ctx {
 void resrc_found(struct ctx *ctx, const resgraph_t *g);
 void resrc_found_like(struct ctx *ctx, uint32_t as, const idset_t *ranks);
 
-/* find.c: what this broker has; tells resrc_found() or resrc_found_like(), now or later. */
-struct find *find_create(struct ctx *ctx);
-void find_destroy(struct find *f);
+/* resrc_find.c: what this broker has; tells resrc_found() or resrc_found_like(), now or later. */
+struct find *resrc_find_create(struct ctx *ctx);
+void resrc_find_destroy(struct find *f);
 /* Look again; do not rely on what these ranks were to find (NULL: none). */
-void find_again(struct find *f, const idset_t *lost);
+void resrc_find_again(struct find *f, const idset_t *lost);
 
-/* xml.c */
-void xml_request(flux_t *h, const flux_msg_t *req, void *arg);
-void xml_clear(struct ctx *ctx);
+/* resrc_xml.c */
+void resrc_xml_request(flux_t *h, const flux_msg_t *req, void *arg);
+void resrc_xml_clear(struct ctx *ctx);
 
-/* root.c */
-struct root *root_create(struct ctx *ctx, errmsg_t *err);
-void root_destroy(struct root *r);
-void root_found(struct root *r, const resgraph_t *g);
-void root_found_like(struct root *r, uint32_t as, const idset_t *ranks);
-void root_watch(flux_t *h, const flux_msg_t *req, void *arg);
-void root_status(flux_t *h, const flux_msg_t *req, void *arg);
-void root_drain(flux_t *h, const flux_msg_t *req, void *arg);
-void root_undrain(flux_t *h, const flux_msg_t *req, void *arg);
-void root_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg);
+/* resrc_root.c */
+struct root *resrc_root_create(struct ctx *ctx, errmsg_t *err);
+void resrc_root_destroy(struct root *r);
+void resrc_root_found(struct root *r, const resgraph_t *g);
+void resrc_root_found_like(struct root *r, uint32_t as, const idset_t *ranks);
+void resrc_root_watch(flux_t *h, const flux_msg_t *req, void *arg);
+void resrc_status_request(flux_t *h, const flux_msg_t *req, void *arg);
+void resrc_drain_add(flux_t *h, const flux_msg_t *req, void *arg);
+void resrc_drain_remove(flux_t *h, const flux_msg_t *req, void *arg);
+void resrc_root_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg);
 /* The sender is gone, or (matchtag) no longer wants this answer. */
-void root_gone(struct root *r, const char *sender, uint32_t matchtag);
-void root_stats(struct root *r, struct resrc_stats *st);
+void resrc_root_gone(struct root *r, const char *sender, uint32_t matchtag);
+void resrc_root_stats(struct root *r, struct resrc_stats *st);
 
 #endif

@@ -1,4 +1,4 @@
-/* store.c - the inventory and what is drained, in the key-value store.
+/* resrc_store.c - the inventory and what is drained, in the key-value store.
  *
  *    resource.inventory   the nodes and pools (libresource/resgraph.h)
  *    resource.drained     {"nodes":[{"ranks","reason","time"}..]}
@@ -7,7 +7,7 @@
  *  2. An inventory that is as it was is not committed again.
  *  3. Nothing is written before what is drained was read: an older record is not lost.
  *  4. The inventory is read for the sake of nodes that were lost before this instance was loaded, and cannot
- *     be asked any more (root.c).
+ *     be asked any more (resrc_root.c).
  *
  * Failure: without a store nothing is kept, and requests are answered as if it were.  Any other error
  * is logged and told to who waits.
@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "libkvs/kvs.h"
-#include "root.h"
+#include "resrc_root.h"
 
 static void drained_cb(flux_future_t *f, void *arg)
 {
@@ -28,7 +28,7 @@ static void drained_cb(flux_future_t *f, void *arg)
     errmsg_t err;
     int rc = flux_kvs_lookup_get(f, &text, &len, &err), errnum = flux_future_errnum(f);
 
-    if (rc == 0 && drained_parse(&r->drained, text, len, &err) < 0)
+    if (rc == 0 && resrc_drain_list_parse(&r->drained, text, len, &err) < 0)
         flux_log(r->ctx->h, LOG_ERR, "%s cannot be read, so no node is drained: %s",
                  RESRC_KEY_DRAINED, err.text);
     else if (rc < 0 && errnum != ENOENT && errnum != ENOSYS)
@@ -36,7 +36,7 @@ static void drained_cb(flux_future_t *f, void *arg)
     flux_future_destroy(f);
     r->drained_f = NULL;
     r->drained_known = true;
-    root_changed(r, false);
+    resrc_root_changed(r, false);
 }
 
 static void record_cb(flux_future_t *f, void *arg)
@@ -53,7 +53,7 @@ static void record_cb(flux_future_t *f, void *arg)
     flux_future_destroy(f);
     r->record_f = NULL;
     r->record_known = true;
-    root_changed(r, false);
+    resrc_root_changed(r, false);
 }
 
 /* The lookup of a key; NULL, and *known then, when there is no memory for it. */
@@ -68,7 +68,7 @@ static flux_future_t *lookup(struct root *r, const char *key, flux_future_f cb, 
     return NULL;
 }
 
-void store_load(struct root *r)
+void resrc_store_load(struct root *r)
 {
     r->drained_f = lookup(r, RESRC_KEY_DRAINED, drained_cb, &r->drained_known);
     r->record_f = lookup(r, RESRC_KEY_INVENTORY, record_cb, &r->record_known);
@@ -86,7 +86,7 @@ static void answer(struct root *r, struct list_node *list, int errnum, const cha
                                error);
         else
             flux_respond(r->ctx->h, w->req, w->text);
-        waiter_free(w);
+        resrc_root_waiter_free(w);
     }
 }
 
@@ -100,7 +100,7 @@ static void commit_cb(flux_future_t *f, void *arg)
     answer(r, &r->committing, errnum == ENOSYS ? 0 : errnum, flux_future_error(f));
     flux_future_destroy(f);
     r->commit_f = NULL;
-    store_save(r);
+    resrc_store_save(r);
 }
 
 static int put_inventory(struct root *r, flux_kvs_txn_t *txn, errmsg_t *err)
@@ -121,7 +121,7 @@ static int put_inventory(struct root *r, flux_kvs_txn_t *txn, errmsg_t *err)
 
 static int put_drained(struct root *r, flux_kvs_txn_t *txn, errmsg_t *err)
 {
-    char *text = drained_format(&r->drained);
+    char *text = resrc_drain_list_format(&r->drained);
     int rc;
 
     r->save_drained = false;
@@ -132,7 +132,7 @@ static int put_drained(struct root *r, flux_kvs_txn_t *txn, errmsg_t *err)
     return rc;
 }
 
-void store_save(struct root *r)
+void resrc_store_save(struct root *r)
 {
     flux_kvs_txn_t *txn;
     errmsg_t err = {"no memory for a commit"};
@@ -162,7 +162,7 @@ void store_save(struct root *r)
     flux_kvs_txn_destroy(txn);
 }
 
-void store_stop(struct root *r)
+void resrc_store_stop(struct root *r)
 {
     answer(r, &r->to_commit, ECONNABORTED, "the resrc module was unloaded");
     answer(r, &r->committing, ECONNABORTED, "the resrc module was unloaded");

@@ -1,4 +1,4 @@
-/* root.c - rank 0: the inventory, which nodes are up, and who wants to know.
+/* resrc_root.c - rank 0: the inventory, which nodes are up, and who wants to know.
  *
  * What there is comes from the brokers (resrc.join), or from a configuration file (attribute
  * resrc.config, or the section `resource` of config.file), whose nodes, if it names any, are then all
@@ -32,7 +32,7 @@
 
 #include "libflux/attr.h"
 #include "libflux/overlay_wire.h"
-#include "root.h"
+#include "resrc_root.h"
 
 #define TICK 2.
 #define PATIENCE 3
@@ -40,7 +40,7 @@
 
 /* --- those who wait --- */
 
-struct waiter *waiter_add(struct list_node *list, const flux_msg_t *req)
+struct waiter *resrc_root_waiter_add(struct list_node *list, const flux_msg_t *req)
 {
     struct waiter *w = calloc(1, sizeof(*w));
 
@@ -51,7 +51,7 @@ struct waiter *waiter_add(struct list_node *list, const flux_msg_t *req)
     return w;
 }
 
-void waiter_free(struct waiter *w)
+void resrc_root_waiter_free(struct waiter *w)
 {
     if (!w)
         return;
@@ -82,7 +82,7 @@ static idset_t *emulated_up(const struct root *r, const idset_t *all)
     return ids;
 }
 
-idset_t *root_nodes_up(const struct root *r)
+idset_t *resrc_root_nodes_up(const struct root *r)
 {
     const resgraph_t *g = root_graph(r);
     idset_t *all = resgraph_ranks(g), *up;
@@ -109,7 +109,7 @@ static idset_t *missing(const struct root *r)
 static char *update_text(const struct root *r, bool inventory)
 {
     struct resrc_update u = {.version = r->version};
-    idset_t *up = root_nodes_up(r);
+    idset_t *up = resrc_root_nodes_up(r);
     char *up_text = up ? idset_format(up, 0) : NULL;
     char *drained = r->drained.ranks ? idset_format(r->drained.ranks, 0) : strdup("");
     char *text = NULL;
@@ -145,14 +145,14 @@ static void tell_watchers(struct root *r)
         }
         flux_respond_error(r->ctx->h, w->req, ENOMEM, "no memory to tell what has changed");
         r->nwatchers--;
-        waiter_free(w);
+        resrc_root_waiter_free(w);
     }
     free(full);
     free(part);
     r->changed = r->inventory_changed = false;
 }
 
-void root_watch(flux_t *h, const flux_msg_t *req, void *arg)
+void resrc_root_watch(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct root *r = ctx->root;
@@ -162,7 +162,7 @@ void root_watch(flux_t *h, const flux_msg_t *req, void *arg)
                            ctx->rank);
     } else if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
         flux_respond_error(h, req, EPROTO, "resrc.watch has to be a streaming request");
-    } else if (r->nwatchers >= WATCHERS_MAX || !waiter_add(&r->watchers, req)) {
+    } else if (r->nwatchers >= WATCHERS_MAX || !resrc_root_waiter_add(&r->watchers, req)) {
         flux_respond_error(h, req, EAGAIN, "too many watch the resources");
     } else {
         r->nwatchers++;
@@ -170,7 +170,7 @@ void root_watch(flux_t *h, const flux_msg_t *req, void *arg)
     }
 }
 
-void root_gone(struct root *r, const char *sender, uint32_t matchtag)
+void resrc_root_gone(struct root *r, const char *sender, uint32_t matchtag)
 {
     char theirs[FLUX_SENDER_MAX];
 
@@ -184,7 +184,7 @@ void root_gone(struct root *r, const char *sender, uint32_t matchtag)
         if (matchtag)
             flux_respond_error(r->ctx->h, w->req, ENODATA, "no longer watched");
         r->nwatchers--;
-        waiter_free(w);
+        resrc_root_waiter_free(w);
     }
 }
 
@@ -242,7 +242,7 @@ static void settle(struct root *r)
         }
         idset_destroy(left);
         r->divided = getenv("FLUX_JOB_ID") && getenv("FLUX_TASK_CORES");
-        if (r->divided && share_divide(&r->found) < 0)
+        if (r->divided && resrc_share_divide(&r->found) < 0)
             out_of_memory(r);
         if (r->late)
             recall_lost(r);
@@ -252,8 +252,8 @@ static void settle(struct root *r)
     r->settled = true;
     r->changed = r->inventory_changed = r->save_inventory = true;
     flux_watcher_stop(r->timer);
-    status_go_on(r);
-    drain_go_on(r);
+    resrc_status_go_on(r);
+    resrc_drain_go_on(r);
 }
 
 static void defer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, void *arg)
@@ -267,10 +267,10 @@ static void defer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, vo
     if (r->changed || r->inventory_changed)
         r->version++;
     tell_watchers(r);
-    store_save(r);
+    resrc_store_save(r);
 }
 
-void root_changed(struct root *r, bool inventory)
+void resrc_root_changed(struct root *r, bool inventory)
 {
     r->changed = true;
     if (inventory)
@@ -320,7 +320,7 @@ static int copy_node(struct root *r, size_t as, const idset_t *ranks)
         snprintf(host, sizeof(host), "%s", node.host);
         rc = resgraph_add(r->found, fresh, host, &node, NULL);
         if (!idset_empty(fresh) && !r->config)
-            root_changed(r, true);
+            resrc_root_changed(r, true);
     }
     idset_destroy(said);
     idset_destroy(fresh);
@@ -336,11 +336,11 @@ static void resolve(struct root *r)
             continue;
         if (copy_node(r, (size_t)at, r->likes.list[i].ranks) < 0)
             out_of_memory(r);
-        likes_drop(&r->likes, i);
+        resrc_likes_drop(&r->likes, i);
     }
 }
 
-void root_found(struct root *r, const resgraph_t *g)
+void resrc_root_found(struct root *r, const resgraph_t *g)
 {
     idset_t *ranks;
 
@@ -352,12 +352,12 @@ void root_found(struct root *r, const resgraph_t *g)
     idset_destroy(ranks);
     resolve(r);
     if (!r->config)
-        root_changed(r, true);
+        resrc_root_changed(r, true);
 }
 
-void root_found_like(struct root *r, uint32_t as, const idset_t *ranks)
+void resrc_root_found_like(struct root *r, uint32_t as, const idset_t *ranks)
 {
-    if (likes_add(&r->likes, as, ranks) < 0)
+    if (resrc_likes_add(&r->likes, as, ranks) < 0)
         out_of_memory(r);
     resolve(r);
 }
@@ -420,7 +420,7 @@ static void up_cb(flux_future_t *f, void *arg)
             r->late = true;
             ask_missing(r);
         }
-        root_changed(r, false);
+        resrc_root_changed(r, false);
     } else {
         idset_destroy(up);
     }
@@ -442,7 +442,7 @@ static void ask_up(struct root *r)
     r->up_f = NULL;
 }
 
-void root_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg)
+void resrc_root_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct ctx *ctx = arg;
 
@@ -456,7 +456,7 @@ static void config_is_known(struct root *r)
 {
     r->config_known = true;
     flux_module_started(r->ctx->h);
-    root_changed(r, true);
+    resrc_root_changed(r, true);
 }
 
 static void config_failed(struct root *r, const char *error)
@@ -478,7 +478,7 @@ static void config_cb(probe_t *p, const char *text, size_t len, const char *erro
         snprintf(why, sizeof(why), "the file resrc.config names has no section `resource`");
     else if (text && !(g = resgraph_parse(text, len, &err)))
         snprintf(why, sizeof(why), "%s", err.text);
-    probe_destroy(r->probe);
+    resrc_probe_destroy(r->probe);
     r->probe = NULL;
     if (none && !own) {
         config_is_known(r);
@@ -525,7 +525,7 @@ static void attr_cb(flux_future_t *f, void *arg)
         }
     } else if ((size_t)snprintf(option, sizeof(option), "--config=%s", path) >= sizeof(option)) {
         config_failed(r, "the name of the configuration file is too long");
-    } else if (!(r->probe = probe_start(r->ctx->h, option, NULL, config_cb, r, &err))) {
+    } else if (!(r->probe = resrc_probe_start(r->ctx->h, option, NULL, config_cb, r, &err))) {
         config_failed(r, err.text);
     }
     flux_future_destroy(f);
@@ -533,9 +533,9 @@ static void attr_cb(flux_future_t *f, void *arg)
 
 /* --- life --- */
 
-void root_stats(struct root *r, struct resrc_stats *st)
+void resrc_root_stats(struct root *r, struct resrc_stats *st)
 {
-    idset_t *up = r->brokers_up ? root_nodes_up(r) : NULL;
+    idset_t *up = r->brokers_up ? resrc_root_nodes_up(r) : NULL;
 
     st->nodes = resgraph_nnodes(root_graph(r));
     st->cores = resgraph_ncores(root_graph(r));
@@ -547,7 +547,7 @@ void root_stats(struct root *r, struct resrc_stats *st)
     idset_destroy(up);
 }
 
-struct root *root_create(struct ctx *ctx, errmsg_t *err)
+struct root *resrc_root_create(struct ctx *ctx, errmsg_t *err)
 {
     struct root *r = calloc(1, sizeof(*r));
     flux_reactor_t *reactor = flux_get_reactor(ctx->h);
@@ -562,7 +562,7 @@ struct root *root_create(struct ctx *ctx, errmsg_t *err)
     list_init(&r->committing);
     if (!(r->found = resgraph_create()) || !(r->defer = flux_defer_create(reactor, defer_cb, r)) ||
         !(r->timer = flux_timer_create(reactor, timer_cb, r))) {
-        root_destroy(r);
+        resrc_root_destroy(r);
         errmsg_fail(err, ENOMEM, "the resrc module is out of memory");
         return NULL;
     }
@@ -572,7 +572,7 @@ struct root *root_create(struct ctx *ctx, errmsg_t *err)
     r->config_is_own = true;
     ask_attr(r, "resrc.config");
     ask_up(r);
-    store_load(r);
+    resrc_store_load(r);
     return r;
 }
 
@@ -582,24 +582,24 @@ static void forget(struct list_node *list)
     struct list_node *n;
 
     while ((n = list_first(list)))
-        waiter_free(list_entry(n, struct waiter, node));
+        resrc_root_waiter_free(list_entry(n, struct waiter, node));
 }
 
-void root_destroy(struct root *r)
+void resrc_root_destroy(struct root *r)
 {
     if (!r)
         return;
     forget(&r->watchers);
     forget(&r->early);
     forget(&r->askers);
-    store_stop(r);
+    resrc_store_stop(r);
     flux_future_destroy(r->attr_f);
     flux_future_destroy(r->up_f);
-    probe_destroy(r->probe);
+    resrc_probe_destroy(r->probe);
     flux_watcher_destroy(r->timer);
     flux_watcher_destroy(r->defer);
-    likes_clear(&r->likes);
-    drained_clear(&r->drained);
+    resrc_likes_clear(&r->likes);
+    resrc_drain_list_clear(&r->drained);
     resgraph_destroy(r->found);
     resgraph_destroy(r->config);
     idset_destroy(r->brokers_up);

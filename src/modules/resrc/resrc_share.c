@@ -1,6 +1,6 @@
-/* share.c - brokers that are one task of a job divide what this task was given.
+/* resrc_share.c - brokers that are one task of a job divide what this task was given.
  *
- * A session in a job has the share of its tasks (find.c).  Usually each broker is a task; but
+ * A session in a job has the share of its tasks (resrc_find.c).  Usually each broker is a task; but
  * `flux start --size=N` in one task starts N brokers that all find the same share, and the session
  * must not schedule it N times.  Each broker marks what it found with a property of its task's rank,
  * "task.R"; nodes that are alike in all, also in this, are such brokers.  Afterwards the mark is gone.
@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "libutil/hmap.h"
-#include "root.h"
+#include "resrc_root.h"
 
 /* Nodes of one name and kind. */
 struct group {
@@ -112,7 +112,7 @@ static int divide(resgraph_t *out, const resgraph_t *g, hmap_t *groups)
     return 0;
 }
 
-int share_divide(resgraph_t **g)
+int resrc_share_divide(resgraph_t **g)
 {
     hmap_t *groups = hmap_create_str(group_free);
     resgraph_t *out = resgraph_create();

@@ -1,4 +1,4 @@
-/* drain.c - which nodes are drained, why and since when; and the requests that say so.
+/* resrc_drain.c - which nodes are drained, why and since when; and the requests that say so.
  *
  *  1. A rank is in one record at most, and `ranks` is the union of all records.
  *  2. A change takes effect at once, and is answered when it is on record in the store; without a
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "libutil/strutil.h"
-#include "root.h"
+#include "resrc_root.h"
 
 #define RECORDS_MAX 65536
 #define EARLY_MAX 1024
@@ -37,7 +37,7 @@ static void record_drop(struct drained *d, size_t i)
     memmove(&d->list[i], &d->list[i + 1], (d->n - i) * sizeof(*d->list));
 }
 
-void drained_clear(struct drained *d)
+void resrc_drain_list_clear(struct drained *d)
 {
     while (d->n > 0)
         record_drop(d, d->n - 1);
@@ -46,7 +46,7 @@ void drained_clear(struct drained *d)
     memset(d, 0, sizeof(*d));
 }
 
-int drained_remove(struct drained *d, const idset_t *ranks)
+int resrc_drain_list_remove(struct drained *d, const idset_t *ranks)
 {
     if (d->ranks && idset_subtract(d->ranks, ranks) < 0)
         return -1;
@@ -59,7 +59,7 @@ int drained_remove(struct drained *d, const idset_t *ranks)
     return 0;
 }
 
-int drained_add(struct drained *d, const idset_t *ranks, const char *reason, double time)
+int resrc_drain_list_add(struct drained *d, const idset_t *ranks, const char *reason, double time)
 {
     struct record rec = {.ranks = idset_copy(ranks), .reason = strdup(reason), .time = time};
     struct record *list;
@@ -68,7 +68,7 @@ int drained_add(struct drained *d, const idset_t *ranks, const char *reason, dou
         d->ranks = idset_create();
     if (d->n >= RECORDS_MAX)
         errno = ENOMEM;
-    else if (rec.ranks && rec.reason && d->ranks && drained_remove(d, ranks) == 0 &&
+    else if (rec.ranks && rec.reason && d->ranks && resrc_drain_list_remove(d, ranks) == 0 &&
              (list = realloc(d->list, (d->n + 1) * sizeof(*list)))) {
         d->list = list;
         if (idset_add(d->ranks, ranks) == 0) {
@@ -81,7 +81,7 @@ int drained_add(struct drained *d, const idset_t *ranks, const char *reason, dou
     return -1;
 }
 
-char *drained_format(const struct drained *d)
+char *resrc_drain_list_format(const struct drained *d)
 {
     struct wire w = {json_array()};
     char *text = NULL;
@@ -101,7 +101,7 @@ char *drained_format(const struct drained *d)
     return text;
 }
 
-int drained_parse(struct drained *d, const char *json, size_t len, errmsg_t *err)
+int resrc_drain_list_parse(struct drained *d, const char *json, size_t len, errmsg_t *err)
 {
     struct wire w;
     const json_t *val;
@@ -118,7 +118,7 @@ int drained_parse(struct drained *d, const char *json, size_t len, errmsg_t *err
 
         if (flux_schema_decode_json(&resrc_record_schema, val, &rec, err) < 0 ||
             !(ranks = idset_parse(rec.ranks, err)) ||
-            drained_add(d, ranks, rec.reason, rec.time) < 0)
+            resrc_drain_list_add(d, ranks, rec.reason, rec.time) < 0)
             rc = -1;
         idset_destroy(ranks);
         if (rc < 0)
@@ -171,20 +171,20 @@ static char *some(const struct root *r, const idset_t *ranks, bool drained)
 /* The change is made: answer when it is on record. */
 static void answer_later(struct root *r, const flux_msg_t *req, const idset_t *ranks)
 {
-    struct waiter *w = waiter_add(&r->to_commit, req);
+    struct waiter *w = resrc_root_waiter_add(&r->to_commit, req);
     char *text = idset_format(ranks, 0);
     struct resrc_ranks out = {text};
 
     if (w)
         w->text = text ? flux_schema_encode(&resrc_ranks_schema, &out) : NULL;
     if (!w || !w->text) {
-        waiter_free(w);
+        resrc_root_waiter_free(w);
         flux_respond_error(r->ctx->h, req, ENOMEM,
                            "done, but no memory is left to wait for the record");
     }
     free(text);
     r->save_drained = true;
-    root_changed(r, false);
+    resrc_root_changed(r, false);
 }
 
 /* The log of the session has who did it. */
@@ -210,14 +210,14 @@ static bool here(flux_t *h, const flux_msg_t *req, const struct ctx *ctx)
     if (!r)
         flux_respond_error(h, req, EINVAL, "nodes are drained at rank 0, not at rank %u",
                            ctx->rank);
-    else if (r->nearly >= EARLY_MAX || !waiter_add(&r->early, req))
+    else if (r->nearly >= EARLY_MAX || !resrc_root_waiter_add(&r->early, req))
         flux_respond_error(h, req, EAGAIN, "the resources are not known yet; try again");
     else
         r->nearly++;
     return false;
 }
 
-void drain_go_on(struct root *r)
+void resrc_drain_go_on(struct root *r)
 {
     struct list_node *n;
 
@@ -226,14 +226,14 @@ void drain_go_on(struct root *r)
 
         r->nearly--;
         if (strcmp(flux_msg_topic(w->req), "resrc.drain") == 0)
-            root_drain(r->ctx->h, w->req, r->ctx);
+            resrc_drain_add(r->ctx->h, w->req, r->ctx);
         else
-            root_undrain(r->ctx->h, w->req, r->ctx);
-        waiter_free(w);
+            resrc_drain_remove(r->ctx->h, w->req, r->ctx);
+        resrc_root_waiter_free(w);
     }
 }
 
-void root_drain(flux_t *h, const flux_msg_t *req, void *arg)
+void resrc_drain_add(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct root *r = ctx->root;
@@ -252,7 +252,7 @@ void root_drain(flux_t *h, const flux_msg_t *req, void *arg)
     else if (!in.force && (already = some(r, ranks, true)))
         flux_respond_error(h, req, EEXIST, "%s: drained already; use force to change the reason",
                            already);
-    else if (drained_add(&r->drained, ranks, in.reason, flux_wall(h)) < 0)
+    else if (resrc_drain_list_add(&r->drained, ranks, in.reason, flux_wall(h)) < 0)
         flux_respond_error(h, req, ENOMEM, "no memory to drain a node");
     else {
         tell(r, req, "drained", ranks, in.reason);
@@ -263,7 +263,7 @@ void root_drain(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
-void root_undrain(flux_t *h, const flux_msg_t *req, void *arg)
+void resrc_drain_remove(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct root *r = ctx->root;
@@ -279,7 +279,7 @@ void root_undrain(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, errno, "%s", err.text);
     else if ((others = some(r, ranks, false)))
         flux_respond_error(h, req, ENOENT, "%s: not drained", others);
-    else if (drained_remove(&r->drained, ranks) < 0)
+    else if (resrc_drain_list_remove(&r->drained, ranks) < 0)
         flux_respond_error(h, req, ENOMEM, "no memory to undrain a node");
     else {
         tell(r, req, "undrained", ranks, "");

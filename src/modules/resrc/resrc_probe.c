@@ -1,4 +1,4 @@
-/* probe.c - run flux-inventory beside the broker (header).
+/* resrc_probe.c - run flux-inventory beside the broker (header).
  *
  *    state      left when
  *    running    both streams are at their end and the process is reaped, or TIMEOUT: it is killed
@@ -20,7 +20,7 @@
 #include "libflux/paths.h"
 #include "libsubprocess/process.h"
 #include "libutil/buf.h"
-#include "probe.h"
+#include "resrc_probe.h"
 
 #define TIMEOUT 60.
 #define OUT_MAX (64u << 20)
@@ -170,8 +170,8 @@ static int watch(probe_t *p)
     return 0;
 }
 
-probe_t *probe_start(flux_t *h, const char *arg1, const char *arg2, probe_f cb, void *arg,
-                     errmsg_t *err)
+probe_t *resrc_probe_start(flux_t *h, const char *arg1, const char *arg2, probe_f cb, void *arg,
+                           errmsg_t *err)
 {
     char *argv[] = {(char *)"flux-inventory", (char *)arg1, (char *)(arg1 ? arg2 : NULL), NULL};
     char *program = flux_path_exec(argv[0], err);
@@ -188,7 +188,7 @@ probe_t *probe_start(flux_t *h, const char *arg1, const char *arg2, probe_f cb, 
             p = NULL;
         } else if (process_close(p->proc, 0), watch(p) < 0) {
             errmsg_fail(err, errno, "cannot run flux-inventory: %s", strerror(errno));
-            probe_destroy(p);
+            resrc_probe_destroy(p);
             p = NULL;
         }
     } else if (program) {
@@ -198,7 +198,7 @@ probe_t *probe_start(flux_t *h, const char *arg1, const char *arg2, probe_f cb, 
     return p;
 }
 
-void probe_destroy(probe_t *p)
+void resrc_probe_destroy(probe_t *p)
 {
     int saved = errno;
 

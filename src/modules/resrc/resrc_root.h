@@ -33,7 +33,7 @@ struct root {
     bool running; /* the session: all ranks came up that will */
     bool settled;
     bool late;          /* loaded when the session was running already */
-    bool divided;       /* what is found is no longer what was said: share.c */
+    bool divided;       /* what is found is no longer what was said: resrc_share.c */
     unsigned patience;  /* times the timer has asked for what is missing */
     bool config_is_own; /* resrc.config, which must have a section `resource` */
     probe_t *probe;
@@ -67,8 +67,8 @@ struct waiter {
     char *text;        /* drain: what is answered */
     bool told;         /* watch: it has had the first answer */
 };
-struct waiter *waiter_add(struct list_node *list, const flux_msg_t *req);
-void waiter_free(struct waiter *w);
+struct waiter *resrc_root_waiter_add(struct list_node *list, const flux_msg_t *req);
+void resrc_root_waiter_free(struct waiter *w);
 
 /* The nodes there are. */
 static inline resgraph_t *root_graph(const struct root *r)
@@ -76,31 +76,31 @@ static inline resgraph_t *root_graph(const struct root *r)
     return r->config ? r->config : r->found;
 }
 /* Those that can be used as far as brokers go; a new set, NULL with ENOMEM. */
-idset_t *root_nodes_up(const struct root *r);
+idset_t *resrc_root_nodes_up(const struct root *r);
 /* Something has changed: tell watchers and the store, once for all that one pass brings. */
-void root_changed(struct root *r, bool inventory);
+void resrc_root_changed(struct root *r, bool inventory);
 
-/* drain.c: requests that came early. */
-void drain_go_on(struct root *r);
+/* resrc_drain.c: requests that came early. */
+void resrc_drain_go_on(struct root *r);
 
-/* drain.c: the list of what is drained. */
-void drained_clear(struct drained *d);
+/* resrc_drain.c: the list of what is drained. */
+void resrc_drain_list_clear(struct drained *d);
 /* 0, or -1 with ENOMEM.  What was drained already gets the new reason. */
-int drained_add(struct drained *d, const idset_t *ranks, const char *reason, double time);
-int drained_remove(struct drained *d, const idset_t *ranks);
-char *drained_format(const struct drained *d); /* JSON, malloc'd */
-int drained_parse(struct drained *d, const char *json, size_t len, errmsg_t *err);
+int resrc_drain_list_add(struct drained *d, const idset_t *ranks, const char *reason, double time);
+int resrc_drain_list_remove(struct drained *d, const idset_t *ranks);
+char *resrc_drain_list_format(const struct drained *d); /* JSON, malloc'd */
+int resrc_drain_list_parse(struct drained *d, const char *json, size_t len, errmsg_t *err);
 
-/* store.c */
-void store_load(struct root *r);
-void store_save(struct root *r);
-void store_stop(struct root *r);
+/* resrc_store.c */
+void resrc_store_load(struct root *r);
+void resrc_store_save(struct root *r);
+void resrc_store_stop(struct root *r);
 
-/* share.c: brokers that have the same share of a job divide it.  0, or -1 with ENOMEM. */
-int share_divide(resgraph_t **g);
+/* resrc_share.c: brokers that have the same share of a job divide it.  0, or -1 with ENOMEM. */
+int resrc_share_divide(resgraph_t **g);
 
-/* status.c */
+/* resrc_status.c */
 /* Answer who has waited for the inventory. */
-void status_go_on(struct root *r);
+void resrc_status_go_on(struct root *r);
 
 #endif

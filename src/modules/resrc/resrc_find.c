@@ -1,4 +1,4 @@
-/* find.c - what this broker has.
+/* resrc_find.c - what this broker has.
  *
  *    where                                             how
  *    a task of a job (FLUX_JOB_ID, FLUX_TASK_CORES)    its share, from the environment: the parent
@@ -42,7 +42,7 @@ struct find {
     bool ours; /* the link */
 };
 
-/* mark: NULL, or a property for the root's eyes (share.c). */
+/* mark: NULL, or a property for the root's eyes (resrc_share.c). */
 static void tell(struct find *f, const idset_t *cores, const idset_t *gpus, uint64_t memory,
                  const char *mark)
 {
@@ -125,7 +125,7 @@ static void probe_cb(probe_t *p, const char *text, size_t len, const char *error
         find_plain(f);
     }
     resgraph_destroy(g);
-    probe_destroy(f->probe);
+    resrc_probe_destroy(f->probe);
     f->probe = NULL;
 }
 
@@ -138,7 +138,7 @@ static void find_here(struct find *f)
         return;
     snprintf(rank, sizeof(rank), "--rank=%u", f->ctx->rank);
     snprintf(host, sizeof(host), "--host=%s", f->host);
-    if (!(f->probe = probe_start(f->ctx->h, rank, host, probe_cb, f, &err))) {
+    if (!(f->probe = resrc_probe_start(f->ctx->h, rank, host, probe_cb, f, &err))) {
         flux_log(f->ctx->h, LOG_WARNING, "hwloc cannot be asked what rank %u has: %s", f->ctx->rank,
                  err.text);
         find_plain(f);
@@ -214,7 +214,7 @@ static void rundir_cb(flux_future_t *fut, void *arg)
 
 /* --- life --- */
 
-struct find *find_create(struct ctx *ctx)
+struct find *resrc_find_create(struct ctx *ctx)
 {
     struct find *f = calloc(1, sizeof(*f));
 
@@ -226,7 +226,7 @@ struct find *find_create(struct ctx *ctx)
     return f;
 }
 
-void find_again(struct find *f, const idset_t *lost)
+void resrc_find_again(struct find *f, const idset_t *lost)
 {
     idset_destroy(f->lost);
     f->lost = lost ? idset_copy(lost) : NULL;
@@ -242,14 +242,14 @@ void find_again(struct find *f, const idset_t *lost)
     }
 }
 
-void find_destroy(struct find *f)
+void resrc_find_destroy(struct find *f)
 {
     if (!f)
         return;
     if (f->ours)
         unlink(f->link);
     flux_future_destroy(f->f);
-    probe_destroy(f->probe);
+    resrc_probe_destroy(f->probe);
     idset_destroy(f->lost);
     free(f);
 }

@@ -1,4 +1,4 @@
-/* xml.c - resrc.xml: what hwloc says in full about the machine of a broker.
+/* resrc_xml.c - resrc.xml: what hwloc says in full about the machine of a broker.
  *
  * Each request runs flux-inventory --xml, or goes on to the rank that is asked for.  At most XMLS_MAX
  * are worked at; one more is refused with EAGAIN.
@@ -23,14 +23,14 @@ static void xml_free(struct xml *x)
 {
     list_remove(&x->node);
     x->ctx->nxmls--;
-    probe_destroy(x->probe);
+    resrc_probe_destroy(x->probe);
     flux_future_destroy(x->f);
     flux_msg_destroy(x->req);
     free(x);
 }
 
 /* Not answered: after a reload the next instance gets these requests, else the host answers. */
-void xml_clear(struct ctx *ctx)
+void resrc_xml_clear(struct ctx *ctx)
 {
     struct list_node *n;
 
@@ -69,7 +69,7 @@ static int begin(struct xml *x, uint32_t rank, errmsg_t *err)
     flux_t *h = x->ctx->h;
 
     if (rank == x->ctx->rank) {
-        x->probe = probe_start(h, "--xml", NULL, probe_cb, x, err);
+        x->probe = resrc_probe_start(h, "--xml", NULL, probe_cb, x, err);
         return x->probe ? 0 : -1;
     }
     if (!(x->f = flux_rpc(h, "resrc.xml", "{}", rank, 0)) ||
@@ -78,7 +78,7 @@ static int begin(struct xml *x, uint32_t rank, errmsg_t *err)
     return 0;
 }
 
-void xml_request(flux_t *h, const flux_msg_t *req, void *arg)
+void resrc_xml_request(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct resrc_where in = {.rank = ctx->rank};

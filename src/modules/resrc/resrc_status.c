@@ -1,4 +1,4 @@
-/* status.c - resrc.status: the nodes by what can be done with them.
+/* resrc_status.c - resrc.status: the nodes by what can be done with them.
  *
  * A drained node on which something still runs is "draining".  Only the scheduler knows that: it is
  * asked (sched.resources) when a node is drained at all; where there is none, nothing runs.
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "root.h"
+#include "resrc_root.h"
 
 #define ASKERS_MAX 1024
 
@@ -78,7 +78,7 @@ static int add_drained(const struct root *r, json_t *list, const idset_t *all, c
 static json_t *entries(const struct root *r, const idset_t *busy)
 {
     json_t *list = json_array();
-    idset_t *all = resgraph_ranks(root_graph(r)), *up = root_nodes_up(r), *free = NULL,
+    idset_t *all = resgraph_ranks(root_graph(r)), *up = resrc_root_nodes_up(r), *free = NULL,
             *down = NULL;
     bool ok = list && all && up && (free = idset_difference(up, r->drained.ranks)) &&
               (down = idset_difference(all, up)) && idset_subtract(down, r->drained.ranks) == 0 &&
@@ -121,10 +121,10 @@ static void sched_cb(flux_future_t *f, void *arg)
     idset_destroy(busy);
     rset_destroy(rs);
     w->root->naskers--;
-    waiter_free(w);
+    resrc_root_waiter_free(w);
 }
 
-void root_status(flux_t *h, const flux_msg_t *req, void *arg)
+void resrc_status_request(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct root *r = ctx->root;
@@ -134,19 +134,19 @@ void root_status(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EINVAL, "resources are known at rank 0, not at rank %u",
                            ctx->rank);
     } else if (!r->settled || !idset_empty(r->drained.ranks)) {
-        if (r->naskers >= ASKERS_MAX || !(w = waiter_add(&r->askers, req))) {
+        if (r->naskers >= ASKERS_MAX || !(w = resrc_root_waiter_add(&r->askers, req))) {
             flux_respond_error(h, req, EAGAIN, "too many ask for the state of nodes");
             return;
         }
         w->root = r;
         r->naskers++;
-        status_go_on(r);
+        resrc_status_go_on(r);
     } else {
         respond(r, req, NULL);
     }
 }
 
-void status_go_on(struct root *r)
+void resrc_status_go_on(struct root *r)
 {
     if (!r->settled)
         return;
@@ -160,7 +160,7 @@ void status_go_on(struct root *r)
         if (!w->f || flux_future_then(w->f, -1., sched_cb, w) < 0) {
             respond(r, w->req, NULL);
             r->naskers--;
-            waiter_free(w);
+            resrc_root_waiter_free(w);
         }
     }
 }
