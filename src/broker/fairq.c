@@ -1,22 +1,22 @@
 /* fairq.c - what waits for a module, by who sent it.
  *
- * A list of groups that have something here, and in each a list of such senders, each with its letters in
- * order.  The first group has its turn: the first letter of its first sender is taken; then both go to the
- * end of their lists.  So a letter waits for one of each other group and sender at most, but for those of its
+ * A list of groups that have something here, and in each a list of such senders, each with its envelopes in
+ * order.  The first group has its turn: the first envelope of its first sender is taken; then both go to the
+ * end of their lists.  So an envelope waits for one of each other group and sender at most, but for those of its
  * own sender, however many these others have put in.
  *
- * A large letter costs more than a small one.  Who had it taken owes the difference, DEBT_MAX at most, and
+ * A large envelope costs more than a small one.  Who had it taken owes the difference, DEBT_MAX at most, and
  * lets a turn pass for each unit of it while others wait.
  *
  * Invariants:
  *  1. Letters of one sender are taken in the order in which they were put in; those of FAIRQ_FIRST before
  *     all others.
- *  2. A group or a sender is in its list, and in its table, exactly while it has letters: nothing stays of
+ *  2. A group or a sender is in its list, and in its table, exactly while it has envelopes: nothing stays of
  *     who is gone.
- *  3. Putting and taking cost the same however many wait: a turn that is let pass was paid for by a letter,
+ *  3. Putting and taking cost the same however many wait: a turn that is let pass was paid for by an envelope,
  *     which pays for DEBT_MAX at most.
  *
- * Failure: without memory a letter is not put in.
+ * Failure: without memory an envelope is not put in.
  */
 #include "config.h"
 #include <errno.h>
@@ -27,11 +27,11 @@
 #include "libutil/list.h"
 
 #define DEBT_MAX 16
-#define SPARE_MAX 1024 /* items kept for the next letters */
+#define SPARE_MAX 1024 /* items kept for the next envelopes */
 
 struct item {
     struct list_node node;
-    struct letter letter;
+    struct envelope envelope;
     unsigned weight;
 };
 
@@ -80,7 +80,7 @@ void fairq_destroy(fairq_t *q)
 {
     if (q) {
         int saved = errno;
-        struct letter l;
+        struct envelope l;
         struct list_node *n;
 
         while (fairq_next(q, &l))
@@ -189,7 +189,8 @@ static void sender_free(fairq_t *q, struct sender *s)
 
 /* --- in and out --- */
 
-int fairq_put(fairq_t *q, uint32_t group, uint32_t sender, unsigned weight, const struct letter *l)
+int fairq_put(fairq_t *q, uint32_t group, uint32_t sender, unsigned weight,
+              const struct envelope *l)
 {
     struct item *it = item_create(q);
     struct sender *s = NULL;
@@ -200,20 +201,20 @@ int fairq_put(fairq_t *q, uint32_t group, uint32_t sender, unsigned weight, cons
         errno = ENOMEM;
         return -1;
     }
-    it->letter = *l;
+    it->envelope = *l;
     it->weight = weight;
     list_append(s ? &s->items : &q->first, &it->node);
     q->count++;
     return 0;
 }
 
-static unsigned take(fairq_t *q, struct list_node *items, struct letter *l)
+static unsigned take(fairq_t *q, struct list_node *items, struct envelope *l)
 {
     struct item *it = list_entry(list_first(items), struct item, node);
     unsigned weight = it->weight;
 
     list_remove(&it->node);
-    *l = it->letter;
+    *l = it->envelope;
     item_free(q, it);
     q->count--;
     return weight;
@@ -238,7 +239,7 @@ static struct group *next_group(fairq_t *q)
     }
 }
 
-static void take_in_turn(fairq_t *q, struct letter *l)
+static void take_in_turn(fairq_t *q, struct envelope *l)
 {
     struct group *g = next_group(q);
     struct sender *s = list_entry(list_first(&g->senders), struct sender, node);
@@ -255,7 +256,7 @@ static void take_in_turn(fairq_t *q, struct letter *l)
     group_leave(q, g);
 }
 
-bool fairq_next(fairq_t *q, struct letter *l)
+bool fairq_next(fairq_t *q, struct envelope *l)
 {
     if (q->count == 0)
         return false;

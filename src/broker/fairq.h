@@ -22,15 +22,16 @@ void fairq_destroy(fairq_t *q); /* NULL-safe, keeps errno; destroys the messages
 
 /* Put in a copy of `l`, from sender `sender` of `group`; the message is the queue's from then on.  `weight`, at
  * least 1: how many turns of small requests it is worth.  -1 with ENOMEM: the queue is as it was. */
-int fairq_put(fairq_t *q, uint32_t group, uint32_t sender, unsigned weight, const struct letter *l);
+int fairq_put(fairq_t *q, uint32_t group, uint32_t sender, unsigned weight,
+              const struct envelope *l);
 
 /* Take out whose turn it is.  False: there is nothing. */
-bool fairq_next(fairq_t *q, struct letter *l);
+bool fairq_next(fairq_t *q, struct envelope *l);
 
 /* Does something of this sender wait? */
 bool fairq_has(const fairq_t *q, uint32_t group, uint32_t sender);
 
-size_t fairq_count(const fairq_t *q); /* letters that wait */
+size_t fairq_count(const fairq_t *q); /* envelopes that wait */
 /* Who has some there, outside of FAIRQ_FIRST. */
 size_t fairq_groups(const fairq_t *q);
 size_t fairq_senders(const fairq_t *q);

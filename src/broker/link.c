@@ -206,7 +206,7 @@ static void peer_free(void *val)
     if (!p)
         return;
     list_remove(&p->work);
-    list_remove(&p->doomed);
+    list_remove(&p->unreported);
     link_queue_clear(&p->queue);
     free(p);
 }
@@ -221,7 +221,7 @@ static struct link_peer *peer_create(link_t *l, enum core_plane plane, uint32_t 
     p->plane = plane;
     p->rank = rank;
     list_init(&p->work);
-    list_init(&p->doomed);
+    list_init(&p->unreported);
     link_queue_init(&p->queue);
     link_make_id(p->id, plane, rank);
     return p;
@@ -292,7 +292,7 @@ link_t *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
     }
     list_init(&l->dirty);
     list_init(&l->blocked);
-    list_init(&l->doomed);
+    list_init(&l->unreported);
     link_queue_init(&l->events);
     l->core = core;
     l->r = core_reactor(core);

@@ -74,16 +74,16 @@ void link_peer_doom(struct link_peer *p, const char *why)
         return;
     snprintf(p->why, sizeof(p->why), "%s", why);
     peer_close(p);
-    list_append(&l->doomed, &p->doomed);
+    list_append(&l->unreported, &p->unreported);
     flux_timer_start(l->again, 0., 0.);
 }
 
-static void report_doomed(link_t *l)
+static void report_lost(link_t *l)
 {
     struct list_node *n;
 
-    while ((n = list_first(&l->doomed))) {
-        struct link_peer *p = list_entry(n, struct link_peer, doomed);
+    while ((n = list_first(&l->unreported))) {
+        struct link_peer *p = list_entry(n, struct link_peer, unreported);
 
         list_remove(n);
         core_peer_lost(l->core, p->plane, p->rank, p->why);
@@ -361,7 +361,7 @@ static void peer_cut(struct link_peer *p)
     if (p->outbound && p->state == LINK_UP)
         send_cut(p);
     peer_close(p);
-    list_remove(&p->doomed); /* the core knows */
+    list_remove(&p->unreported); /* the core knows */
     p->cut_due = p->connected;
     if (p->cut_due && !flux_watcher_active(l->cut))
         flux_timer_start(l->cut, CUT_AFTER, 0.);
@@ -777,7 +777,7 @@ static void on_again(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         if (l->src[i].sock && l->src[i].again)
             source_run(&l->src[i]);
     }
-    report_doomed(l);
+    report_lost(l);
 }
 
 int link_io_start(link_t *l)

@@ -43,8 +43,8 @@ struct link_peer {
     uint8_t id[LINK_ID_SIZE]; /* inbound: routing id of its connection */
     char key[LINK_KEY_SIZE];  /* "": not allowed to connect */
     struct link_queue queue;
-    struct list_node work;   /* in link.dirty or link.blocked */
-    struct list_node doomed; /* in link.doomed: the core is to be told */
+    struct list_node work;       /* in link.dirty or link.blocked */
+    struct list_node unreported; /* in link.unreported: the core is to be told */
     char why[96];
 };
 
@@ -105,7 +105,7 @@ struct link {
 
     struct list_node dirty;   /* peers with something to send */
     struct list_node blocked; /* peers that ZeroMQ took no more for */
-    struct list_node doomed;
+    struct list_node unreported;
     flux_watcher_t *flush; /* defer */
     flux_watcher_t *again; /* timer 0: go on with what was cut short */
     flux_watcher_t *cut;   /* timer: see peer_cut() */

@@ -28,7 +28,7 @@
 #define KEEP_CAPACITY 256
 
 struct pile {
-    struct letter *letters;
+    struct envelope *envelopes;
     size_t count;
     size_t cap;
     size_t bytes;
@@ -62,8 +62,8 @@ mailbox_t *mailbox_create(void)
 static void pile_free(struct pile *p)
 {
     for (size_t i = 0; i < p->count; i++)
-        flux_msg_destroy(p->letters[i].msg);
-    free(p->letters);
+        flux_msg_destroy(p->envelopes[i].msg);
+    free(p->envelopes);
 }
 
 void mailbox_destroy(mailbox_t *m)
@@ -95,15 +95,15 @@ static int put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit
         return ENOBUFS;
     if (p->count == p->cap) {
         size_t cap = p->cap ? p->cap * 2 : 16;
-        struct letter *l = realloc(p->letters, cap * sizeof(*l));
+        struct envelope *l = realloc(p->envelopes, cap * sizeof(*l));
         if (!l)
             return ENOMEM;
-        p->letters = l;
+        p->envelopes = l;
         p->cap = cap;
     }
     if (msg)
         p->bytes += flux_msg_encoded_size(msg);
-    p->letters[p->count++] = (struct letter){from, msg, code};
+    p->envelopes[p->count++] = (struct envelope){from, msg, code};
     atomic_store_explicit(&m->fresh, true, memory_order_relaxed);
     return 0;
 }
@@ -166,13 +166,13 @@ void mailbox_wake(mailbox_t *m)
         tell(m);
 }
 
-struct letter *mailbox_take(mailbox_t *m, size_t *count)
+struct envelope *mailbox_take(mailbox_t *m, size_t *count)
 {
     struct pile p;
     uint64_t n;
 
     if (m->taken.cap > KEEP_CAPACITY) {
-        free(m->taken.letters);
+        free(m->taken.envelopes);
         m->taken = (struct pile){0};
     }
     if (read(m->fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
@@ -187,7 +187,7 @@ struct letter *mailbox_take(mailbox_t *m, size_t *count)
     atomic_store_explicit(&m->fresh, false, memory_order_relaxed);
     pthread_mutex_unlock(&m->lock);
     *count = p.count;
-    return p.letters;
+    return p.envelopes;
 }
 
 bool mailbox_has_new(const mailbox_t *m)
@@ -195,15 +195,15 @@ bool mailbox_has_new(const mailbox_t *m)
     return atomic_load_explicit(&m->fresh, memory_order_relaxed);
 }
 
-void mailbox_set_aside(mailbox_t *m, size_t letters, size_t bytes)
+void mailbox_set_aside(mailbox_t *m, size_t envelopes, size_t bytes)
 {
-    atomic_fetch_add(&m->aside, letters);
+    atomic_fetch_add(&m->aside, envelopes);
     atomic_fetch_add(&m->aside_bytes, bytes);
 }
 
-void mailbox_done(mailbox_t *m, size_t letters, size_t bytes)
+void mailbox_done(mailbox_t *m, size_t envelopes, size_t bytes)
 {
-    atomic_fetch_sub(&m->aside, letters);
+    atomic_fetch_sub(&m->aside, envelopes);
     atomic_fetch_sub(&m->aside_bytes, bytes);
 }
 

@@ -1,10 +1,10 @@
 /* modhost.c - comms modules: shared objects with a thread each.
  *
  *    state      the thread                        left when
- *    LOADING    runs init, or starts              READY letter, or EXITED
+ *    LOADING    runs init, or starts              READY envelope, or EXITED
  *    RUNNING    runs its reactor                  asked to stop, or EXITED by itself
- *    STOPPING   was sent the STOP or ASK letter   EXITED letter; then joined and freed
- *                                                 ASK only: REFUSED letter, RUNNING again
+ *    STOPPING   was sent the STOP or ASK envelope   EXITED envelope; then joined and freed
+ *                                                 ASK only: REFUSED envelope, RUNNING again
  *
  * Messages go by pointer: broker to module through the module's mailbox, module to broker through
  * one mailbox shared by all modules of the broker.  What runs in a module's thread is in
@@ -31,7 +31,7 @@
  * Invariants:
  *  1. A module that fails, ends, or is unloaded affects nothing but itself: what it had not
  *     answered ends with ENOSYS and its sentence.
- *  2. A mailbox holds at most MAILBOX_MAX letters of requests; a sender beyond that gets EAGAIN.  Half of
+ *  2. A mailbox holds at most MAILBOX_MAX envelopes of requests; a sender beyond that gets EAGAIN.  Half of
  *     that is for requests of modules and brokers alone, which no flood of clients' requests keeps out.
  *     The thread says which requests of local clients it has taken, so that a client of which many wait
  *     is not read any more (core_route.c).
@@ -177,7 +177,7 @@ static int endpoint_queue(void *arg, flux_msg_t *msg, uint32_t from)
     return -1;
 }
 
-static void taken(modhost_t *mh, const struct letter *l, unsigned weight)
+static void taken(modhost_t *mh, const struct envelope *l, unsigned weight)
 {
     uint32_t from = (uint32_t)(uintptr_t)l->from;
 
@@ -394,10 +394,10 @@ static void module_ready(struct module *m)
     }
 }
 
-/* A letter that the old instance has not looked at.  One that inherits gets all of them, without regard
+/* An envelope that the old instance has not looked at.  One that inherits gets all of them, without regard
  * to limits: they were there.  Else what is in no table of requests in flight goes to `fresh` (NULL:
  * nobody follows), and no client is held up for it any more. */
-static void move_letter(struct module *old, struct module *fresh, const struct letter *l)
+static void move_envelope(struct module *old, struct module *fresh, const struct envelope *l)
 {
     if (!l->msg)
         return;
@@ -417,13 +417,13 @@ static void move_letter(struct module *old, struct module *fresh, const struct l
 
 static void move_mail(struct module *old, struct module *fresh)
 {
-    struct letter l;
+    struct envelope l;
 
-    while (modhost_next_letter(old, &l))
-        move_letter(old, fresh, &l);
+    while (modhost_next_envelope(old, &l))
+        move_envelope(old, fresh, &l);
     old->rest = mailbox_take(old->inbox, &old->nrest);
-    while (modhost_next_letter(old, &l))
-        move_letter(old, fresh, &l);
+    while (modhost_next_envelope(old, &l))
+        move_envelope(old, fresh, &l);
 }
 
 /* The old instance has stopped: put a new one in its place.  */
@@ -552,7 +552,7 @@ static void outbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 {
     modhost_t *mh = arg;
     size_t n;
-    struct letter *l = mailbox_take(mh->outbox, &n);
+    struct envelope *l = mailbox_take(mh->outbox, &n);
 
     for (size_t i = 0; i < n; i++) {
         struct module *m = l[i].from;
@@ -566,7 +566,7 @@ static void outbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
         else if (l[i].code == CODE_REFUSED)
             module_refused(m);
         else
-            module_exited(m); /* its last letter */
+            module_exited(m); /* its last envelope */
     }
 }
 

@@ -13,7 +13,7 @@
 #define WAKE_AFTER 16
 
 enum state { LOADING, RUNNING, STOPPING };
-/* From CODE_TOOK up: requests of weight CODE - CODE_TOOK were taken, of the client that is the letter's
+/* From CODE_TOOK up: requests of weight CODE - CODE_TOOK were taken, of the client that is the envelope's
  * `from`. */
 enum code {
     CODE_STOP = 1,
@@ -49,14 +49,14 @@ struct module {
     bool initial;               /* counted by modhost_start() */
     bool successor;             /* started by a reload */
     flux_handover_t *inherited; /* until init has seen it */
-    /* written by the thread before its EXITED letter, read after it */
+    /* written by the thread before its EXITED envelope, read after it */
     int errnum;
     errmsg_t error;
     flux_handover_t *leaves; /* to its successor; what it sends from then on is dropped */
     fairq_t *queue;          /* what it has taken from the mailbox, by sender */
-    struct letter *rest;     /* of the last mailbox_take(): what is not in the queue yet */
+    struct envelope *rest;   /* of the last mailbox_take(): what is not in the queue yet */
     size_t nrest;
-    /* the same for its REFUSED letter */
+    /* the same for its REFUSED envelope */
     int refusal;
     errmsg_t refused;
     /* of the thread alone, while it lives */
@@ -100,9 +100,9 @@ int modhost_may_follow(struct module *m, errmsg_t *err);
 /* modhost_thread.c */
 /* The module's thread; `arg` is the struct module. */
 void *modhost_thread_main(void *arg);
-/* The next letter to look at, from the queue or, after that, of what is not in it; by the broker's thread when
+/* The next envelope to look at, from the queue or, after that, of what is not in it; by the broker's thread when
  * the module's has ended.  False: there is none. */
-bool modhost_next_letter(struct module *m, struct letter *l);
+bool modhost_next_envelope(struct module *m, struct envelope *l);
 /* What the thread has open: done by it at its end, else, when it has ended, by the broker's. */
 void modhost_thread_close(struct module *m);
 

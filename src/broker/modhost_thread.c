@@ -48,7 +48,7 @@ static int thread_send(void *impl, flux_msg_t *msg)
     struct module *m = impl;
     int rc = -1;
 
-    /* The host forgets a module at its last letter: what its handle still has to say when it is
+    /* The host forgets a module at its last envelope: what its handle still has to say when it is
      * closed after that has no sender. */
     if (m->leaves) {
         flux_msg_destroy(msg);
@@ -65,7 +65,7 @@ static int thread_send(void *impl, flux_msg_t *msg)
 
 static const struct flux_handle_ops thread_ops = {.send = thread_send};
 
-/* A letter of a few bytes that must not get lost, or a module would never be joined, or a request
+/* An envelope of a few bytes that must not get lost, or a module would never be joined, or a request
  * never answered. */
 static void thread_report(struct module *m, enum code code)
 {
@@ -139,7 +139,7 @@ static void tell_tallies(struct module *m, struct tallies *ts)
     ts->n = 0;
 }
 
-static void took(struct module *m, struct tallies *ts, const struct letter *l)
+static void took(struct module *m, struct tallies *ts, const struct envelope *l)
 {
     uint32_t from = (uint32_t)(uintptr_t)l->from;
     size_t i = 0;
@@ -159,12 +159,12 @@ static void took(struct module *m, struct tallies *ts, const struct letter *l)
         tell_tally(m, &ts->of[i]);
 }
 
-/* Whose turn a letter waits for.  Answers, events, and requests of this broker and its modules are looked at
+/* Whose turn an envelope waits for.  Answers, events, and requests of this broker and its modules are looked at
  * before what clients want, in their order.  A client of this rank is one of its process, which has a turn; the
  * clients of another rank have one together, and its modules another.  That a client is gone comes after
  * what it has left here; it is said with a broker's role, and not known to the client's group when nothing
  * of it is left. */
-static uint32_t group_of(const struct module *m, const struct letter *l, uint32_t *sender)
+static uint32_t group_of(const struct module *m, const struct envelope *l, uint32_t *sender)
 {
     uint32_t from = (uint32_t)(uintptr_t)l->from;
     const flux_msg_t *msg = l->msg;
@@ -183,7 +183,7 @@ static uint32_t group_of(const struct module *m, const struct letter *l, uint32_
     return MODULES | clients;
 }
 
-/* Put what has come in the queue, up to a letter that asks the module to stop: what came before that is
+/* Put what has come in the queue, up to an envelope that asks the module to stop: what came before that is
  * looked at before it.  What there is no memory for stays where it is. */
 static void sort_mail(struct module *m)
 {
@@ -203,7 +203,7 @@ static void sort_mail(struct module *m)
     }
 }
 
-bool modhost_next_letter(struct module *m, struct letter *l)
+bool modhost_next_envelope(struct module *m, struct envelope *l)
 {
     if (fairq_next(m->queue, l)) {
         mailbox_done(m->inbox, 1, flux_msg_encoded_size(l->msg));
@@ -216,7 +216,7 @@ bool modhost_next_letter(struct module *m, struct letter *l)
     return true;
 }
 
-/* How many letters are looked at before the module does what it put off to the end of a pass: what waits now,
+/* How many envelopes are looked at before the module does what it put off to the end of a pass: what waits now,
  * but when several wait, a few of each. */
 static size_t pass_limit(const struct module *m, size_t limit)
 {
@@ -239,9 +239,9 @@ static void thread_inbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, v
     limit = pass_limit(m, fairq_count(m->queue) + m->nrest);
     flux_slice_begin(&s, r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
     for (size_t n = 0; !stop && n < limit && flux_slice_more(&s); n++) {
-        struct letter l;
+        struct envelope l;
 
-        if (!modhost_next_letter(m, &l))
+        if (!modhost_next_envelope(m, &l))
             break;
         if (l.msg) {
             took(m, &tallies, &l);
@@ -354,7 +354,7 @@ static void thread_run(struct module *m)
 
 void *modhost_thread_main(void *arg)
 {
-    /* The letter goes out even when the module ends its thread behind our back. */
+    /* The envelope goes out even when the module ends its thread behind our back. */
     pthread_cleanup_push(thread_exit, arg);
     thread_run(arg);
     pthread_cleanup_pop(1);

@@ -216,7 +216,7 @@ static void set_config(struct launcher *l, const struct wire_frame *f)
     l->cgroup = or_null(s[WIRE_C_CGROUP]);
     if (str2u32(s[WIRE_C_HUNG_MAX], &l->hung_max) < 0 || l->hung_max < 1 || l->hung_max > HUNG_MAX)
         l->hung_max = HUNG_MAX;
-    l->apart = strcmp(s[WIRE_C_SHARE_HOSTS], "no") == 0;
+    l->separate_hosts = strcmp(s[WIRE_C_SHARE_HOSTS], "no") == 0;
     l->configured = true;
 }
 

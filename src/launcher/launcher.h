@@ -129,12 +129,12 @@ struct nodejob {
     uint32_t nspawned;
     uint32_t running;
     struct wire_times times;
-    int64_t credit; /* bytes of output that may be sent */
-    bool paused;    /* some stream waits for credit */
-    bool doomed;    /* killed before its tasks were started */
-    bool failed;    /* FAIL was sent */
-    bool tell;      /* SIGTERM is to go to all its processes */
-    uint64_t tag;   /* in a limit of all its processes, 0: none */
+    int64_t credit;    /* bytes of output that may be sent */
+    bool paused;       /* some stream waits for credit */
+    bool killed_early; /* killed before its tasks were started */
+    bool failed;       /* FAIL was sent */
+    bool tell;         /* SIGTERM is to go to all its processes */
+    uint64_t tag;      /* in a limit of all its processes, 0: none */
     uint64_t mercy; /* after SIGTERM: until then what tasks leave behind may live (CLOCK_MONOTONIC,
                           microseconds) */
     unsigned notes; /* NOTE was sent */
@@ -221,7 +221,7 @@ struct launcher {
     const char *tmpdir;      /* where to make job directories; NULL: choose */
     const char *cgroup;      /* where to make cgroups; NULL: choose */
     struct cgroups *cgroups; /* NULL: not looked for yet */
-    bool apart;              /* brokers of one host are different hosts for MPI */
+    bool separate_hosts;     /* brokers of one host are different hosts for MPI */
     char hostname[256];
     struct orphans *orphans;
     struct bind *bind;

@@ -402,15 +402,15 @@ void nodejob_prolog_runs(struct nodejob *j)
 
 void nodejob_server_failed(struct nodejob *j, const char *why)
 {
-    if (!j->doomed)
+    if (!j->killed_early)
         job_refuse(j, why);
 }
 
 void nodejob_prolog_done(struct nodejob *j, const char *why)
 {
-    if (why && !j->doomed)
+    if (why && !j->killed_early)
         job_refuse(j, why);
-    else if (j->doomed)
+    else if (j->killed_early)
         nodejob_ending(j);
     else
         job_go(j);
@@ -460,7 +460,7 @@ void nodejob_dir_made(struct nodejob *j, const char *why)
         nodejob_ending(j);
         return;
     }
-    if (j->doomed)
+    if (j->killed_early)
         return;
     record_write(j);
     cgroup_make(j);
@@ -641,7 +641,7 @@ void nodejob_kill(struct nodejob *j)
         for (uint32_t i = 0; i < j->ntasks; i++)
             if (!j->tasks[i].status)
                 j->tasks[i].status = SIGKILL;
-        j->doomed = true;
+        j->killed_early = true;
         nodejob_drop(j, &j->first);
         if (j->state == JOB_PROLOG)
             hook_kill(j);

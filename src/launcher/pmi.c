@@ -213,7 +213,7 @@ char *pmi_job_mapping(const struct nodejob *j)
  * not told, or there is one for each node, or out of memory: then each node is one. */
 static uint32_t *host_numbers(const struct nodejob *j)
 {
-    hostlist_t *hl = !j->l->apart && j->hosts[0] ? hostlist_parse(j->hosts, NULL) : NULL;
+    hostlist_t *hl = !j->l->separate_hosts && j->hosts[0] ? hostlist_parse(j->hosts, NULL) : NULL;
     uint32_t *numbers = calloc(j->run.nnodes, sizeof(*numbers)), n = 0;
     hmap_t *known = hmap_create_str(NULL);
     bool all = hl && numbers && known && hostlist_count(hl) == j->run.nnodes;

@@ -186,7 +186,7 @@ static void served(struct work *w)
     struct launcher *l = j->l;
     struct pmix *px = j->pmix;
 
-    if (!w->failed && px && !px->over && !j->doomed && !j->ghost) {
+    if (!w->failed && px && !px->over && !j->killed_early && !j->ghost) {
         if (hmap_put_u64(l->servers, (uint64_t)w->pid, px) == 0) {
             px->pid = w->pid;
             if (w->reaped)

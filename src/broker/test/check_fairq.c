@@ -9,16 +9,16 @@
 
 static void put(fairq_t *q, uint32_t group, uint32_t sender, unsigned weight, int code)
 {
-    struct letter l = {NULL, flux_msg_create(FLUX_MSG_REQUEST, "a.b"), code};
+    struct envelope l = {NULL, flux_msg_create(FLUX_MSG_REQUEST, "a.b"), code};
 
     ck_assert_ptr_nonnull(l.msg);
     ck_assert_int_eq(fairq_put(q, group, sender, weight, &l), 0);
 }
 
-/* The code of the next letter, -1: there is none. */
+/* The code of the next envelope, -1: there is none. */
 static int next(fairq_t *q)
 {
-    struct letter l;
+    struct envelope l;
 
     if (!fairq_next(q, &l))
         return -1;
@@ -144,7 +144,7 @@ START_TEST(weights)
 }
 END_TEST
 
-/* From a seed: each sender's letters in order, nothing lost, and no sender of two that both wait ahead of the
+/* From a seed: each sender's envelopes in order, nothing lost, and no sender of two that both wait ahead of the
  * other by more than a turn. */
 START_TEST(chance)
 {
@@ -194,11 +194,11 @@ START_TEST(chance)
 }
 END_TEST
 
-/* What is left in it ends with it; so do letters without a message. */
+/* What is left in it ends with it; so do envelopes without a message. */
 START_TEST(destroyed)
 {
     fairq_t *q = fairq_create();
-    struct letter l = {NULL, NULL, 3};
+    struct envelope l = {NULL, NULL, 3};
 
     for (uint32_t i = 0; i < 3000; i++)
         put(q, i % 7, i % 11, 1 + i % 5, (int)i);

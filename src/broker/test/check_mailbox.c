@@ -24,7 +24,7 @@ static bool readable(mailbox_t *m)
 START_TEST(one_thread)
 {
     mailbox_t *m = mailbox_create();
-    struct letter *l;
+    struct envelope *l;
     size_t n = 99;
     int a, b;
 
@@ -75,7 +75,7 @@ START_TEST(bound)
     ck_assert_int_eq(mailbox_put(m, NULL, msg, 0, 10), -1);
     ck_assert_int_eq(errno, ENOBUFS);
     ck_assert_int_eq(mailbox_put(m, NULL, NULL, 7, 0), 0); /* news always */
-    struct letter *l = mailbox_take(m, &n);
+    struct envelope *l = mailbox_take(m, &n);
     ck_assert_uint_eq(n, 11);
     for (size_t i = 0; i < n; i++)
         flux_msg_destroy(l[i].msg);
@@ -121,7 +121,7 @@ START_TEST(set_aside)
     for (int i = 0; i < 10; i++)
         ck_assert_int_eq(mailbox_put(m, NULL, flux_msg_incref(msg), 0, 10), 0);
     ck_assert(mailbox_has_new(m));
-    struct letter *l = mailbox_take(m, &n);
+    struct envelope *l = mailbox_take(m, &n);
     ck_assert_uint_eq(n, 10);
     ck_assert(!mailbox_has_new(m) && !readable(m));
     for (size_t i = 0; i < n; i++)
@@ -193,7 +193,7 @@ START_TEST(many_threads)
     while (got < (size_t)THREADS * EACH) {
         struct pollfd p = {.fd = mailbox_fd(m), .events = POLLIN};
         size_t n;
-        struct letter *l;
+        struct envelope *l;
 
         ck_assert_msg(poll(&p, 1, 20000) == 1, "nothing came after %zu", got);
         l = mailbox_take(m, &n);
@@ -229,7 +229,7 @@ static void *pong_all(void *arg)
         size_t n;
         if (poll(&fd, 1, 20000) != 1)
             return NULL;
-        struct letter *l = mailbox_take(p->in, &n);
+        struct envelope *l = mailbox_take(p->in, &n);
         for (size_t i = 0; i < n; i++, left--) {
             flux_msg_set_nodeid(l[i].msg, 77);
             int rc = mailbox_post(p->out, NULL, l[i].msg, 0, 0);
@@ -253,7 +253,7 @@ START_TEST(there_and_back)
     for (int i = 0; i < 5000; i++) {
         struct pollfd fd = {.fd = mailbox_fd(p.out), .events = POLLIN};
         size_t n = 0;
-        struct letter *l = NULL;
+        struct envelope *l = NULL;
 
         ck_assert_int_eq(mailbox_put(p.in, NULL, flux_msg_create(FLUX_MSG_REQUEST, "a"), 0, 0), 0);
         while (n == 0) { /* a wake-up too many is no fault */

@@ -137,18 +137,19 @@ static bool equal(const struct nestnode *a, const struct nestnode *b)
            a->nnodes == b->nnodes && a->ntasks == b->ntasks;
 }
 
-static void print_kids(struct pstree *p, const struct nestnode *n)
+static void print_children(struct pstree *p, const struct nestnode *n)
 {
-    for (size_t i = 0, next; i < n->nkids; i = next) {
+    for (size_t i = 0, next; i < n->nchildren; i = next) {
         size_t len = strbuf_len(p->prefix);
 
         next = i + 1;
-        while (p->compact && next < n->nkids && equal(&n->kids[i], &n->kids[next]))
+        while (p->compact && next < n->nchildren && equal(&n->children[i], &n->children[next]))
             next++;
-        printf("%s%s", strbuf_str(p->prefix), next < n->nkids ? p->style->branch : p->style->last);
-        print_label(&n->kids[i], next - i);
-        strbuf_add(p->prefix, next < n->nkids ? p->style->down : p->style->blank);
-        print_kids(p, &n->kids[i]);
+        printf("%s%s", strbuf_str(p->prefix),
+               next < n->nchildren ? p->style->branch : p->style->last);
+        print_label(&n->children[i], next - i);
+        strbuf_add(p->prefix, next < n->nchildren ? p->style->down : p->style->blank);
+        print_children(p, &n->children[i]);
         strbuf_trunc(p->prefix, len);
     }
 }
@@ -182,7 +183,7 @@ static int pstree(struct cmd *c, struct pstree *p, const char *where, bool json)
         rc = cmd_error(c, "out of memory");
     else {
         print_label(top, 1);
-        print_kids(p, top);
+        print_children(p, top);
     }
     strbuf_destroy(p->prefix);
     nesttree_destroy(top);

@@ -23,9 +23,9 @@
 
 static void clear(struct nestnode *n)
 {
-    for (size_t i = 0; i < n->nkids; i++)
-        clear(&n->kids[i]);
-    free(n->kids);
+    for (size_t i = 0; i < n->nchildren; i++)
+        clear(&n->children[i]);
+    free(n->children);
     free(n->name);
     free(n->state);
     free(n->address);
@@ -49,21 +49,21 @@ static char *copy(const char *s)
 
 static int add_job(struct nestnode *n, size_t *room, const struct job_info *info)
 {
-    struct nestnode *kid;
+    struct nestnode *child;
     bool lives = info->state && (job_state_parse(info->state) == JOB_STATE_RUN ||
                                  job_state_parse(info->state) == JOB_STATE_CLEANUP);
 
-    if (n->nkids == *room) {
+    if (n->nchildren == *room) {
         size_t more = *room ? 2 * *room : 16;
-        struct nestnode *kids = realloc(n->kids, more * sizeof(*kids));
+        struct nestnode *children = realloc(n->children, more * sizeof(*children));
 
-        if (!kids)
+        if (!children)
             return -1;
-        n->kids = kids;
+        n->children = children;
         *room = more;
     }
-    kid = &n->kids[n->nkids];
-    *kid = (struct nestnode){
+    child = &n->children[n->nchildren];
+    *child = (struct nestnode){
         .id = info->id,
         .name = copy(info->name ? info->name : "?"),
         .state = copy(info->result  ? info->result
@@ -75,8 +75,8 @@ static int add_job(struct nestnode *n, size_t *room, const struct job_info *info
         .ncores = info->ncores,
         .t_run = info->t_run,
     };
-    n->nkids++;
-    return kid->name && kid->state ? 0 : -1;
+    n->nchildren++;
+    return child->name && child->state ? 0 : -1;
 }
 
 static int take_page(struct nestnode *n, size_t *room, const json_t *jobs, bool sessions,
@@ -133,22 +133,22 @@ static int load_jobs(struct nestnode *n, flux_t *h, const struct nesttree_params
         }
     }
     flux_future_destroy(f);
-    if (n->nkids > 1)
-        qsort(n->kids, n->nkids, sizeof(*n->kids), by_id);
+    if (n->nchildren > 1)
+        qsort(n->children, n->nchildren, sizeof(*n->children), by_id);
     return rc;
 }
 
 static int look_into(struct nestnode *n, flux_t *h, const char *uri,
                      const struct nesttree_params *p, unsigned depth, errmsg_t *err);
 
-static void descend(struct nestnode *kid, const char *uri, const struct nesttree_params *p,
+static void descend(struct nestnode *child, const char *uri, const struct nesttree_params *p,
                     unsigned depth)
 {
     errmsg_t err;
-    nestlink_t *l = nestlink_open(uri, kid->address, p->relay, NULL, &err);
+    nestlink_t *l = nestlink_open(uri, child->address, p->relay, NULL, &err);
 
-    if (!l || look_into(kid, nestlink_handle(l), nestlink_uri(l), p, depth, &err) < 0)
-        kid->error = strdup(err.text);
+    if (!l || look_into(child, nestlink_handle(l), nestlink_uri(l), p, depth, &err) < 0)
+        child->error = strdup(err.text);
     nestlink_close(l);
 }
 
@@ -183,9 +183,9 @@ static int look_into(struct nestnode *n, flux_t *h, const char *uri,
     load_attrs(n, h);
     if (load_jobs(n, h, p, err) < 0)
         return -1;
-    for (size_t i = 0; i < n->nkids; i++) {
-        if (n->kids[i].address && (p->depth == 0 || depth < p->depth) && depth < DEPTH_MAX)
-            descend(&n->kids[i], uri, p, depth + 1);
+    for (size_t i = 0; i < n->nchildren; i++) {
+        if (n->children[i].address && (p->depth == 0 || depth < p->depth) && depth < DEPTH_MAX)
+            descend(&n->children[i], uri, p, depth + 1);
     }
     return 0;
 }
@@ -224,7 +224,7 @@ static int put_number(json_t *o, const char *key, uint64_t n)
 json_t *nesttree_json(const struct nestnode *n)
 {
     json_t *o = json_object();
-    json_t *kids = NULL;
+    json_t *children = NULL;
 
     if (!o || put_number(o, "id", n->id) < 0 || put_text(o, "name", n->name) < 0 ||
         put_text(o, "state", n->state) < 0 || put_number(o, "nodes", n->nnodes) < 0 ||
@@ -236,19 +236,19 @@ json_t *nesttree_json(const struct nestnode *n)
         return o;
     if (put(o, "level", json_integer(n->level)) < 0 ||
         (n->expiration > 0. && put(o, "expiration", json_real(n->expiration)) < 0) ||
-        !(kids = json_array()))
+        !(children = json_array()))
         goto error;
-    for (size_t i = 0; i < n->nkids; i++) {
-        if (json_array_append_new(kids, nesttree_json(&n->kids[i])) < 0)
+    for (size_t i = 0; i < n->nchildren; i++) {
+        if (json_array_append_new(children, nesttree_json(&n->children[i])) < 0)
             goto error;
     }
-    if (put(o, "jobs", kids) < 0) {
-        kids = NULL;
+    if (put(o, "jobs", children) < 0) {
+        children = NULL;
         goto error;
     }
     return o;
 error:
-    json_decref(kids);
+    json_decref(children);
     json_decref(o);
     errno = ENOMEM;
     return NULL;

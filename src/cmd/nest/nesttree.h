@@ -21,8 +21,8 @@ struct nestnode {
     uint32_t level; /* attribute instance-level */
     double t_run;
     double expiration; /* of a session: when its time is up; 0: never, or not known */
-    struct nestnode *kids;
-    size_t nkids;
+    struct nestnode *children;
+    size_t nchildren;
 };
 
 struct nesttree_params {
@@ -34,7 +34,7 @@ struct nesttree_params {
 };
 
 /* Look into the session `h`, of which `uri` is a broker, and into those below.  A session that
- * cannot be looked into has an error and no kids.  NULL with errno and a sentence when that is the
+ * cannot be looked into has an error and no children.  NULL with errno and a sentence when that is the
  * one at the top. */
 struct nestnode *nesttree_load(flux_t *h, const char *uri, const struct nesttree_params *p,
                                errmsg_t *err);

@@ -170,14 +170,14 @@ content_t *content_create(blobref_t *b, size_t limit)
     return c;
 }
 
-static bool apart(const struct content_obj *o)
+static bool is_separate(const struct content_obj *o)
 {
-    return o->len >= CONTENT_APART;
+    return o->len >= CONTENT_SEPARATE;
 }
 
 static void obj_free(struct content_obj *o)
 {
-    if (apart(o))
+    if (is_separate(o))
         free((void *)(uintptr_t)o->data);
     free(o);
 }
@@ -300,7 +300,7 @@ static struct content_obj *add_record(content_t *c, const uint8_t *digest, size_
 static int set_bytes(content_t *c, struct content_obj *o, const void *data)
 {
     uint8_t *to = (uint8_t *)(o + 1);
-    if (apart(o) && !(to = malloc(o->len)))
+    if (is_separate(o) && !(to = malloc(o->len)))
         return -1;
     memcpy(to, data, o->len);
     o->data = to;
@@ -314,7 +314,7 @@ static int set_bytes(content_t *c, struct content_obj *o, const void *data)
 static struct content_obj *add_new(content_t *c, const uint8_t *digest, const void *data,
                                    size_t len)
 {
-    struct content_obj *o = add_record(c, digest, len, len < CONTENT_APART ? len : 0);
+    struct content_obj *o = add_record(c, digest, len, len < CONTENT_SEPARATE ? len : 0);
     if (!o)
         return NULL;
     if (set_bytes(c, o, data) < 0) {
@@ -358,7 +358,7 @@ struct content_obj *content_add_record(content_t *c, const uint8_t *digest, size
     struct content_obj *o = index_find(c, digest);
     if (o)
         return o;
-    if (len > CONTENT_OBJECT_MAX || len < CONTENT_APART) {
+    if (len > CONTENT_OBJECT_MAX || len < CONTENT_SEPARATE) {
         errno = EMSGSIZE;
         return NULL;
     }
@@ -404,7 +404,7 @@ void content_keep(content_t *c, struct content_obj *o)
 
 void content_back(content_t *c, struct content_obj *o)
 {
-    if (o->backed || !apart(o))
+    if (o->backed || !is_separate(o))
         return;
     o->backed = 1;
     if (idle(o))

@@ -24,25 +24,25 @@ typedef struct content content_t;
 /* Largest object in bytes. */
 #define CONTENT_OBJECT_MAX (64u * 1024 * 1024)
 /* The bytes of smaller objects are one with the record, and never dropped alone. */
-#define CONTENT_APART 2048u
+#define CONTENT_SEPARATE 2048u
 
 /* Users read.  The store that keeps objects (kvsstore.c) writes the fields marked so, and owns
  * `link` of an object that is kept and not backed. */
 struct content_obj {
-    struct list_node link;     /* idle objects: least recently used first */
-    struct content_obj *limbo; /* the store's */
-    const uint8_t *data;       /* NULL: the bytes are not here */
+    struct list_node link;         /* idle objects: least recently used first */
+    struct content_obj *zero_next; /* the store's: its zero-reference list */
+    const uint8_t *data;           /* NULL: the bytes are not here */
     uint32_t holds;
     uint32_t refs;     /* the store's */
     uint32_t len : 27; /* at most CONTENT_OBJECT_MAX */
     uint32_t kept : 1;
     uint32_t backed : 1;
-    uint32_t in_limbo : 1; /* the store's */
-    uint32_t on_disk : 1;  /* the store's */
-    uint32_t writing : 1;  /* the store's */
-    uint32_t used;         /* content_set_clock() when it was used last */
-    uint16_t low_bytes;    /* the store's: see kvsstore_reach.c */
-    uint8_t low_names;     /* the store's */
+    uint32_t in_zero : 1; /* on that list */
+    uint32_t on_disk : 1; /* the store's */
+    uint32_t writing : 1; /* the store's */
+    uint32_t used;        /* content_set_clock() when it was used last */
+    uint16_t low_bytes;   /* the store's: see kvsstore_reach.c */
+    uint8_t low_names;    /* the store's */
     uint8_t digest[BLOBREF_DIGEST_MAX];
 };
 
@@ -68,7 +68,7 @@ void content_find_many(content_t *c, const uint8_t *const *digest, unsigned n,
  * (hash). */
 struct content_obj *content_add(content_t *c, const void *data, size_t len);
 /* Add a kept and backed record of an object of `len` bytes whose bytes are elsewhere, or find what
- * is there.  `len` is at least CONTENT_APART.  NULL with ENOMEM or EMSGSIZE. */
+ * is there.  `len` is at least CONTENT_SEPARATE.  NULL with ENOMEM or EMSGSIZE. */
 struct content_obj *content_add_record(content_t *c, const uint8_t *digest, size_t len);
 
 /* Hold and let go.  Let go by all it may be dropped by the next content_trim(). */
@@ -78,7 +78,7 @@ void content_release(content_t *c, struct content_obj *o);
  * is forgotten and whose bytes are not here is freed. */
 void content_keep(content_t *c, struct content_obj *o);
 void content_forget(content_t *c, struct content_obj *o);
-/* A kept object: can its bytes be had again?  No effect on one of less than CONTENT_APART bytes. */
+/* A kept object: can its bytes be had again?  No effect on one of less than CONTENT_SEPARATE bytes. */
 void content_back(content_t *c, struct content_obj *o);
 /* Drop what exceeds the bound.  Pointers to objects that are neither held nor kept are void after
  * this, and so are the bytes of backed objects. */

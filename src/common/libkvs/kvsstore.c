@@ -1,6 +1,6 @@
 /* kvsstore.c - the store: transactions make a new root, and what no root needs is given back.
  *
- * state of an object      kept  refs                   in limbo
+ * state of an object      kept  refs                   on the zero list
  * referred to             1     number of referrers    after it was made, until looked at
  * not referred to         1     0                      yes, unless it is being written to disk
  * left over               0     0                      no: content.c drops it when it likes
@@ -36,20 +36,20 @@
 
 /* --- keeping and giving back --- */
 
-void kvsstore_to_limbo(kvsstore_t *s, struct content_obj *o)
+void kvsstore_zero_append(kvsstore_t *s, struct content_obj *o)
 {
-    if (o->in_limbo || o->writing)
+    if (o->in_zero || o->writing)
         return;
-    o->in_limbo = 1;
-    o->limbo = NULL;
-    *s->limbo_end = o;
-    s->limbo_end = &o->limbo;
+    o->in_zero = 1;
+    o->zero_next = NULL;
+    *s->zero_end = o;
+    s->zero_end = &o->zero_next;
 }
 
 void kvsstore_let_go(kvsstore_t *s, struct content_obj *o)
 {
     if (--o->refs == 0)
-        kvsstore_to_limbo(s, o);
+        kvsstore_zero_append(s, o);
 }
 
 /* Call back for the children of an object, sixteen looked up at a time; NULL for one that is not
@@ -111,7 +111,7 @@ static void keep_anew(kvsstore_t *s, struct content_obj *o)
     s->made++;
     s->st.kept++;
     kvsstore_disk_new(s, o);
-    kvsstore_to_limbo(s, o);
+    kvsstore_zero_append(s, o);
 }
 
 static struct content_obj *keep(void *arg, const void *data, size_t len)
@@ -152,16 +152,16 @@ bool kvsstore_collect(kvsstore_t *s, unsigned budget)
 {
     if (s->loading)
         return false;
-    /* Each object comes to limbo once after it was made and once when it dies: with this much, what
+    /* Each object comes to the zero list once after it was made and once when it dies: with this much, what
      * is to be given back cannot pile up however large the root changes are. */
     budget += 3 * s->made;
     s->made = 0;
-    while (budget > 0 && s->limbo) {
-        struct content_obj *o = s->limbo;
-        s->limbo = o->limbo;
-        if (!s->limbo)
-            s->limbo_end = &s->limbo;
-        o->in_limbo = 0;
+    while (budget > 0 && s->zero) {
+        struct content_obj *o = s->zero;
+        s->zero = o->zero_next;
+        if (!s->zero)
+            s->zero_end = &s->zero;
+        o->in_zero = 0;
         budget--;
         if (o->refs > 0 || o->writing)
             continue;
@@ -174,9 +174,9 @@ bool kvsstore_collect(kvsstore_t *s, unsigned budget)
         content_forget(s->content, o);
     }
     content_trim(s->content);
-    if (!s->limbo)
+    if (!s->zero)
         content_tidy(s->content);
-    return s->limbo != NULL;
+    return s->zero != NULL;
 }
 
 /* --- life --- */
@@ -187,7 +187,7 @@ kvsstore_t *kvsstore_create(content_t *c)
     if (!s)
         return NULL;
     s->content = c;
-    s->limbo_end = &s->limbo;
+    s->zero_end = &s->zero;
     list_init(&s->dirty);
     list_init(&s->pending);
     s->make.content = c;

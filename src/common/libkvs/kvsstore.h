@@ -111,12 +111,12 @@ struct content_obj *kvsstore_checkpoint_next(kvsstore_t *s);
  * when it is on disk or being written. */
 struct content_obj *kvsstore_write_now(kvsstore_t *s, const uint8_t *digest);
 /* It is on disk; or not: it is dirty again.  The bytes of a blob on disk may leave memory when the
- * content store is trimmed (of CONTENT_APART bytes or more); content_supply() brings them again. */
+ * content store is trimmed (of CONTENT_SEPARATE bytes or more); content_supply() brings them again. */
 void kvsstore_written(kvsstore_t *s, struct content_obj *o, bool ok);
 
 /* Load a store from disk: into a fresh store, each object in any order, and then the root.
  *
- * `data` NULL: the object is a blob whose bytes stay on disk (of CONTENT_APART bytes or more with
+ * `data` NULL: the object is a blob whose bytes stay on disk (of CONTENT_SEPARATE bytes or more with
  * its header).  -1 with EIO and a sentence when it is damaged (of another hash, or no object);
  * EINVAL, ENOMEM. */
 int kvsstore_load(kvsstore_t *s, const uint8_t *digest, const void *data, size_t len,

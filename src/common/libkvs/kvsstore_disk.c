@@ -6,9 +6,9 @@
  * on disk          1        0        nothing, or the content store's list (a blob that is backed)
  *
  * An object that dies leaves dirty and pending: what lives shorter than a checkpoint is never
- * written.  One that dies while it is being written waits outside of limbo until it is on disk.
+ * written.  One that dies while it is being written waits outside of the zero list until it is on disk.
  *
- * Loading: all objects come in any order, as kept, on disk and with no reference, and into limbo.
+ * Loading: all objects come in any order, as kept, on disk and with no reference, and into the zero list.
  * Then the references of all are counted.  What no root needs is collected as usual and so is
  * deleted on disk.
  *
@@ -115,7 +115,7 @@ void kvsstore_written(kvsstore_t *s, struct content_obj *o, bool ok)
         to_dirty(s, o);
     }
     if (o->refs == 0)
-        kvsstore_to_limbo(s, o);
+        kvsstore_zero_append(s, o);
 }
 
 /* --- loading --- */
@@ -135,7 +135,7 @@ int kvsstore_load(kvsstore_t *s, const uint8_t *digest, const void *data, size_t
                                "object %s on disk is damaged: its bytes have another hash",
                                blobref_format(content_blobref(s->content), digest, text));
     } else {
-        if (len < CONTENT_APART || len > TREEOBJ_HEADER + TREEOBJ_CHUNK)
+        if (len < CONTENT_SEPARATE || len > TREEOBJ_HEADER + TREEOBJ_CHUNK)
             return errmsg_fail(err, EINVAL, "an object of %zu bytes has to be loaded with them",
                                len);
         o = content_add_record(s->content, digest, len);
@@ -156,7 +156,7 @@ int kvsstore_load(kvsstore_t *s, const uint8_t *digest, const void *data, size_t
     if (!data || treeobj_kind(data) == TREEOBJ_BLOB)
         content_back(s->content, o);
     s->loading = true;
-    kvsstore_to_limbo(s, o);
+    kvsstore_zero_append(s, o);
     return 0;
 }
 
@@ -289,7 +289,7 @@ static int find_missing(kvsstore_t *s, struct content_obj *root, errmsg_t *err)
 int kvsstore_load_root(kvsstore_t *s, const uint8_t *root, uint64_t version, errmsg_t *err)
 {
     struct counting x = {.s = s};
-    for (struct content_obj *o = s->limbo; o; o = o->limbo) {
+    for (struct content_obj *o = s->zero; o; o = o->zero_next) {
         if (o->data && o->on_disk)
             (void)treeobj_refs(o->data, s->make.dsize, count_child, &x);
     }

@@ -26,7 +26,7 @@ struct kvsstore {
     struct kvsmaker make;
     struct content_obj *root;
     uint64_t version;
-    struct content_obj *limbo, **limbo_end;
+    struct content_obj *zero, **zero_end;
     unsigned made;     /* objects kept since the last collection */
     unsigned referred; /* children counted for the object that is being kept */
     /* the root change under way */
@@ -53,7 +53,7 @@ struct kvsstore {
 
 /* One referrer less. */
 void kvsstore_let_go(kvsstore_t *s, struct content_obj *o);
-void kvsstore_to_limbo(kvsstore_t *s, struct content_obj *o);
+void kvsstore_zero_append(kvsstore_t *s, struct content_obj *o);
 /* An object that is kept, or was and can be kept again as it refers to no other. */
 struct content_obj *kvsstore_keep_blob(kvsstore_t *s, const uint8_t *digest);
 int kvsstore_no_memory(errmsg_t *err);
@@ -81,7 +81,7 @@ void kvsstore_disk_dead(kvsstore_t *s, struct content_obj *o);
 void kvsstore_reach_made(kvsstore_t *s, struct content_obj *o);
 /* It came from disk, and its children may not be here yet. */
 void kvsstore_reach_unknown(struct content_obj *o);
-/* Of all objects in limbo, when all have come.  -1 with ENOMEM. */
+/* Of all objects on the zero list, when all have come.  -1 with ENOMEM. */
 int kvsstore_reach_load(kvsstore_t *s);
 /* May an entry be set where the key is `bytes` long and has `names` names?  0, or -1 with
  * ENAMETOOLONG and a sentence that begins with `key`. */

@@ -133,7 +133,7 @@ static bool push_unknown(void *arg, struct content_obj *o, const struct treeobj_
 int kvsstore_reach_load(kvsstore_t *s)
 {
     struct stack st = {NULL, 0, 0, false, false};
-    for (struct content_obj *o = s->limbo; o && !st.failed; o = o->limbo) {
+    for (struct content_obj *o = s->zero; o && !st.failed; o = o->zero_next) {
         if (o->low_names == NAMES_UNKNOWN)
             push(&st, o);
         while (st.n > 0 && !st.failed) {

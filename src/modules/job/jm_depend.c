@@ -36,7 +36,7 @@
 #define BEGIN_LOOK 60. /* seconds */
 
 struct jm_depend {
-    struct list_node doomed;  /* jm_job.depend.doomed */
+    struct list_node failed;  /* jm_job.depend.failed */
     struct list_node fanouts; /* struct jm_fanout */
 };
 
@@ -208,7 +208,7 @@ void jm_depend_drop(struct jm_job *j)
 
     while ((n = list_first(&j->depend.deps)))
         dep_free(list_entry(n, struct jm_dep, by_job));
-    list_remove(&j->depend.doomed);
+    list_remove(&j->depend.failed);
     j->depend.begins = false;
     j->depend.n = 0;
 }
@@ -239,11 +239,11 @@ static void never(struct jm_dep *d, bool known)
                                             : "has ended with success");
     dep_free(d);
     j->depend.n++; /* so that it does not go on meanwhile */
-    if (!list_empty(&j->depend.doomed))
+    if (!list_empty(&j->depend.failed))
         return;
     free(j->end.note);
     j->end.note = strdup(note);
-    list_append(&j->jm->depend->doomed, &j->depend.doomed);
+    list_append(&j->jm->depend->failed, &j->depend.failed);
     jm_module_kick(j->jm);
 }
 
@@ -289,7 +289,7 @@ static void tell(struct jm *jm, struct list_node *deps, bool success)
     jm_module_kick(jm);
 }
 
-static void end_doomed(struct jm_job *j)
+static void end_failed(struct jm_job *j)
 {
     char *note = j->end.note;
 
@@ -316,11 +316,11 @@ void jm_depend_flush(struct jm *jm)
         }
     }
     flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
-    while ((n = list_first(&jm->depend->doomed)) && flux_slice_more(&slice)) {
+    while ((n = list_first(&jm->depend->failed)) && flux_slice_more(&slice)) {
         list_remove(n);
-        end_doomed(list_entry(n, struct jm_job, depend.doomed));
+        end_failed(list_entry(n, struct jm_job, depend.failed));
     }
-    if (!list_empty(&jm->depend->fanouts) || !list_empty(&jm->depend->doomed))
+    if (!list_empty(&jm->depend->fanouts) || !list_empty(&jm->depend->failed))
         jm_module_kick(jm);
 }
 
@@ -474,7 +474,7 @@ int jm_depend_create(struct jm *jm)
     if (!p)
         return -1;
     jm->depend = p;
-    list_init(&p->doomed);
+    list_init(&p->failed);
     list_init(&p->fanouts);
     return 0;
 }

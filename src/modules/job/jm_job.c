@@ -46,7 +46,7 @@ struct jm_job *jm_job_create(struct jm *jm, uint64_t id, struct jm_spec *spec, s
     list_init(&j->exec.node);
     list_init(&j->depend.deps);
     list_init(&j->depend.wanted_by);
-    list_init(&j->depend.doomed);
+    list_init(&j->depend.failed);
     list_init(&j->waits);
     if (!(j->log = strbuf_create(0)) || hmap_put_u64(jm->jobs->by_id, id, j) < 0) {
         strbuf_destroy(j->log);

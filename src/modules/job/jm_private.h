@@ -114,7 +114,7 @@ struct jm_job {
     struct {
         struct list_node deps;      /* struct jm_dep: the job waits for others */
         struct list_node wanted_by; /* struct jm_dep: others wait for the job */
-        struct list_node doomed;    /* while it is to be ended: a dependency can never be met */
+        struct list_node failed;    /* while it is to be ended: a dependency can never be met */
         uint32_t n;                 /* unresolved dependencies; the begin time counts as one */
         bool begins;                /* its begin time is one of these */
     } depend;

@@ -214,7 +214,7 @@ static void do_read(kvs_storage_t *s, struct kvs_storage_req *q)
         rc = sqlfile_nodes(s->file, q->ns, &q->after, page_add, &p, &q->err);
         break;
     case KVS_STORAGE_BLOBS:
-        rc = sqlfile_blobs(s->file, q->ns, q->apart, q->after_digest, page_add, &p, &q->err);
+        rc = sqlfile_blobs(s->file, q->ns, q->inline_below, q->after_digest, page_add, &p, &q->err);
         break;
     case KVS_STORAGE_ROWS:
         rc = sqlfile_rows(s->file, q->ns, &q->after, page_add, &p, &q->err);

@@ -59,7 +59,7 @@ static void hold_edge(struct km_ns *ns, struct km_delta *d)
     }
 }
 
-void km_delta_told(struct km_read *r)
+void km_delta_sent(struct km_read *r)
 {
     struct km_ns *ns = r->ns;
     struct km_delta *d = r->delta;
@@ -76,7 +76,7 @@ void km_delta_told(struct km_read *r)
         d->was.digest = d->bytes;
     }
     d->offset = d->end;
-    d->told = true;
+    d->sent = true;
     if (e->type == TREEOBJ_DIR)
         km_snapshot_hold_move(&d->was_hold, &d->now_hold);
     else
@@ -85,12 +85,12 @@ void km_delta_told(struct km_read *r)
 
 bool km_delta_pending(const struct km_delta *d)
 {
-    return d->told && d->was.type != TREEOBJ_DIR && d->offset < d->was.len;
+    return d->sent && d->was.type != TREEOBJ_DIR && d->offset < d->was.len;
 }
 
 void km_delta_forget(struct km_ns *ns, struct km_delta *d)
 {
-    d->told = false;
+    d->sent = false;
     release_edge(ns, d);
     km_snapshot_hold_end(&d->was_hold);
 }
@@ -115,7 +115,7 @@ int km_delta_make_append(struct km_read *r)
     if (!treeobj_is_value(e))
         return errmsg_fail(&r->err, EISDIR, "'%.*s' is a directory: nothing is appended to it",
                            r->q.keylen > 120 ? 120 : (int)r->q.keylen, r->q.key);
-    if (d->told && (rc = kvsvalue_begins_with(c, e, &d->was, miss, &r->err)) < 0)
+    if (d->sent && (rc = kvsvalue_begins_with(c, e, &d->was, miss, &r->err)) < 0)
         return -1;
     uint64_t from = rc == 1 ? d->offset : 0;
     size_t len = e->len - from < PIECE_MAX ? e->len - from : PIECE_MAX;
@@ -232,9 +232,9 @@ int km_delta_make_diff(struct km_read *r)
                            r->q.keylen > 120 ? 120 : (int)r->q.keylen, r->q.key);
     if (!(l.buf = malloc(l.cap)))
         return errmsg_fail(&r->err, ENOMEM, "out of memory for the changes of a directory");
-    if (!d->told)
+    if (!d->sent)
         a.flags |= KVS_ANSWER_WHOLE;
-    rc = kvsdiff(r->ns->content, d->told ? d->was.digest : NULL, r->entry.digest, KVSDIFF_RECURSIVE,
+    rc = kvsdiff(r->ns->content, d->sent ? d->was.digest : NULL, r->entry.digest, KVSDIFF_RECURSIVE,
                  change_cb, &l, &r->ns->k->miss, &r->err);
     if (rc == 0 && l.missing) {
         errno = EAGAIN;

@@ -13,7 +13,7 @@
 /* What a watcher knows.  All zeros: nothing.  km_read.delta. */
 struct km_delta {
     void *watcher;
-    bool told;
+    bool sent;
     struct treeobj_entry was; /* its data or digest is in `bytes` */
     uint8_t bytes[TREEOBJ_INLINE_MAX];
     /* append */
@@ -29,7 +29,7 @@ struct km_delta {
 int km_delta_make_append(struct km_read *r);
 int km_delta_make_diff(struct km_read *r);
 /* The answer was sent: the entry that was read is what the watcher knows now. */
-void km_delta_told(struct km_read *r);
+void km_delta_sent(struct km_read *r);
 /* Is there more to be told about the entry it knows? */
 bool km_delta_pending(const struct km_delta *d);
 /* It knows nothing.  now_hold stays. */

@@ -118,20 +118,20 @@ static const struct flux_field abort_fields[] = {
 };
 static const struct flux_schema abort_schema = FLUX_SCHEMA(struct abort_in, abort_fields);
 
-struct told_in {
+struct notified_in {
     const char *namespace;
     const char *name;
     uint32_t nprocs;
     uint32_t count;
 };
-static const struct flux_field told_fields[] = {
-    FLUX_FIELD_STR(struct told_in, namespace, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct told_in, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct told_in, nprocs, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct told_in, count, FLUX_FIELD_REQUIRED),
+static const struct flux_field notified_fields[] = {
+    FLUX_FIELD_STR(struct notified_in, namespace, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct notified_in, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct notified_in, nprocs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct notified_in, count, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
-static const struct flux_schema told_schema = FLUX_SCHEMA(struct told_in, told_fields);
+static const struct flux_schema notified_schema = FLUX_SCHEMA(struct notified_in, notified_fields);
 
 #define ABORTED_HEADER 12
 #define KEY_MAX (8 + KVS_FENCE_NAME_MAX + 1)
@@ -268,12 +268,12 @@ static void answer_aborted(struct km_ns *ns, const flux_msg_t *req, const char *
 }
 
 /* Calls that the master will not see have been answered: it need not wait for late ones. */
-static void calls_told(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t count)
+static void calls_notified(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t count)
 {
-    struct told_in out = {ns->name, name, nprocs, count};
+    struct notified_in out = {ns->name, name, nprocs, count};
     if (ns->master)
         km_tombstone_discount(ns, name, nprocs, count);
-    else if (km_ns_upstream_post(ns, "kvs.fence-told", &told_schema, &out, true) < 0)
+    else if (km_ns_upstream_post(ns, "kvs.fence-told", &notified_schema, &out, true) < 0)
         flux_log(ns->h, LOG_ERR,
                  "no memory to tell the master of namespace '%s' who heard of the "
                  "end of fence '%s'",
@@ -283,7 +283,7 @@ static void calls_told(struct km_ns *ns, const char *name, uint32_t nprocs, uint
 static void fence_aborted(struct km_fence *f, uint32_t generation, const char *why)
 {
     if (!f->ns->master && f->unsent > 0)
-        calls_told(f->ns, f->name, f->nprocs, f->unsent);
+        calls_notified(f->ns, f->name, f->nprocs, f->unsent);
     LIST_FOREACH(n, &f->parts)
     {
         struct part *p = list_entry(n, struct part, node);
@@ -580,7 +580,7 @@ static struct km_fence *find_fence(struct km_ns *ns, const flux_msg_t *msg, cons
         struct part *p = hmap_get_u64(ns->fences->parts, part_key(q->rank, q->number));
         if (p)
             return p->f;
-        calls_told(ns, name, q->nprocs, q->count); /* by the answer to their first message */
+        calls_notified(ns, name, q->nprocs, q->count); /* by the answer to their first message */
         flux_respond_error(ns->h, msg, ECONNABORTED, "fence '%s' is over", name);
         return NULL;
     }
@@ -699,16 +699,16 @@ void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     json_decref(owner);
 }
 
-void km_fence_told_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+void km_fence_notified_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct told_in in;
+    struct notified_in in;
     struct km_ns *ns;
     json_t *owner;
-    if (flux_request_decode(h, msg, &told_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, msg, &notified_schema, &in, &owner) < 0)
         return;
-    ns = km_space_request_ready(arg, msg, in.namespace, strlen(in.namespace), km_fence_told_cb);
+    ns = km_space_request_ready(arg, msg, in.namespace, strlen(in.namespace), km_fence_notified_cb);
     if (ns) {
-        calls_told(ns, in.name, in.nprocs, in.count);
+        calls_notified(ns, in.name, in.nprocs, in.count);
         flux_respond(h, msg, NULL);
     }
     json_decref(owner);

@@ -85,9 +85,9 @@ void km_follow_work(struct km_ns *ns)
     struct kvs_root root;
     size_t len;
 
-    if (!ns->ready || ns->told >= ns->version)
+    if (!ns->ready || ns->followed >= ns->version)
         return;
-    ns->told = ns->version;
+    ns->followed = ns->version;
     if (list_empty(&ns->followers))
         return;
     km_ns_root_fill(ns, &root);

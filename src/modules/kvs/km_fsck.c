@@ -113,7 +113,7 @@ static int object(const struct kvs_storage_rec *rec, void *arg)
                                      : "it is among those of another kind");
         return problem(x, &err);
     }
-    if (kvsstore_load(x->store, rec->root, kind && rec->len >= CONTENT_APART ? NULL : rec->data,
+    if (kvsstore_load(x->store, rec->root, kind && rec->len >= CONTENT_SEPARATE ? NULL : rec->data,
                       rec->len, &err) < 0)
         return problem(x, &err);
     return 0;

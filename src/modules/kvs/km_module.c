@@ -164,7 +164,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "kvs.fence", km_fence_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "kvs.fences", km_fence_list_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "kvs.fence-abort", km_fence_abort_cb, FLUX_ROLE_BROKER},
-    {FLUX_MSG_REQUEST, "kvs.fence-told", km_fence_told_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "kvs.fence-told", km_fence_notified_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "kvs.watch", km_watch_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "kvs.snapshot", km_snapshot_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "kvs.store", km_upload_store_cb, ANYBODY},

@@ -358,7 +358,7 @@ struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
     ns->h = k->h;
     ns->rank = rank;
     ns->master = rank == flux_rank(k->h);
-    ns->state = KM_NS_ASKING;
+    ns->state = KM_NS_FINDING;
     ns->owner = FLUX_USERID_UNKNOWN;
     list_init(&ns->work_node);
     list_init(&ns->route_node);
@@ -379,7 +379,7 @@ struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
     list_init(&ns->gcs_sent);
     if (!(ns->name = strdup(name)) ||
         !(ns->fences = km_fence_table_create((uint32_t)flux_random(k->h))) ||
-        !(ns->uploaders = hmap_create_str(NULL)) || !(ns->late = km_tombstone_create()) ||
+        !(ns->uploaders = hmap_create_str(NULL)) || !(ns->tombstones = km_tombstone_create()) ||
         !(ns->watches = km_watch_table_create()) || hmap_put(k->spaces, name, ns) < 0) {
         km_ns_destroy(ns);
         errno = ENOMEM;
@@ -470,7 +470,7 @@ void km_ns_destroy(struct km_ns *ns)
     free(ns->stall);
     km_watch_table_destroy(ns->watches);
     km_fence_table_destroy(ns->fences);
-    km_tombstone_destroy(ns, ns->late);
+    km_tombstone_destroy(ns, ns->tombstones);
     km_cache_forget(ns);
     kvsstore_destroy(ns->store);
     content_destroy(ns->content);

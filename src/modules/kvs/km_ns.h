@@ -24,7 +24,7 @@ struct km_watch_table;
 struct km_fence_table;
 
 /* See km_space.c. */
-enum km_ns_state { KM_NS_ASKING, KM_NS_KNOWN, KM_NS_ENDED };
+enum km_ns_state { KM_NS_FINDING, KM_NS_KNOWN, KM_NS_ENDED };
 
 struct km_ns {
     struct km *k;
@@ -43,7 +43,7 @@ struct km_ns {
     flux_future_t *follow; /* not the primary: roots from the instance above */
     struct list_node followers;
     courier_t *couriers[2]; /* to the next instance, to the master; NULL until they are needed */
-    uint64_t told;          /* version that followers know */
+    uint64_t followed;      /* version that followers know */
 
     content_t *content;   /* NULL until the hash of the session is known */
     kvsstore_t *store;    /* master */
@@ -99,7 +99,7 @@ struct km_ns {
     bool expiring;            /* master: there may be pieces that came before, */
     uint32_t expire_before;   /* and nobody has used */
     struct km_fence_table *fences;
-    struct km_tombstones *late; /* fences that were aborted */
+    struct km_tombstones *tombstones; /* fences that were aborted */
     struct km_watch_table *watches;
 
     struct {

@@ -207,7 +207,7 @@ void km_cache_share(struct km *k);
 void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-void km_fence_told_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+void km_fence_notified_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_list_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 /* End the fences with participants at these ranks, of which this instance is the master. */
 void km_fence_lost(struct km *k, const idset_t *ranks);

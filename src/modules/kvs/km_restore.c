@@ -89,7 +89,7 @@ static void ask(struct km_restore *x, enum kvs_storage_op op, void (*done)(struc
 {
     if (!more) {
         memset(&x->r, 0, sizeof(x->r));
-        x->r.req.apart = CONTENT_APART;
+        x->r.req.inline_below = CONTENT_SEPARATE;
     }
     x->r.req.op = op;
     x->r.req.ns = list_empty(&x->todo) ? 0 : current(x)->id;

@@ -217,7 +217,7 @@ struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const char *
         }
     }
     ns->used = flux_now(k->h);
-    if (ns->state == KM_NS_ASKING) {
+    if (ns->state == KM_NS_FINDING) {
         /* The answer may be here before find() returns; then this is served again. */
         if (km_ns_put_by(ns, msg, cb) && !ns->finding && !ns->unrouted)
             find(ns);

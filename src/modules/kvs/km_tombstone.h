@@ -10,7 +10,7 @@
 struct km_tombstones;
 
 struct km_tombstones *km_tombstone_create(void);                       /* NULL with ENOMEM */
-void km_tombstone_destroy(struct km_ns *ns, struct km_tombstones *lt); /* NULL-safe */
+void km_tombstone_destroy(struct km_ns *ns, struct km_tombstones *ts); /* NULL-safe */
 
 /* Master: a fence of this generation was aborted when `left` calls had not come. */
 void km_tombstone_add(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t left,

@@ -38,9 +38,9 @@
 
 /* A key that a watcher's look-up went by: its own, or what a link made of it. */
 struct way {
-    struct list_node node; /* in spot.watchers */
+    struct list_node node; /* in key.watchers */
     struct watcher *w;
-    struct km_watchkey *spot;
+    struct km_watchkey *key;
     struct way *next;
 };
 
@@ -80,7 +80,7 @@ static void watcher_dirty(struct km_ns *ns, struct watcher *w)
     km_ns_poke(ns);
 }
 
-static void spot_dirty(struct km_ns *ns, struct km_watchkey *s)
+static void key_dirty(struct km_ns *ns, struct km_watchkey *s)
 {
     LIST_FOREACH(n, &s->watchers)
     watcher_dirty(ns, list_entry(n, struct way, node)->w);
@@ -91,7 +91,7 @@ static void spot_dirty(struct km_ns *ns, struct km_watchkey *s)
 static void way_leave(struct way *way)
 {
     list_remove(&way->node);
-    km_watchkey_prune(way->spot);
+    km_watchkey_prune(way->key);
 }
 
 /* Forget all ways behind this one. */
@@ -116,18 +116,18 @@ static void followed(struct km_read *r, unsigned nth, const char *path, size_t l
     }
     for (; nth > 0 && last->next; nth--)
         last = last->next;
-    if ((way = last->next) && way->spot == s)
+    if ((way = last->next) && way->key == s)
         return;
     if (way) {
         list_remove(&way->node);
         list_append(&s->watchers, &way->node);
-        km_watchkey_prune(way->spot);
-        way->spot = s;
+        km_watchkey_prune(way->key);
+        way->key = s;
     } else if ((way = calloc(1, sizeof(*way)))) {
         list_init(&way->node);
         list_append(&s->watchers, &way->node);
         way->w = w;
-        way->spot = s;
+        way->key = s;
         last->next = way;
     } else {
         km_watchkey_prune(s);
@@ -187,7 +187,7 @@ static void looked(struct km_read *r, void *arg)
     bool absent = r->errnum == ENOENT || r->errnum == ENOTDIR;
     uint8_t bytes[KM_WATCHKEY_MARK_MAX];
     w->reading = false;
-    if (r->errnum && w->delta && w->delta->told &&
+    if (r->errnum && w->delta && w->delta->sent &&
         (r->gone || r->errnum == EIO || r->errnum == EAGAIN)) {
         /* What it was told cannot be compared with any more: it is told all. */
         km_delta_forget(ns, w->delta);
@@ -230,7 +230,7 @@ static void looked(struct km_read *r, void *arg)
     }
     km_read_respond(r, w->req, true);
     if (w->delta) {
-        km_delta_told(r);
+        km_delta_sent(r);
         if (km_delta_pending(w->delta))
             watcher_dirty(ns, w);
     }
@@ -278,7 +278,7 @@ struct walk {
 static bool walk_dir(struct walk *x, struct km_watchkey *s, const uint8_t *old, const uint8_t *new);
 
 /* All that is watched below is elsewhere, or (`back`) here again. */
-static void spot_dirty_below(struct km_ns *ns, struct km_watchkey *s, bool back)
+static void key_dirty_below(struct km_ns *ns, struct km_watchkey *s, bool back)
 {
     for (uint32_t i = 0; i < s->n; i++) {
         struct km_watchkey *c = s->child[i];
@@ -288,13 +288,13 @@ static void spot_dirty_below(struct km_ns *ns, struct km_watchkey *s, bool back)
             if (!back || w->way.next)
                 watcher_dirty(ns, w);
         }
-        spot_dirty_below(ns, c, back);
+        key_dirty_below(ns, c, back);
     }
 }
 
 /* The entry of a spot is another one: look, unless that is what was sent (as after the first walk
  * over a new spot). */
-static void spot_changed(struct km_ns *ns, struct km_watchkey *s, const uint8_t *bytes, size_t len)
+static void key_changed(struct km_ns *ns, struct km_watchkey *s, const uint8_t *bytes, size_t len)
 {
     LIST_FOREACH(n, &s->watchers)
     {
@@ -305,20 +305,20 @@ static void spot_changed(struct km_ns *ns, struct km_watchkey *s, const uint8_t 
 }
 
 /* Compare a spot with the entry that stands there now (NULL: none).  false: objects are missing. */
-static bool walk_spot(struct walk *x, struct km_watchkey *s, const struct treeobj_entry *e)
+static bool walk_key(struct walk *x, struct km_watchkey *s, const struct treeobj_entry *e)
 {
     uint8_t bytes[KM_WATCHKEY_MARK_MAX];
     size_t len = km_watchkey_mark_bytes(e, x->dsize, bytes);
     if (km_watchkey_mark_is(&s->mark, bytes, len))
         return true;
-    spot_changed(x->ns, s, bytes, len);
+    key_changed(x->ns, s, bytes, len);
     const uint8_t *old = s->mark.data && s->mark.data[0] == TREEOBJ_DIR ? s->mark.data + 1 : NULL;
     const uint8_t *new = e && e->type == TREEOBJ_DIR ? e->digest : NULL;
     if (s->n > 0 && !walk_dir(x, s, old, new))
         return false;
     bool is_link = e && e->type == TREEOBJ_LINK;
     if (is_link || !s->mark.data || s->mark.data[0] == TREEOBJ_LINK)
-        spot_dirty_below(x->ns, s, !is_link);
+        key_dirty_below(x->ns, s, !is_link);
     km_watchkey_mark_set(&s->mark, bytes, len);
     s->marked = x->marked;
     x->marked = s;
@@ -338,7 +338,7 @@ static bool walk_each(struct walk *x, struct km_watchkey *s, uint32_t lo, uint32
         if (rc < 0) {
             x->failed |= errno != EAGAIN;
             ok = false;
-        } else if (!walk_spot(x, c, rc ? &e : NULL)) {
+        } else if (!walk_key(x, c, rc ? &e : NULL)) {
             ok = false;
         }
     }
@@ -442,7 +442,7 @@ static void walk(struct km_ns *ns)
         km_load_wait_clear(&ws->wait);
         ws->tries = 0;
         memcpy(ws->done, ws->target, sizeof(ws->done));
-        spot_dirty(ns, ws->top);
+        key_dirty(ns, ws->top);
     }
     struct list_node *n;
     while ((n = list_first(&ws->early))) {
@@ -554,7 +554,7 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         walk(ns);
     ws->count++;
     w->way.w = w;
-    w->way.spot = s;
+    w->way.key = s;
     w->req = flux_msg_incref(msg);
     list_init(&w->way.node);
     list_init(&w->all_node);

@@ -48,7 +48,7 @@ void km_watchkey_mark_set(struct km_watchkey_mark *m, const uint8_t *bytes, size
     }
 }
 
-/* --- spots --- */
+/* --- watch keys --- */
 
 struct km_watchkey *km_watchkey_create(struct km_watchkey *parent, const char *name, size_t len)
 {
@@ -64,7 +64,7 @@ struct km_watchkey *km_watchkey_create(struct km_watchkey *parent, const char *n
 }
 
 /* Number of children with a hash below `hash`. */
-static uint32_t spot_pos(const struct km_watchkey *s, uint32_t lo, uint32_t hi, uint64_t hash)
+static uint32_t child_pos(const struct km_watchkey *s, uint32_t lo, uint32_t hi, uint64_t hash)
 {
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
@@ -76,10 +76,10 @@ static uint32_t spot_pos(const struct km_watchkey *s, uint32_t lo, uint32_t hi, 
     return lo;
 }
 
-static struct km_watchkey *spot_child(struct km_watchkey *s, const char *name, size_t len)
+static struct km_watchkey *child_get(struct km_watchkey *s, const char *name, size_t len)
 {
     uint64_t hash = treeobj_hash(name, len);
-    uint32_t pos = spot_pos(s, 0, s->n, hash);
+    uint32_t pos = child_pos(s, 0, s->n, hash);
     for (uint32_t i = pos; i < s->n && s->child[i]->hash == hash; i++) {
         if (s->child[i]->namelen == len && memcmp(s->child[i]->name, name, len) == 0)
             return s->child[i];
@@ -105,7 +105,7 @@ void km_watchkey_prune(struct km_watchkey *s)
 {
     while (s->parent && s->n == 0 && list_empty(&s->watchers)) {
         struct km_watchkey *parent = s->parent;
-        uint32_t pos = spot_pos(parent, 0, parent->n, s->hash);
+        uint32_t pos = child_pos(parent, 0, parent->n, s->hash);
         while (parent->child[pos] != s)
             pos++;
         parent->n--;
@@ -134,7 +134,7 @@ struct km_watchkey *km_watchkey_get(struct km_watchkey *top, const char *key, si
         const char *rest;
         size_t restlen;
         size_t n = kvs_key_name(p, len, &rest, &restlen);
-        struct km_watchkey *c = spot_child(s, p, n);
+        struct km_watchkey *c = child_get(s, p, n);
         if (!c) {
             km_watchkey_prune(s);
             return NULL;

@@ -106,7 +106,7 @@ struct kvs_storage_req {
     size_t max;
     uint64_t after;
     uint8_t after_digest[BLOBREF_DIGEST_MAX];
-    size_t apart; /* BLOBS: with the bytes of those that have fewer */
+    size_t inline_below; /* BLOBS: with the bytes of those that have fewer */
 
     void (*done)(struct kvs_storage_req *req);
     void *arg;

@@ -59,9 +59,9 @@ typedef int (*sqlfile_f)(const struct kvs_storage_rec *rec, void *arg);
 int sqlfile_namespaces(sqlfile_t *f, sqlfile_f cb, void *arg, errmsg_t *err);
 int sqlfile_nodes(sqlfile_t *f, uint32_t ns, uint64_t *after, sqlfile_f cb, void *arg,
                   errmsg_t *err);
-/* Blobs, with their bytes when these are fewer than `apart`. */
-int sqlfile_blobs(sqlfile_t *f, uint32_t ns, size_t apart, uint8_t *after, sqlfile_f cb, void *arg,
-                  errmsg_t *err);
+/* Blobs, with their bytes when these are fewer than `inline_below`. */
+int sqlfile_blobs(sqlfile_t *f, uint32_t ns, size_t inline_below, uint8_t *after, sqlfile_f cb,
+                  void *arg, errmsg_t *err);
 /* Blobs with their bytes. */
 int sqlfile_blobs_full(sqlfile_t *f, uint32_t ns, uint64_t *after, sqlfile_f cb, void *arg,
                        errmsg_t *err);

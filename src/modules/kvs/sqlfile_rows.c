@@ -271,8 +271,8 @@ static int digest_row(sqlfile_t *f, sqlite3_stmt *s, struct kvs_storage_rec *rec
     return 0;
 }
 
-int sqlfile_blobs(sqlfile_t *f, uint32_t ns, size_t apart, uint8_t *after, sqlfile_f cb, void *arg,
-                  errmsg_t *err)
+int sqlfile_blobs(sqlfile_t *f, uint32_t ns, size_t inline_below, uint8_t *after, sqlfile_f cb,
+                  void *arg, errmsg_t *err)
 {
     static const struct scan how = {digest_row, "an object's name is no hash"};
     sqlite3_stmt *s = sqlfile_query(f, Q_BLOB_LIST, err);
@@ -283,7 +283,7 @@ int sqlfile_blobs(sqlfile_t *f, uint32_t ns, size_t apart, uint8_t *after, sqlfi
     static const uint8_t zeros[BLOBREF_DIGEST_MAX];
     if (memcmp(after, zeros, f->dsize) == 0)
         sqlite3_bind_zeroblob(s, 2, 0);
-    sqlite3_bind_int64(s, 3, (sqlite3_int64)apart);
+    sqlite3_bind_int64(s, 3, (sqlite3_int64)inline_below);
     return scan(f, s, &how, after, cb, arg, err);
 }
 

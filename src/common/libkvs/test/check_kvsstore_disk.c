@@ -197,7 +197,7 @@ static void reload(struct fixture *f, bool records)
     open_store(f);
     while (hmap_next(f->disk, &pos, &digest, NULL, &val)) {
         const struct row *r = val;
-        bool bytes = !records || r->data[0] != TREEOBJ_BLOB || r->len < CONTENT_APART;
+        bool bytes = !records || r->data[0] != TREEOBJ_BLOB || r->len < CONTENT_SEPARATE;
         ck_assert_msg(kvsstore_load(f->store, digest, bytes ? r->data : NULL, r->len, &err) == 0,
                       "%s", err.text);
     }
