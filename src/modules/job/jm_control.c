@@ -171,7 +171,7 @@ void jm_control_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
         if (owner) {
             json_decref(owner);
             jm_hold_cancel(jm, req, c.matchtag);
-            km_senders_cancel(jm->senders, req, c.matchtag);
+            claims_cancel(jm->senders, req, c.matchtag);
             return;
         }
     }

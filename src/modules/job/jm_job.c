@@ -72,7 +72,7 @@ void jm_job_destroy(struct jm_job *j)
     jm_time_clear(j);
     jm_depend_drop(j);
     jm_wait_ended(j, NULL);
-    km_claim_drop(jm->senders, &j->claim);
+    claim_drop(jm->senders, &j->claim);
     jm_watch_forget(j);
     list_remove(&j->node);
     list_remove(&j->store.dirty);

@@ -33,7 +33,7 @@ struct jm_list {
 };
 
 struct listing {
-    struct km_claim claim;
+    struct claim claim;
     struct list_node node;
     struct jm *jm;
     flux_msg_t *req;
@@ -47,7 +47,7 @@ struct listing {
 
 static void listing_free(struct listing *l)
 {
-    km_claim_drop(l->jm->senders, &l->claim);
+    claim_drop(l->jm->senders, &l->claim);
     list_remove(&l->node);
     l->jm->list->n--;
     flux_future_destroy(l->why);
@@ -58,7 +58,7 @@ static void listing_free(struct listing *l)
     free(l);
 }
 
-static void gone(struct km_claim *c, bool cancelled)
+static void gone(struct claim *c, bool cancelled)
 {
     struct listing *l = list_entry(c, struct listing, claim);
 
@@ -488,7 +488,7 @@ static void start(struct jm *jm, const flux_msg_t *req, const struct job_list *q
         return;
     }
     if ((q->name && !(l->name = strdup(q->name))) ||
-        km_claim(jm->senders, &l->claim, req, gone) < 0) {
+        claim_take(jm->senders, &l->claim, req, gone) < 0) {
         flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
         listing_free(l);
         return;

@@ -101,7 +101,7 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
     char sender[FLUX_SENDER_MAX];
 
     unclaimed_gone(jm, flux_msg_sender(req, sender, sizeof(sender)), NULL);
-    km_senders_disconnect(jm->senders, req);
+    claims_disconnect(jm->senders, req);
     jm_module_kick(jm);
 }
 
@@ -117,7 +117,7 @@ static void down_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
     if (ranks) {
         unclaimed_gone(jm, NULL, ranks);
-        km_senders_lost(jm->senders, ranks);
+        claims_lost(jm->senders, ranks);
     }
     idset_destroy(ranks);
     json_decref(owner);
@@ -176,9 +176,8 @@ static const struct flux_schema stats_schema = FLUX_SCHEMA(struct jm_stats, stat
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
-    struct jm_stats st = {.ready = jm->ready,
-                          .durable = jm->durable,
-                          .senders = (uint32_t)km_senders_count(jm->senders)};
+    struct jm_stats st = {
+        .ready = jm->ready, .durable = jm->durable, .senders = (uint32_t)claims_count(jm->senders)};
 
     for (size_t i = 0; i < NPARTS; i++)
         if (parts[i].stats)
@@ -325,7 +324,7 @@ static void job_fini(flux_t *h, void *arg)
     for (size_t i = NPARTS; i-- > 0;)
         parts[i].destroy(jm);
     flux_watcher_destroy(jm->pass);
-    km_senders_destroy(jm->senders);
+    claims_destroy(jm->senders);
     free(jm);
     errno = saved;
 }
@@ -352,8 +351,7 @@ static struct jm *create(flux_t *h)
     jm->grace = GRACE_DEFAULT;
     jm->max_queued = MAX_QUEUED;
     jm->purge_count = PURGE_COUNT;
-    if (!(jm->senders = km_senders_create()) ||
-        !(jm->pass = flux_defer_create(jm->r, pass_cb, jm))) {
+    if (!(jm->senders = claims_create()) || !(jm->pass = flux_defer_create(jm->r, pass_cb, jm))) {
         job_fini(h, jm);
         return NULL;
     }

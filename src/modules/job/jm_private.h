@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "jm_heap.h"
-#include "libclaim/claim.h"
+#include "libservice/claim.h"
 #include "libflux/courier.h"
 #include "libflux/module.h"
 #include "libflux/slice.h"
@@ -66,7 +66,7 @@ struct jm_job {
     struct jm_spec *spec;
     struct jm_env *env;
     struct list_node waits; /* jm_wait.c: struct jm_wait_ref */
-    struct km_claim claim;  /* jm_submit.c: of the client that it ends with (JOB_FLAG_CLIENT) */
+    struct claim claim;     /* jm_submit.c: of the client that it ends with (JOB_FLAG_CLIENT) */
     char *uri;              /* jm_control.c: of the session that the job is */
     bool namespace : 1;  /* jm_load.c: the last session left one, which is removed with the job */
     bool from_store : 1; /* jm_load.c: the job was read back */
@@ -203,7 +203,7 @@ struct jm {
     flux_t *h;
     flux_reactor_t *r;
     flux_handlers_t *handlers;
-    struct km_senders *senders;
+    struct claims *senders;
     flux_watcher_t *pass; /* does once what all that came in asks for */
     flux_future_t *attrs_f;
     flux_future_t *subscribed;

@@ -33,7 +33,7 @@ struct jm_queue {
 };
 
 struct drain {
-    struct km_claim claim;
+    struct claim claim;
     struct list_node node;
     struct jm *jm;
     flux_msg_t *req;
@@ -110,13 +110,13 @@ static void respond_status(struct jm *jm, const flux_msg_t *req)
 
 static void drain_free(struct drain *d)
 {
-    km_claim_drop(d->jm->senders, &d->claim);
+    claim_drop(d->jm->senders, &d->claim);
     list_remove(&d->node);
     flux_msg_destroy(d->req);
     free(d);
 }
 
-static void gone(struct km_claim *c, bool cancelled)
+static void gone(struct claim *c, bool cancelled)
 {
     drain_free(list_entry(c, struct drain, claim));
 }
@@ -149,7 +149,7 @@ static void wait_empty(struct jm *jm, const flux_msg_t *req, unsigned states)
     d->req = flux_msg_incref(req);
     list_init(&d->node);
     list_append(&jm->queue->drains, &d->node);
-    if (km_claim(jm->senders, &d->claim, req, gone) < 0) {
+    if (claim_take(jm->senders, &d->claim, req, gone) < 0) {
         flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
         drain_free(d);
         return;

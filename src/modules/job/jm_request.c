@@ -38,6 +38,6 @@ bool jm_request_is_from(const flux_msg_t *req, const char *sender, const idset_t
 
     if (sender)
         return strcmp(flux_msg_sender(req, name, sizeof(name)), sender) == 0;
-    rank = km_sender_rank(req);
+    rank = claim_sender_rank(req);
     return rank != UINT32_MAX && idset_test(ranks, rank);
 }

@@ -84,7 +84,7 @@ static void refuse(struct jm *jm, struct jm_submission *sub, int errnum, const c
 
 /* --- one job --- */
 
-static void client_gone(struct km_claim *c, bool cancelled)
+static void client_gone(struct claim *c, bool cancelled)
 {
     struct jm_job *j = list_entry(c, struct jm_job, claim);
 
@@ -132,7 +132,7 @@ static void accept_job(struct jm *jm, struct jm_submission *sub, struct jm_job *
         return;
     }
     if ((sj->flags & JOB_FLAG_CLIENT) &&
-        km_claim(jm->senders, &j->claim, sub->req, client_gone) < 0)
+        claim_take(jm->senders, &j->claim, sub->req, client_gone) < 0)
         flux_log(jm->h, LOG_WARNING, "out of memory: job %llu does not end with its client",
                  (unsigned long long)j->id);
     if (jm_depend_add(j) < 0) {

@@ -28,7 +28,7 @@ struct jm_wait_table {
 };
 
 struct jm_wait {
-    struct km_claim claim;
+    struct claim claim;
     struct list_node refs;
     struct list_node ready; /* in jm.waiters while there is something to tell */
     struct jm *jm;
@@ -64,7 +64,7 @@ static void wait_free(struct jm_wait *w)
 {
     struct list_node *n;
 
-    km_claim_drop(w->jm->senders, &w->claim);
+    claim_drop(w->jm->senders, &w->claim);
     jm_many_stop(&w->many);
     while ((n = list_first(&w->refs)))
         ref_free(list_entry(n, struct jm_wait_ref, by_wait));
@@ -76,7 +76,7 @@ static void wait_free(struct jm_wait *w)
     free(w);
 }
 
-static void gone(struct km_claim *c, bool cancelled)
+static void gone(struct claim *c, bool cancelled)
 {
     struct jm_wait *w = list_entry(c, struct jm_wait, claim);
 
@@ -261,7 +261,7 @@ static void begin(struct jm *jm, const flux_msg_t *req, idset_t *ids)
     list_init(&w->refs);
     list_init(&w->ready);
     jm->waits->n++;
-    if (km_claim(jm->senders, &w->claim, req, gone) < 0) {
+    if (claim_take(jm->senders, &w->claim, req, gone) < 0) {
         flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
         wait_free(w);
         return;

@@ -40,7 +40,7 @@ struct jm_watch {
 };
 
 struct watcher {
-    struct km_claim claim;
+    struct claim claim;
     struct list_node node;
     struct list_node replay; /* in jm.replays: not all present states have been told */
     bool replaying;
@@ -62,7 +62,7 @@ static bool is_choosy(const struct watcher *w)
 
 static void watcher_free(struct watcher *w)
 {
-    km_claim_drop(w->jm->senders, &w->claim);
+    claim_drop(w->jm->senders, &w->claim);
     list_remove(&w->node);
     list_remove(&w->replay);
     w->jm->watch->n--;
@@ -74,7 +74,7 @@ static void watcher_free(struct watcher *w)
     free(w);
 }
 
-static void gone(struct km_claim *c, bool cancelled)
+static void gone(struct claim *c, bool cancelled)
 {
     struct watcher *w = list_entry(c, struct watcher, claim);
 
@@ -319,7 +319,7 @@ static void watch(struct jm *jm, const flux_msg_t *req, idset_t *ids)
     w->all = !ids || idset_count(ids) >= jm_job_count(jm);
     jm->watch->n++;
     jm->watch->nchoosy++;
-    if (km_claim(jm->senders, &w->claim, req, gone) < 0) {
+    if (claim_take(jm->senders, &w->claim, req, gone) < 0) {
         flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
         watcher_free(w);
         return;

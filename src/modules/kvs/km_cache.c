@@ -68,7 +68,7 @@ static void expire(struct km_ns *ns)
 
 struct drop {
     struct list_node node; /* in km_ns.drops */
-    struct km_claim claim;
+    struct claim claim;
     struct km_ns *ns;
     flux_msg_t *req;
     size_t left; /* so many were there when it came */
@@ -78,16 +78,16 @@ struct drop {
 static void drop_free(struct drop *d)
 {
     list_remove(&d->node);
-    km_claim_drop(d->ns->k->senders, &d->claim);
+    claim_drop(d->ns->k->senders, &d->claim);
     flux_msg_destroy(d->req);
     free(d);
 }
 
-static void drop_gone(struct km_claim *c, bool cancelled)
+static void drop_gone(struct claim *c, bool cancelled)
 {
     struct drop *d = list_entry(c, struct drop, claim);
 
-    flux_respond_error(d->ns->h, d->req, ENODATA, "the request %s", km_gone_why(cancelled));
+    flux_respond_error(d->ns->h, d->req, ENODATA, "the request %s", claim_gone_why(cancelled));
     drop_free(d);
 }
 
@@ -133,7 +133,7 @@ void km_cache_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
     if (!ns)
         return;
-    if (!(d = calloc(1, sizeof(*d))) || km_claim(ns->k->senders, &d->claim, msg, drop_gone) < 0) {
+    if (!(d = calloc(1, sizeof(*d))) || claim_take(ns->k->senders, &d->claim, msg, drop_gone) < 0) {
         free(d);
         flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory", flux_rank(h));
         return;

@@ -64,7 +64,7 @@
 
 struct part {
     struct list_node node;
-    struct km_claim claim;
+    struct claim claim;
     struct km_fence *f;
     flux_msg_t *req;
     bool instance;
@@ -170,7 +170,7 @@ static void part_free(struct part *p)
     struct km_ns *ns = p->f->ns;
     ns->fences->nparts--;
     list_remove(&p->node);
-    km_claim_drop(ns->k->senders, &p->claim);
+    claim_drop(ns->k->senders, &p->claim);
     if (p->instance && hmap_get_u64(ns->fences->parts, p->key) == p)
         (void)hmap_take_u64(ns->fences->parts, p->key);
     flux_msg_destroy(p->req);
@@ -438,7 +438,7 @@ void km_fence_work(struct km_ns *ns)
 
 /* --- requests --- */
 
-static void part_gone(struct km_claim *c, bool cancelled)
+static void part_gone(struct claim *c, bool cancelled)
 {
     struct part *p = list_entry(c, struct part, claim);
     struct km_fence *f = p->f;
@@ -462,7 +462,7 @@ static int part_new(struct km_fence *f, const flux_msg_t *msg, const struct kvs_
 {
     struct km_ns *ns = f->ns;
     struct part *p = calloc(1, sizeof(*p));
-    if (!p || km_claim(ns->k->senders, &p->claim, msg, part_gone) < 0) {
+    if (!p || claim_take(ns->k->senders, &p->claim, msg, part_gone) < 0) {
         free(p);
         return -1;
     }

@@ -25,7 +25,7 @@
 
 struct follower {
     struct list_node node; /* in km_ns.followers */
-    struct km_claim claim;
+    struct claim claim;
     struct km_ns *ns;
     flux_msg_t *req;
 };
@@ -33,17 +33,17 @@ struct follower {
 static void follower_free(struct follower *w)
 {
     list_remove(&w->node);
-    km_claim_drop(w->ns->k->senders, &w->claim);
+    claim_drop(w->ns->k->senders, &w->claim);
     flux_msg_destroy(w->req);
     free(w);
 }
 
-static void follower_gone(struct km_claim *c, bool cancelled)
+static void follower_gone(struct claim *c, bool cancelled)
 {
     struct follower *w = list_entry(c, struct follower, claim);
 
     flux_respond_error(w->ns->h, w->req, ENODATA, "the following of a namespace %s",
-                       km_gone_why(cancelled));
+                       claim_gone_why(cancelled));
     follower_free(w);
 }
 
@@ -66,7 +66,7 @@ void km_follow_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         return;
     }
     if (!(w = calloc(1, sizeof(*w))) ||
-        km_claim(ns->k->senders, &w->claim, msg, follower_gone) < 0) {
+        claim_take(ns->k->senders, &w->claim, msg, follower_gone) < 0) {
         free(w);
         flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory", flux_rank(h));
         return;

@@ -24,7 +24,7 @@
 
 struct gc {
     struct list_node node; /* in km_ns.gcs */
-    struct km_claim claim;
+    struct claim claim;
     struct km_ns *ns;
     flux_msg_t *req;
     flux_future_t *f; /* not the master */
@@ -46,17 +46,17 @@ static const struct flux_schema answer_schema = FLUX_SCHEMA(struct answer, answe
 static void gc_free(struct gc *g)
 {
     list_remove(&g->node);
-    km_claim_drop(g->ns->k->senders, &g->claim);
+    claim_drop(g->ns->k->senders, &g->claim);
     flux_future_destroy(g->f);
     flux_msg_destroy(g->req);
     free(g);
 }
 
-static void gc_gone(struct km_claim *c, bool cancelled)
+static void gc_gone(struct claim *c, bool cancelled)
 {
     struct gc *g = list_entry(c, struct gc, claim);
 
-    flux_respond_error(g->ns->h, g->req, ENODATA, "the request %s", km_gone_why(cancelled));
+    flux_respond_error(g->ns->h, g->req, ENODATA, "the request %s", claim_gone_why(cancelled));
     gc_free(g);
 }
 
@@ -133,7 +133,7 @@ void km_gc_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
     if (!ns)
         return;
-    if (!(g = calloc(1, sizeof(*g))) || km_claim(ns->k->senders, &g->claim, msg, gc_gone) < 0) {
+    if (!(g = calloc(1, sizeof(*g))) || claim_take(ns->k->senders, &g->claim, msg, gc_gone) < 0) {
         free(g);
         flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory", flux_rank(h));
         return;

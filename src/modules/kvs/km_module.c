@@ -36,7 +36,7 @@
  *
  * Invariants:
  *  1. The primary namespace is always in the table.
- *  2. Whatever waits here for a client or an instance below has a claim (libclaim/claim.h), so the end
+ *  2. Whatever waits here for a client or an instance below has a claim (libservice/claim.h), so the end
  *     of one touches nobody else's things.
  *  3. A store that is not kept on disk (km_disk.c) is in memory.  Its master refuses to be unloaded
  *     or reloaded once there is something in it, and any instance does while a fence is open, unless
@@ -137,7 +137,7 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct km *k = arg;
 
-    km_senders_disconnect(k->senders, msg);
+    claims_disconnect(k->senders, msg);
 }
 
 static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -149,7 +149,7 @@ static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     if (flux_request_decode(h, msg, &cancel_schema, &in, &owner) < 0)
         return;
     json_decref(owner);
-    km_senders_cancel(k->senders, msg, in.matchtag);
+    claims_cancel(k->senders, msg, in.matchtag);
     flux_respond(h, msg, NULL); /* libflux wants none; who does must not wait for ever */
 }
 
@@ -389,7 +389,7 @@ static void kvs_fini(flux_t *h, void *arg)
     spaces_fini(k);
     km_directory_destroy(k);
     courier_destroy(k->courier);
-    km_senders_destroy(k->senders);
+    claims_destroy(k->senders);
     blobref_destroy(k->blobref);
     topology_destroy(k->topo);
     idset_destroy(k->lost);
@@ -424,7 +424,7 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     list_init(&k->subscribing);
     if (!(k->lost = idset_create()) || (k->first && !(k->dir = km_directory_create(k))) ||
         !(k->courier = courier_create(h, 0, NULL, NULL)) || !(k->spaces = hmap_create_str(NULL)) ||
-        !(k->senders = km_senders_create()) || !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, 0)) ||
+        !(k->senders = claims_create()) || !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, 0)) ||
         !(k->defer = flux_defer_create(flux_get_reactor(h), work_cb, k)) ||
         !(k->tick = flux_timer_create(flux_get_reactor(h), tick_cb, k)) ||
         !(k->share = flux_timer_create(flux_get_reactor(h), share_cb, k)) ||

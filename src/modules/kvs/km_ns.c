@@ -32,7 +32,7 @@
 
 struct early {
     struct list_node node;
-    struct km_claim claim;
+    struct claim claim;
     struct km_ns *ns;
     flux_msg_t *msg;
     flux_handler_f cb;
@@ -112,17 +112,17 @@ int km_ns_upstream_post(struct km_ns *ns, const char *topic, const struct flux_s
 static void early_free(struct early *e)
 {
     list_remove(&e->node);
-    km_claim_drop(e->ns->k->senders, &e->claim);
+    claim_drop(e->ns->k->senders, &e->claim);
     e->ns->nearly--;
     flux_msg_destroy(e->msg);
     free(e);
 }
 
-static void early_gone(struct km_claim *c, bool cancelled)
+static void early_gone(struct claim *c, bool cancelled)
 {
     struct early *e = list_entry(c, struct early, claim);
 
-    flux_respond_error(e->ns->h, e->msg, ENODATA, "the request %s", km_gone_why(cancelled));
+    flux_respond_error(e->ns->h, e->msg, ENODATA, "the request %s", claim_gone_why(cancelled));
     early_free(e);
 }
 
@@ -135,7 +135,7 @@ bool km_ns_put_by(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb)
                            flux_rank(ns->h));
         return false;
     }
-    if (km_claim(ns->k->senders, &e->claim, msg, early_gone) < 0) {
+    if (claim_take(ns->k->senders, &e->claim, msg, early_gone) < 0) {
         flux_respond_error(ns->h, msg, ENOMEM, "the store is out of memory");
         free(e);
         return false;

@@ -5,7 +5,7 @@
 #ifndef KM_NS_H
 #define KM_NS_H
 
-#include "libclaim/claim.h"
+#include "libservice/claim.h"
 #include "libcontent/content.h"
 #include "libflux/courier.h"
 #include "libflux/module.h"

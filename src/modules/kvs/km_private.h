@@ -4,7 +4,7 @@
 #define KM_PRIVATE_H
 
 #include "km_ns.h"
-#include "libclaim/claim.h"
+#include "libservice/claim.h"
 #include "libflux/module.h"
 #include "libidset/idset.h"
 #include "libtopology/topology.h"
@@ -21,7 +21,7 @@ struct km {
     hmap_t *spaces;        /* name -> struct km_ns */
     struct list_node busy; /* namespaces that have work for the deferral */
     struct km_ns *primary; /* always there */
-    struct km_senders *senders;
+    struct claims *senders;
     uint32_t last_uploader;
     flux_future_t *starting; /* attributes; then the event that says so */
     struct list_node dead;   /* namespaces that ended */

@@ -90,7 +90,7 @@ static void ranks_lost(struct km *k, const char *text)
     if (ranks) {
         if (idset_add(k->lost, ranks) < 0)
             flux_log(k->h, LOG_ERR, "out of memory for the ranks that were lost");
-        km_senders_lost(k->senders, ranks);
+        claims_lost(k->senders, ranks);
         km_space_lost(k, ranks);
         km_directory_lost(k, ranks);
         km_fence_lost(k, ranks);

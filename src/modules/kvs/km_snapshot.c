@@ -9,7 +9,7 @@
  *
  * Invariants:
  *  1. At the master each snapshot holds its root in the store exactly once, from the answer on.
- *  2. A snapshot has a claim (libclaim/claim.h): none outlives who asked for it.
+ *  2. A snapshot has a claim (libservice/claim.h): none outlives who asked for it.
  *
  * Failure: ENOENT for a root that is not kept any more.
  */
@@ -24,7 +24,7 @@
 
 struct snapshot {
     struct list_node node; /* in km_ns.snapshots */
-    struct km_claim claim;
+    struct claim claim;
     struct km_ns *ns;
     flux_msg_t *req;
     flux_future_t *f; /* not the master: the stream from it */
@@ -38,7 +38,7 @@ static void snapshot_free(struct snapshot *s)
 
     list_remove(&s->node);
     ns->nsnapshots--;
-    km_claim_drop(ns->k->senders, &s->claim);
+    claim_drop(ns->k->senders, &s->claim);
     flux_future_destroy(s->f);
     if (s->held) {
         kvsstore_release_root(ns->store, s->root);
@@ -48,11 +48,11 @@ static void snapshot_free(struct snapshot *s)
     free(s);
 }
 
-static void snapshot_gone(struct km_claim *c, bool cancelled)
+static void snapshot_gone(struct claim *c, bool cancelled)
 {
     struct snapshot *s = list_entry(c, struct snapshot, claim);
 
-    flux_respond_error(s->ns->h, s->req, ENODATA, "the snapshot %s", km_gone_why(cancelled));
+    flux_respond_error(s->ns->h, s->req, ENODATA, "the snapshot %s", claim_gone_why(cancelled));
     snapshot_free(s);
 }
 
@@ -124,7 +124,7 @@ static struct snapshot *snapshot_new(struct km_ns *ns, const flux_msg_t *msg)
 {
     struct snapshot *s = calloc(1, sizeof(*s));
 
-    if (!s || km_claim(ns->k->senders, &s->claim, msg, snapshot_gone) < 0) {
+    if (!s || claim_take(ns->k->senders, &s->claim, msg, snapshot_gone) < 0) {
         free(s);
         return NULL;
     }
@@ -152,11 +152,11 @@ void km_snapshot_cb(flux_t *h, const flux_msg_t *msg, void *arg)
                            in.rootref);
     else if ((ns = km_space_request_ready(arg, msg, in.namespace, strlen(in.namespace),
                                           km_snapshot_cb))) {
-        if (km_sender_rank(msg) != UINT32_MAX && idset_test(ns->k->lost, km_sender_rank(msg)))
+        if (claim_sender_rank(msg) != UINT32_MAX && idset_test(ns->k->lost, claim_sender_rank(msg)))
             /* It reached us along the ring; nobody would tell us of its end. */
             flux_respond_error(h, msg, EHOSTUNREACH,
                                "rank %u was lost: no root is kept for a client there",
-                               km_sender_rank(msg));
+                               claim_sender_rank(msg));
         else if (ns->nsnapshots >= SNAPSHOTS_MAX)
             flux_respond_error(h, msg, EAGAIN, "there are %d snapshots here: end one first",
                                SNAPSHOTS_MAX);

@@ -141,7 +141,7 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         .watch_sent = ns->st.watch_sent,
         .watch_looked = ns->st.watch_looked,
         .namespaces_known = hmap_count(ns->k->spaces),
-        .senders = km_senders_count(ns->k->senders),
+        .senders = claims_count(ns->k->senders),
         .snapshots = all_snapshots(ns->k),
         .expired = cs.expired,
         .cached_in_all = ns->k->cached,

@@ -46,7 +46,7 @@ struct tombstone {
 
 struct notice {
     struct list_node node;
-    struct km_claim claim;
+    struct claim claim;
     struct km_ns *ns;
     uint32_t generation;
     char key[];
@@ -178,11 +178,11 @@ static void notice_free(struct notice *t)
 {
     (void)hmap_take(t->ns->tombstones->notices, t->key);
     list_remove(&t->node);
-    km_claim_drop(t->ns->k->senders, &t->claim);
+    claim_drop(t->ns->k->senders, &t->claim);
     free(t);
 }
 
-static void notice_gone(struct km_claim *c, bool cancelled)
+static void notice_gone(struct claim *c, bool cancelled)
 {
     notice_free(list_entry(c, struct notice, claim));
 }
@@ -216,12 +216,12 @@ void km_tombstone_note_known(struct km_ns *ns, const char *name, const flux_msg_
     t->generation = generation;
     memcpy(t->key, key, len + 1);
     list_init(&t->node);
-    if (km_claim(ns->k->senders, &t->claim, req, notice_gone) < 0) {
+    if (claim_take(ns->k->senders, &t->claim, req, notice_gone) < 0) {
         free(t);
         return;
     }
     if (hmap_put(ts->notices, t->key, t) < 0) {
-        km_claim_drop(ns->k->senders, &t->claim);
+        claim_drop(ns->k->senders, &t->claim);
         free(t);
         return;
     }

@@ -39,7 +39,7 @@
 
 /* A client. */
 struct uploader {
-    struct km_claim claim;
+    struct claim claim;
     struct list_node node; /* in km_ns.leaving */
     struct km_ns *ns;
     kvsstore_client_t *client; /* at the master */
@@ -76,7 +76,7 @@ static void uploader_free(struct uploader *c)
 {
     struct km_ns *ns = c->ns;
 
-    km_claim_drop(ns->k->senders, &c->claim);
+    claim_drop(ns->k->senders, &c->claim);
     if (hmap_get(ns->uploaders, c->key) == c)
         (void)hmap_take(ns->uploaders, c->key);
     list_remove(&c->node);
@@ -87,13 +87,13 @@ static void uploader_free(struct uploader *c)
 /* At the master: it is gone, and what it has brought goes soon. */
 static void leave(struct uploader *c)
 {
-    km_claim_drop(c->ns->k->senders, &c->claim);
+    claim_drop(c->ns->k->senders, &c->claim);
     (void)hmap_take(c->ns->uploaders, c->key);
     list_append(&c->ns->leaving, &c->node);
     km_ns_poke(c->ns);
 }
 
-static void uploader_gone(struct km_claim *claim, bool cancelled)
+static void uploader_gone(struct claim *claim, bool cancelled)
 {
     struct uploader *c = list_entry(claim, struct uploader, claim);
     struct km_ns *ns = c->ns;
@@ -127,7 +127,7 @@ static struct uploader *uploader_of(struct km_ns *ns, const flux_msg_t *msg, uin
     strcpy(c->key, key);
     if ((ns->master && !(c->client = kvsstore_client_create(ns->store))) ||
         hmap_put(ns->uploaders, key, c) < 0 ||
-        km_claim_sender(ns->k->senders, &c->claim, msg, uploader_gone) < 0) {
+        claim_take_sender(ns->k->senders, &c->claim, msg, uploader_gone) < 0) {
         uploader_free(c);
         return NULL;
     }

@@ -26,7 +26,7 @@
 
 struct vwait {
     struct list_node node;
-    struct km_claim claim;
+    struct claim claim;
     struct km_ns *ns;
     flux_msg_t *msg;
     uint64_t version;
@@ -43,16 +43,16 @@ static void vwait_free(struct vwait *v)
 {
     list_remove(&v->node);
     v->ns->nvwaits--;
-    km_claim_drop(v->ns->k->senders, &v->claim);
+    claim_drop(v->ns->k->senders, &v->claim);
     flux_msg_destroy(v->msg);
     free(v);
 }
 
-static void vwait_gone(struct km_claim *c, bool cancelled)
+static void vwait_gone(struct claim *c, bool cancelled)
 {
     struct vwait *v = list_entry(c, struct vwait, claim);
 
-    flux_respond_error(v->ns->h, v->msg, ENODATA, "the wait %s", km_gone_why(cancelled));
+    flux_respond_error(v->ns->h, v->msg, ENODATA, "the wait %s", claim_gone_why(cancelled));
     vwait_free(v);
 }
 
@@ -170,7 +170,7 @@ static void wait_for(struct km_ns *ns, const flux_msg_t *msg, uint64_t version)
         return;
     }
     v = calloc(1, sizeof(*v));
-    if (!v || km_claim(ns->k->senders, &v->claim, msg, vwait_gone) < 0) {
+    if (!v || claim_take(ns->k->senders, &v->claim, msg, vwait_gone) < 0) {
         flux_respond_error(ns->h, msg, ENOMEM, "the store is out of memory");
         free(v);
         return;

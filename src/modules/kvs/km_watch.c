@@ -55,7 +55,7 @@ struct watcher {
     bool sent_any;
     struct km_watchkey_mark sent;
     struct km_delta *delta; /* for who wants to know what is new only, or NULL */
-    struct km_claim claim;
+    struct claim claim;
     flux_msg_t *req;
 };
 
@@ -157,17 +157,17 @@ static void watcher_free(struct km_ns *ns, struct watcher *w)
     if (w->delta)
         km_delta_clear(ns, w->delta);
     free(w->delta);
-    km_claim_drop(ns->k->senders, &w->claim);
+    claim_drop(ns->k->senders, &w->claim);
     flux_msg_destroy(w->req);
     free(w);
     ns->watches->count--;
 }
 
-static void watcher_gone(struct km_claim *c, bool cancelled)
+static void watcher_gone(struct claim *c, bool cancelled)
 {
     struct watcher *w = list_entry(c, struct watcher, claim);
     struct km_ns *ns = w->read.ns;
-    flux_respond_error(ns->h, w->req, ENODATA, "the watch %s", km_gone_why(cancelled));
+    flux_respond_error(ns->h, w->req, ENODATA, "the watch %s", claim_gone_why(cancelled));
     watcher_free(ns, w);
 }
 
@@ -538,7 +538,7 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     }
     struct watcher *w = watcher_new(&q);
     struct km_watchkey *s = w ? km_watchkey_get(ws->top, q.key, q.keylen) : NULL;
-    if (!s || km_claim(ns->k->senders, &w->claim, msg, watcher_gone) < 0) {
+    if (!s || claim_take(ns->k->senders, &w->claim, msg, watcher_gone) < 0) {
         if (s)
             km_watchkey_prune(s);
         if (w)

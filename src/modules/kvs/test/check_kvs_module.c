@@ -523,11 +523,11 @@ END_TEST
 /* --- the index --- */
 
 struct thing {
-    struct km_claim claim;
+    struct claim claim;
     int ended, cancelled;
 };
 
-static void gone(struct km_claim *c, bool was_cancelled)
+static void gone(struct claim *c, bool was_cancelled)
 {
     struct thing *t = list_entry(c, struct thing, claim);
 
@@ -538,7 +538,7 @@ static void gone(struct km_claim *c, bool was_cancelled)
 
 START_TEST(index_of_senders)
 {
-    struct km_senders *ss = km_senders_create();
+    struct claims *ss = claims_create();
     struct thing t[100] = {0};
     uint32_t tags[100];
     flux_msg_t *a;
@@ -547,31 +547,31 @@ START_TEST(index_of_senders)
     for (int i = 0; i < 100; i++) {
         flux_msg_t *m = request("kvs.watch", 0, FLUX_ROLE_OWNER, (uint32_t)(i % 4));
         tags[i] = flux_msg_matchtag(m);
-        ck_assert_int_eq(km_claim(ss, &t[i].claim, m, gone), 0);
+        ck_assert_int_eq(claim_take(ss, &t[i].claim, m, gone), 0);
         flux_msg_destroy(m);
     }
-    ck_assert_uint_eq(km_senders_count(ss), 4);
+    ck_assert_uint_eq(claims_count(ss), 4);
     /* A cancel hits the one it names, of its own sender only. */
     a = request("kvs.cancel", 0, FLUX_ROLE_OWNER, 1);
-    km_senders_cancel(ss, a, tags[5]);
-    km_senders_cancel(ss, a, tags[5]);
-    km_senders_cancel(ss, a, tags[6]);
+    claims_cancel(ss, a, tags[5]);
+    claims_cancel(ss, a, tags[5]);
+    claims_cancel(ss, a, tags[6]);
     ck_assert_int_eq(t[5].ended, 1);
     ck_assert_int_eq(t[5].cancelled, 1);
     ck_assert_int_eq(t[6].ended, 0);
     /* What ends by itself is not told. */
-    km_claim_drop(ss, &t[9].claim);
-    km_claim_drop(ss, &t[9].claim);
-    km_senders_disconnect(ss, a);
+    claim_drop(ss, &t[9].claim);
+    claim_drop(ss, &t[9].claim);
+    claims_disconnect(ss, a);
     for (int i = 0; i < 100; i++)
         ck_assert_int_eq(t[i].ended, i % 4 == 1 && i != 9);
-    ck_assert_uint_eq(km_senders_count(ss), 3);
-    km_senders_disconnect(ss, a);
+    ck_assert_uint_eq(claims_count(ss), 3);
+    claims_disconnect(ss, a);
     for (int i = 0; i < 100; i++)
-        km_claim_drop(ss, &t[i].claim);
-    ck_assert_uint_eq(km_senders_count(ss), 0);
+        claim_drop(ss, &t[i].claim);
+    ck_assert_uint_eq(claims_count(ss), 0);
     flux_msg_destroy(a);
-    km_senders_destroy(ss);
+    claims_destroy(ss);
 }
 END_TEST
 

@@ -10,43 +10,43 @@
 #include "libidset/idset.h"
 #include "libutil/list.h"
 
-struct km_senders;
-struct km_sender;
+struct claims;
+struct claimant;
 
 /* Part of the thing; private but for reading. */
-struct km_claim {
-    struct list_node node; /* in km_sender.claims */
-    struct km_sender *s;   /* NULL: no claim */
+struct claim {
+    struct list_node node; /* in claimant.claims */
+    struct claimant *s;   /* NULL: no claim */
     uint32_t matchtag;
     /* The sender is gone, or (`cancelled`) wants an end of this.  Called without a claim: it was
-     * dropped before.  The thing may be freed.  A request is to be answered (km_gone_why()) also
+     * dropped before.  The thing may be freed.  A request is to be answered (claim_gone_why()) also
      * when nobody is there to hear it: brokers on the way keep it until its end. */
-    void (*gone)(struct km_claim *c, bool cancelled);
+    void (*gone)(struct claim *c, bool cancelled);
 };
 
-struct km_senders *km_senders_create(void);     /* NULL with ENOMEM */
-void km_senders_destroy(struct km_senders *ss); /* NULL-safe; claims are dropped */
+struct claims *claims_create(void);     /* NULL with ENOMEM */
+void claims_destroy(struct claims *ss); /* NULL-safe; claims are dropped */
 
 /* Claim for the sender of `req`.  -1 with ENOMEM; then there is no claim. */
-int km_claim(struct km_senders *ss, struct km_claim *c, const flux_msg_t *req,
-             void (*gone)(struct km_claim *c, bool cancelled));
+int claim_take(struct claims *ss, struct claim *c, const flux_msg_t *req,
+             void (*gone)(struct claim *c, bool cancelled));
 /* The same for something that no cancel is for. */
-int km_claim_sender(struct km_senders *ss, struct km_claim *c, const flux_msg_t *req,
-                    void (*gone)(struct km_claim *c, bool cancelled));
+int claim_take_sender(struct claims *ss, struct claim *c, const flux_msg_t *req,
+                    void (*gone)(struct claim *c, bool cancelled));
 /* The thing ends by itself.  Harmless without a claim (all zeros). */
-void km_claim_drop(struct km_senders *ss, struct km_claim *c);
+void claim_drop(struct claims *ss, struct claim *c);
 
 /* The sender of `msg` is gone. */
-void km_senders_disconnect(struct km_senders *ss, const flux_msg_t *msg);
+void claims_disconnect(struct claims *ss, const flux_msg_t *msg);
 /* All senders at these ranks are gone.  The news of a single one comes by the way that its request
  * came, which may be broken; this does not. */
-void km_senders_lost(struct km_senders *ss, const idset_t *ranks);
+void claims_lost(struct claims *ss, const idset_t *ranks);
 /* Rank of the broker of who sent a request; UINT32_MAX: this one. */
-uint32_t km_sender_rank(const flux_msg_t *msg);
+uint32_t claim_sender_rank(const flux_msg_t *msg);
 /* The sender of `msg` cancels its request with this match tag. */
-void km_senders_cancel(struct km_senders *ss, const flux_msg_t *msg, uint32_t matchtag);
+void claims_cancel(struct claims *ss, const flux_msg_t *msg, uint32_t matchtag);
 /* "was cancelled", or the like: the end of a sentence. */
-const char *km_gone_why(bool cancelled);
-size_t km_senders_count(const struct km_senders *ss);
+const char *claim_gone_why(bool cancelled);
+size_t claims_count(const struct claims *ss);
 
 #endif

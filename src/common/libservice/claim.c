@@ -21,41 +21,41 @@
 #include "libutil/hmap.h"
 #include "libutil/strvec.h"
 
-struct km_sender {
+struct claimant {
     struct list_node claims;
     uint32_t number;
     uint32_t rank;
     char name[];
 };
 
-struct km_senders {
+struct claims {
     hmap_t *by_name;
     hmap_t *by_tag;
     uint32_t last;
 };
 
-struct km_senders *km_senders_create(void)
+struct claims *claims_create(void)
 {
-    struct km_senders *ss = calloc(1, sizeof(*ss));
+    struct claims *ss = calloc(1, sizeof(*ss));
 
     if (!ss)
         return NULL;
     ss->by_name = hmap_create_str(NULL);
     ss->by_tag = hmap_create_u64(NULL);
     if (!ss->by_name || !ss->by_tag) {
-        km_senders_destroy(ss);
+        claims_destroy(ss);
         errno = ENOMEM;
         return NULL;
     }
     return ss;
 }
 
-static uint64_t tag_key(const struct km_sender *s, uint32_t matchtag)
+static uint64_t tag_key(const struct claimant *s, uint32_t matchtag)
 {
     return (uint64_t)s->number << 32 | matchtag;
 }
 
-void km_senders_destroy(struct km_senders *ss)
+void claims_destroy(struct claims *ss)
 {
     int saved = errno;
     size_t pos = 0;
@@ -64,11 +64,11 @@ void km_senders_destroy(struct km_senders *ss)
     if (!ss)
         return;
     while (ss->by_name && hmap_next(ss->by_name, &pos, NULL, NULL, &val)) {
-        struct km_sender *s = val;
+        struct claimant *s = val;
         LIST_FOREACH_SAFE(n, tmp, &s->claims)
         {
             list_remove(n);
-            list_entry(n, struct km_claim, node)->s = NULL;
+            list_entry(n, struct claim, node)->s = NULL;
         }
         free(s);
     }
@@ -78,15 +78,15 @@ void km_senders_destroy(struct km_senders *ss)
     errno = saved;
 }
 
-uint32_t km_sender_rank(const flux_msg_t *msg)
+uint32_t claim_sender_rank(const flux_msg_t *msg)
 {
     return flux_msg_route_count(msg) > 1 ? flux_route_value(flux_msg_route_at(msg, 1)) : UINT32_MAX;
 }
 
-static struct km_sender *sender_new(struct km_senders *ss, const char *name, uint32_t rank)
+static struct claimant *sender_new(struct claims *ss, const char *name, uint32_t rank)
 {
     size_t len = strlen(name);
-    struct km_sender *s = malloc(sizeof(*s) + len + 1);
+    struct claimant *s = malloc(sizeof(*s) + len + 1);
 
     if (!s)
         return NULL;
@@ -102,7 +102,7 @@ static struct km_sender *sender_new(struct km_senders *ss, const char *name, uin
     return s;
 }
 
-static void sender_settle(struct km_senders *ss, struct km_sender *s)
+static void sender_settle(struct claims *ss, struct claimant *s)
 {
     if (!list_empty(&s->claims))
         return;
@@ -110,17 +110,17 @@ static void sender_settle(struct km_senders *ss, struct km_sender *s)
     free(s);
 }
 
-int km_claim_sender(struct km_senders *ss, struct km_claim *c, const flux_msg_t *req,
-                    void (*gone)(struct km_claim *c, bool cancelled))
+int claim_take_sender(struct claims *ss, struct claim *c, const flux_msg_t *req,
+                    void (*gone)(struct claim *c, bool cancelled))
 {
     char name[FLUX_SENDER_MAX];
-    struct km_sender *s;
+    struct claimant *s;
 
     flux_msg_sender(req, name, sizeof(name));
     c->s = NULL;
     c->matchtag = flux_msg_matchtag(req);
     list_init(&c->node);
-    if (!(s = hmap_get(ss->by_name, name)) && !(s = sender_new(ss, name, km_sender_rank(req))))
+    if (!(s = hmap_get(ss->by_name, name)) && !(s = sender_new(ss, name, claim_sender_rank(req))))
         return -1;
     c->s = s;
     c->gone = gone;
@@ -128,20 +128,20 @@ int km_claim_sender(struct km_senders *ss, struct km_claim *c, const flux_msg_t 
     return 0;
 }
 
-int km_claim(struct km_senders *ss, struct km_claim *c, const flux_msg_t *req,
-             void (*gone)(struct km_claim *c, bool cancelled))
+int claim_take(struct claims *ss, struct claim *c, const flux_msg_t *req,
+             void (*gone)(struct claim *c, bool cancelled))
 {
-    if (km_claim_sender(ss, c, req, gone) < 0)
+    if (claim_take_sender(ss, c, req, gone) < 0)
         return -1;
     if (hmap_put_u64(ss->by_tag, tag_key(c->s, c->matchtag), c) < 0) {
-        km_claim_drop(ss, c);
+        claim_drop(ss, c);
         errno = ENOMEM;
         return -1;
     }
     return 0;
 }
 
-static void unlink_claim(struct km_senders *ss, struct km_claim *c)
+static void unlink_claim(struct claims *ss, struct claim *c)
 {
     uint64_t key = tag_key(c->s, c->matchtag);
 
@@ -151,9 +151,9 @@ static void unlink_claim(struct km_senders *ss, struct km_claim *c)
     c->s = NULL;
 }
 
-void km_claim_drop(struct km_senders *ss, struct km_claim *c)
+void claim_drop(struct claims *ss, struct claim *c)
 {
-    struct km_sender *s = c->s;
+    struct claimant *s = c->s;
 
     if (!s)
         return;
@@ -161,27 +161,27 @@ void km_claim_drop(struct km_senders *ss, struct km_claim *c)
     sender_settle(ss, s);
 }
 
-static void sender_gone(struct km_senders *ss, const char *name)
+static void sender_gone(struct claims *ss, const char *name)
 {
-    struct km_sender *s;
+    struct claimant *s;
     struct list_node *n;
 
     /* Each end may end other claims of the same sender: look it up anew. */
     while ((s = hmap_get(ss->by_name, name)) && (n = list_first(&s->claims))) {
-        struct km_claim *c = list_entry(n, struct km_claim, node);
-        km_claim_drop(ss, c);
+        struct claim *c = list_entry(n, struct claim, node);
+        claim_drop(ss, c);
         c->gone(c, false);
     }
 }
 
-void km_senders_disconnect(struct km_senders *ss, const flux_msg_t *msg)
+void claims_disconnect(struct claims *ss, const flux_msg_t *msg)
 {
     char name[FLUX_SENDER_MAX];
 
     sender_gone(ss, flux_msg_sender(msg, name, sizeof(name)));
 }
 
-void km_senders_lost(struct km_senders *ss, const idset_t *ranks)
+void claims_lost(struct claims *ss, const idset_t *ranks)
 {
     strvec_t *names = strvec_create();
     size_t pos = 0;
@@ -189,7 +189,7 @@ void km_senders_lost(struct km_senders *ss, const idset_t *ranks)
 
     /* First who, then the end of each, which may take others out of the map. */
     while (names && hmap_next(ss->by_name, &pos, NULL, NULL, &val)) {
-        const struct km_sender *s = val;
+        const struct claimant *s = val;
         if (s->rank != UINT32_MAX && idset_test(ranks, s->rank) && strvec_add(names, s->name) < 0)
             break; /* out of memory: those stay until they cancel */
     }
@@ -198,26 +198,26 @@ void km_senders_lost(struct km_senders *ss, const idset_t *ranks)
     strvec_destroy(names);
 }
 
-void km_senders_cancel(struct km_senders *ss, const flux_msg_t *msg, uint32_t matchtag)
+void claims_cancel(struct claims *ss, const flux_msg_t *msg, uint32_t matchtag)
 {
     char name[FLUX_SENDER_MAX];
-    struct km_sender *s;
-    struct km_claim *c;
+    struct claimant *s;
+    struct claim *c;
 
     flux_msg_sender(msg, name, sizeof(name));
     if (!(s = hmap_get(ss->by_name, name)) ||
         !(c = hmap_get_u64(ss->by_tag, tag_key(s, matchtag))) || c->s != s)
         return;
-    km_claim_drop(ss, c);
+    claim_drop(ss, c);
     c->gone(c, true);
 }
 
-const char *km_gone_why(bool cancelled)
+const char *claim_gone_why(bool cancelled)
 {
     return cancelled ? "was cancelled" : "has lost who asked for it";
 }
 
-size_t km_senders_count(const struct km_senders *ss)
+size_t claims_count(const struct claims *ss)
 {
     return hmap_count(ss->by_name);
 }
