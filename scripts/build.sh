@@ -9,6 +9,11 @@ build_bootstrap() {
     fi
 }
 
+# How ./check and ./demo configure the directory that they share: invariants are checked at run time.  A build
+# by hand, for production or measurements, is without.
+# shellcheck disable=SC2034 # for those who source this
+BUILD_CHECKED=(--enable-invariants)
+
 # build_configure DIR [CONFIGURE-OPTION...]: configure in DIR unless that was done already, with
 # the same options by the same `configure`.
 build_configure() {
