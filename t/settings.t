@@ -67,6 +67,7 @@ ok "... as JSON" sh -c "'$FLUX' config list --json | grep -q '\"name\": \"hb.per
         "$SRCDIR/src/broker" "$SRCDIR/src/modules" | sed 's/.*"\(.*\)"/\1/'
     grep -rhoE --include='*.c' --exclude-dir=test '\{"[a-z]+\.[a-z-]+", *("[a-z-]+=", *)?[a-z_]*set_[a-z_]+' "$SRCDIR/src/modules" |
         sed 's/^{"\([^"]*\)".*/\1/'
+    grep -rhoE --include='*.c' 'SETUP_[A-Z_]+\("[a-z]+\.[a-z-]+"' "$SRCDIR/src/modules" | sed 's/.*"\(.*\)"/\1/'
     grep -hoE '\] = "wrexec\.[a-z-]+"' "$SRCDIR/src/modules/wrexec/settings.c" | sed 's/.*"\(.*\)"/\1/'
 } | sort -u >used
 "$FLUX" config list | awk 'NR > 1 { print $1 }' | sort >known

@@ -7,19 +7,9 @@
 #include <string.h>
 
 #include "libresource/resrc_wire.h"
+#include "libsched/sched_wire.h"
 
 #define TIMEOUT 60.
-
-struct allocated {
-    json_t *allocated;
-    json_t *free;
-};
-static const struct flux_field allocated_fields[] = {
-    FLUX_FIELD_OBJECT(struct allocated, allocated, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_JSON(struct allocated, free, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema allocated_schema = FLUX_SCHEMA(struct allocated, allocated_fields);
 
 static int take(struct cmd *c, struct res *res, const struct resrc_update *u)
 {
@@ -39,12 +29,12 @@ static int take(struct cmd *c, struct res *res, const struct resrc_update *u)
 static int query_use(struct cmd *c, flux_t *h, struct res *res)
 {
     flux_future_t *f = flux_rpc(h, "sched.resources", "{}", 0, 0);
-    struct allocated a = {0};
+    struct sched_resources a = {0};
     errmsg_t err = {""};
 
     if (f && flux_future_wait(f, TIMEOUT) == 0 && flux_future_errnum(f) == ENOSYS)
         res->allocated = rset_create();
-    else if (cmd_wait_struct(c, f, TIMEOUT, "the scheduler", &allocated_schema, &a) == 0 &&
+    else if (cmd_wait_struct(c, f, TIMEOUT, "the scheduler", &sched_resources_schema, &a) == 0 &&
              !(res->allocated = rset_from_json(a.allocated, &err)))
         cmd_error(c, "the answer of the scheduler cannot be used: %s", err.text);
     flux_future_destroy(f);

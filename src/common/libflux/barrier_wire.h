@@ -1,4 +1,4 @@
-/* Messages of the service "barrier" (src/modules/barrier) that clients send. */
+/* Messages of the service "barrier" (src/modules/barrier). */
 #ifndef FLUX_BARRIER_WIRE_H
 #define FLUX_BARRIER_WIRE_H
 
@@ -26,5 +26,35 @@ struct barrier_list {
     json_t *barriers; /* of barrier_item; borrowed from what was decoded */
 };
 extern const struct flux_schema barrier_list_schema; /* {"barriers"} */
+
+struct barrier_stats {
+    uint64_t barriers, entered, joins, completed, failed;
+};
+extern const struct flux_schema barrier_stats_schema;
+
+/* --- between instances --- */
+
+struct barrier_join {
+    const char *name;
+    uint32_t nprocs;
+    uint32_t seq;
+    uint32_t total;
+    const char *ranks;
+};
+extern const struct flux_schema barrier_join_schema;
+
+struct barrier_joined {
+    bool done;
+};
+extern const struct flux_schema barrier_joined_schema;
+
+struct barrier_abort {
+    const char *name;
+    int errnum;
+    const char *reason;
+};
+extern const struct flux_schema barrier_abort_schema;
+
+extern const struct flux_method barrier_methods[];
 
 #endif

@@ -40,7 +40,7 @@ static const struct flux_field entry_fields[] = {
 const struct flux_schema log_entry_schema = FLUX_SCHEMA(struct log_entry, entry_fields);
 
 static const struct flux_field entries_fields[] = {
-    FLUX_FIELD_ARRAY(struct log_entries, entries, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_ARRAY_OF(struct log_entries, entries, FLUX_FIELD_REQUIRED, &log_entry_schema),
     FLUX_FIELD_U64(struct log_entries, dropped, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
@@ -54,3 +54,54 @@ static const struct flux_field query_fields[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema log_query_schema = FLUX_SCHEMA(struct log_query, query_fields);
+
+static const struct flux_field cleared_fields[] = {
+    FLUX_FIELD_U64(struct log_cleared, cleared, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema log_cleared_schema = FLUX_SCHEMA(struct log_cleared, cleared_fields);
+
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_U64(struct log_stats, entries, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct log_stats, bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct log_stats, appended, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct log_stats, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct log_stats, forwarded, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct log_stats, forward_dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct log_stats, bad, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct log_stats, followers, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema log_stats_schema = FLUX_SCHEMA(struct log_stats, stats_fields);
+
+const struct flux_method log_methods[] = {
+    {.topic = "log.append",
+     .request = &log_any_line_schema,
+     .gives = "empty object",
+     .what = "add an entry; level: 0 (emerg) to 7 (debug); rank and time default to the sender's "
+             "and to "
+             "now"},
+    {.topic = "log.dump",
+     .request = &log_query_schema,
+     .response = &log_entries_schema,
+     .what = "entries that match: of this level and more important ones, of these ranks (an "
+             "idset); count: "
+             "only the last ones"},
+    {.topic = "log.follow",
+     .flags = FLUX_METHOD_STREAM,
+     .request = &log_query_schema,
+     .response = &log_entries_schema,
+     .what = "the same, and then new entries as they come"},
+    {.topic = "log.clear",
+     .response = &log_cleared_schema,
+     .what = "forget the entries of this rank"},
+    {.topic = "log.stats", .response = &log_stats_schema, .what = "counters of this rank"},
+    {.topic = "log.forward",
+     .flags = FLUX_METHOD_INSTANCES,
+     .request = &log_entries_schema,
+     .gives = "empty object",
+     .what = "entries of the sender's subtree that go to rank 0; dropped: number of those that "
+             "could not be "
+             "kept"},
+    FLUX_METHOD_END,
+};

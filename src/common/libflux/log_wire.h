@@ -39,4 +39,16 @@ struct log_query {
 };
 extern const struct flux_schema log_query_schema; /* all is optional */
 
+struct log_cleared {
+    uint64_t cleared; /* entries */
+};
+extern const struct flux_schema log_cleared_schema;
+
+struct log_stats {
+    uint64_t entries, bytes, appended, dropped, forwarded, forward_dropped, bad, followers;
+};
+extern const struct flux_schema log_stats_schema;
+
+extern const struct flux_method log_methods[];
+
 #endif

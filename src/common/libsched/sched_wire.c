@@ -108,6 +108,23 @@ static const struct flux_field status_fields[] = {
 };
 const struct flux_schema sched_status_schema = FLUX_SCHEMA(struct sched_status, status_fields);
 
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_U64(struct sched_module_stats, queued, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct sched_module_stats, running, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct sched_module_stats, shapes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct sched_module_stats, reserved, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct sched_module_stats, passes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct sched_module_stats, slices, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct sched_module_stats, decisions, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct sched_module_stats, planned, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct sched_module_stats, started, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct sched_module_stats, feeds, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct sched_module_stats, refused, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema sched_module_stats_schema =
+    FLUX_SCHEMA(struct sched_module_stats, stats_fields);
+
 static const struct flux_field resources_fields[] = {
     FLUX_FIELD_OBJECT(struct sched_resources, allocated, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_OBJECT(struct sched_resources, free, FLUX_FIELD_REQUIRED),

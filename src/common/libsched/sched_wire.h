@@ -144,6 +144,12 @@ struct sched_status {
 };
 extern const struct flux_schema sched_status_schema;
 
+struct sched_module_stats {
+    uint64_t queued, running, shapes, reserved, passes, slices, decisions, planned, started, feeds,
+        refused;
+};
+extern const struct flux_schema sched_module_stats_schema;
+
 struct sched_resources {
     json_t *allocated;
     json_t *free;

@@ -111,7 +111,7 @@ static void sender_settle(struct claims *ss, struct claimant *s)
 }
 
 int claim_take_sender(struct claims *ss, struct claim *c, const flux_msg_t *req,
-                    void (*gone)(struct claim *c, bool cancelled))
+                      void (*gone)(struct claim *c, bool cancelled))
 {
     char name[FLUX_SENDER_MAX];
     struct claimant *s;
@@ -129,7 +129,7 @@ int claim_take_sender(struct claims *ss, struct claim *c, const flux_msg_t *req,
 }
 
 int claim_take(struct claims *ss, struct claim *c, const flux_msg_t *req,
-             void (*gone)(struct claim *c, bool cancelled))
+               void (*gone)(struct claim *c, bool cancelled))
 {
     if (claim_take_sender(ss, c, req, gone) < 0)
         return -1;

@@ -16,7 +16,7 @@ struct claimant;
 /* Part of the thing; private but for reading. */
 struct claim {
     struct list_node node; /* in claimant.claims */
-    struct claimant *s;   /* NULL: no claim */
+    struct claimant *s;    /* NULL: no claim */
     uint32_t matchtag;
     /* The sender is gone, or (`cancelled`) wants an end of this.  Called without a claim: it was
      * dropped before.  The thing may be freed.  A request is to be answered (claim_gone_why()) also
@@ -29,10 +29,10 @@ void claims_destroy(struct claims *ss); /* NULL-safe; claims are dropped */
 
 /* Claim for the sender of `req`.  -1 with ENOMEM; then there is no claim. */
 int claim_take(struct claims *ss, struct claim *c, const flux_msg_t *req,
-             void (*gone)(struct claim *c, bool cancelled));
+               void (*gone)(struct claim *c, bool cancelled));
 /* The same for something that no cancel is for. */
 int claim_take_sender(struct claims *ss, struct claim *c, const flux_msg_t *req,
-                    void (*gone)(struct claim *c, bool cancelled));
+                      void (*gone)(struct claim *c, bool cancelled));
 /* The thing ends by itself.  Harmless without a claim (all zeros). */
 void claim_drop(struct claims *ss, struct claim *c);
 

@@ -6,8 +6,6 @@
  *
  *    barrier.join   {"name","nprocs","seq","total","ranks"}   upstream; answered {"done":bool}
  *    barrier.abort  {"name","errnum","reason"} -> {}  upstream, by courier: it failed below
- *    barrier.list   {}  ->  {"barriers":[{"name","nprocs","entered","ranks","age"},...]}
- *    barrier.stats  {}  ->  {"barriers","entered","joins","completed","failed"}
  *
  * `total` is the number of entries below so far, not an increment; `seq` counts the joins of one
  * use of the name, from 1.  A join is answered {"done":true} at the release, or with the error that
@@ -49,10 +47,11 @@
 #include <string.h>
 
 #include "libflux/courier.h"
-#include "libflux/module.h"
 #include "libflux/barrier_wire.h"
-#include "libflux/overlay_wire.h"
+#include "libflux/module.h"
 #include "libidset/idset.h"
+#include "libservice/session.h"
+#include "libservice/setup.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
 #include "libutil/strutil.h"
@@ -94,66 +93,13 @@ struct ctx {
     bool fresh; /* nothing was told upwards yet: see invariant 3 */
     flux_t *h;
     flux_handlers_t *handlers;
-    idset_t *lost;           /* ranks */
-    flux_future_t *status_f; /* which ranks are lost, after events were */
+    session_t *session;
     flux_watcher_t *defer;
     courier_t *courier; /* of aborts to the instance above: one that was lost would let all wait */
     hmap_t *barriers;   /* name -> struct barrier */
     struct list_node dirty;
     uint64_t entered, joins, completed, failed;
 };
-
-struct join_msg {
-    const char *name;
-    uint32_t nprocs;
-    uint32_t seq;
-    uint32_t total;
-    const char *ranks;
-};
-static const struct flux_field join_fields[] = {
-    FLUX_FIELD_STR(struct join_msg, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct join_msg, nprocs, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct join_msg, seq, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct join_msg, total, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct join_msg, ranks, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema join_schema = FLUX_SCHEMA(struct join_msg, join_fields);
-
-struct joined {
-    bool done;
-};
-static const struct flux_field joined_fields[] = {
-    FLUX_FIELD_BOOL(struct joined, done, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema joined_schema = FLUX_SCHEMA(struct joined, joined_fields);
-
-struct abort_msg {
-    const char *name;
-    int errnum;
-    const char *reason;
-};
-static const struct flux_field abort_fields[] = {
-    FLUX_FIELD_STR(struct abort_msg, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_INT(struct abort_msg, errnum, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct abort_msg, reason, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema abort_schema = FLUX_SCHEMA(struct abort_msg, abort_fields);
-
-struct stats {
-    uint64_t barriers, entered, joins, completed, failed;
-};
-static const struct flux_field stats_fields[] = {
-    FLUX_FIELD_U64(struct stats, barriers, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, entered, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, joins, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, completed, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, failed, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
 
 /* --- parties --- */
 
@@ -240,7 +186,7 @@ static struct barrier *barrier_create(struct ctx *ctx, const char *name, uint32_
 static void barrier_release(struct barrier *b)
 {
     struct ctx *ctx = b->ctx;
-    const struct joined done = {true};
+    const struct barrier_joined done = {true};
     size_t pos = 0;
     void *val;
 
@@ -249,7 +195,7 @@ static void barrier_release(struct barrier *b)
     while (hmap_next(b->parties, &pos, NULL, NULL, &val)) {
         struct party *p = val;
         if (p->child)
-            flux_respond_struct(ctx->h, p->req, &joined_schema, &done);
+            flux_respond_struct(ctx->h, p->req, &barrier_joined_schema, &done);
         else
             flux_respond(ctx->h, p->req, NULL);
     }
@@ -268,8 +214,8 @@ static void barrier_fail(struct barrier *b, bool from_above, int errnum, const c
     while (hmap_next(b->parties, &pos, NULL, NULL, &val))
         flux_respond_error(ctx->h, ((struct party *)val)->req, errnum, "%s", reason);
     if (!from_above && b->seq > 0) {
-        struct abort_msg a = {b->name, errnum, reason};
-        char *json = flux_schema_encode(&abort_schema, &a);
+        struct barrier_abort a = {b->name, errnum, reason};
+        char *json = flux_schema_encode(&barrier_abort_schema, &a);
 
         if (!json || courier_post_json(ctx->courier, "barrier.abort", FLUX_NODEID_ANY, json) < 0)
             flux_log(ctx->h, LOG_ERR, "no memory to tell above that barrier '%s' was aborted",
@@ -296,11 +242,11 @@ static void join_cb(flux_future_t *f, void *arg)
 {
     struct join *j = arg;
     struct barrier *b = j->b;
-    struct joined reply;
+    struct barrier_joined reply;
     errmsg_t err;
     int errnum = flux_future_errnum(f);
 
-    if (errnum == 0 && flux_rpc_get_struct(f, &joined_schema, &reply, &err) < 0) {
+    if (errnum == 0 && flux_rpc_get_struct(f, &barrier_joined_schema, &reply, &err) < 0) {
         barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: %s", b->name, err.text);
         return;
     }
@@ -333,7 +279,7 @@ static void barrier_tell(struct barrier *b)
 {
     struct ctx *ctx = b->ctx;
     char *ranks = idset_format(b->ranks, 0);
-    struct join_msg m = {b->name, b->nprocs, b->seq + 1, b->total, ranks};
+    struct barrier_join m = {b->name, b->nprocs, b->seq + 1, b->total, ranks};
     struct join *j = calloc(1, sizeof(*j));
 
     if (!j || !ranks) {
@@ -342,7 +288,7 @@ static void barrier_tell(struct barrier *b)
     }
     list_init(&j->node);
     j->b = b;
-    if (!(j->f = flux_rpc_struct(ctx->h, "barrier.join", &join_schema, &m, FLUX_NODEID_ANY,
+    if (!(j->f = flux_rpc_struct(ctx->h, "barrier.join", &barrier_join_schema, &m, FLUX_NODEID_ANY,
                                  FLUX_MSGF_UPSTREAM)) ||
         flux_future_then(j->f, -1., join_cb, j) < 0) {
         flux_future_destroy(j->f);
@@ -439,7 +385,8 @@ static int barrier_ranks(struct barrier *b, const flux_msg_t *req, const idset_t
     if (idset_add(b->ranks, ranks) < 0) {
         snprintf(text, sizeof(text), "barrier '%s' was aborted: rank %u is out of memory", b->name,
                  flux_rank(ctx->h));
-    } else if (idset_intersects(ctx->lost, ranks) && (lost = idset_intersect(ctx->lost, ranks))) {
+    } else if (idset_intersects(session_lost(ctx->session), ranks) &&
+               (lost = idset_intersect(session_lost(ctx->session), ranks))) {
         snprintf(text, sizeof(text), "barrier '%s' was aborted: rank %u is lost", b->name,
                  idset_first(lost));
         idset_destroy(lost);
@@ -498,7 +445,7 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     char sender[FLUX_SENDER_MAX];
-    struct join_msg in;
+    struct barrier_join in;
     struct barrier *b;
     struct party *p;
     json_t *owner;
@@ -507,7 +454,7 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
     uint32_t added;
     bool known;
 
-    if (flux_request_decode(h, req, &join_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, req, &barrier_join_schema, &in, &owner) < 0)
         return;
     flux_msg_sender(req, sender, sizeof(sender));
     if (!(ranks = idset_parse(in.ranks, &err))) {
@@ -526,8 +473,8 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
         goto done;
     known = p != NULL;
     if (p && p->child) {
-        const struct joined more = {false};
-        flux_respond_struct(h, p->req, &joined_schema, &more);
+        const struct barrier_joined more = {false};
+        flux_respond_struct(h, p->req, &barrier_joined_schema, &more);
         flux_msg_destroy(p->req);
         p->req = flux_msg_incref(req);
     } else if (p || !(p = party_add(b, sender, req, true))) {
@@ -559,11 +506,11 @@ static void abort_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     char sender[FLUX_SENDER_MAX];
-    struct abort_msg in;
+    struct barrier_abort in;
     struct barrier *b;
     json_t *owner;
 
-    if (flux_request_decode(h, req, &abort_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, req, &barrier_abort_schema, &in, &owner) < 0)
         return;
     flux_msg_sender(req, sender, sizeof(sender));
     if ((b = hmap_get(ctx->barriers, in.name)) && hmap_get(b->parties, sender))
@@ -609,68 +556,22 @@ static uint32_t lost_party(const struct barrier *b, const idset_t *ranks)
     return FLUX_NODEID_ANY;
 }
 
-static void ranks_lost(struct ctx *ctx, const char *text)
+static void ranks_lost(void *arg, const idset_t *ranks)
 {
-    idset_t *ranks = idset_parse(text, NULL);
+    struct ctx *ctx = arg;
     size_t pos = 0;
     void *val;
 
-    if (ranks && idset_add(ctx->lost, ranks) < 0)
-        flux_log(ctx->h, LOG_ERR, "out of memory for the ranks that are lost");
-    while (ranks && hmap_next(ctx->barriers, &pos, NULL, NULL, &val)) {
+    while (hmap_next(ctx->barriers, &pos, NULL, NULL, &val)) {
         struct barrier *b = val;
         uint32_t rank = lost_party(b, ranks);
         if (rank != FLUX_NODEID_ANY)
             barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: rank %u is lost",
                           b->name, rank);
     }
-    idset_destroy(ranks);
 }
 
-static void down_cb(flux_t *h, const flux_msg_t *event, void *arg)
-{
-    size_t len;
-    const char *json = flux_msg_payload(event, &len);
-    struct overlay_down in;
-    json_t *owner = json ? flux_schema_decode(&overlay_down_schema, json, len, &in, NULL) : NULL;
-
-    if (owner)
-        ranks_lost(arg, in.ranks);
-    json_decref(owner);
-}
-
-static void status_cb(flux_future_t *f, void *arg)
-{
-    struct ctx *ctx = arg;
-    struct overlay_status st;
-    errmsg_t err;
-
-    if (flux_rpc_get_struct(f, &overlay_status_schema, &st, &err) == 0)
-        ranks_lost(ctx, st.lost);
-    else
-        flux_log(ctx->h, LOG_ERR, "cannot see which ranks are lost: %s", err.text);
-    flux_future_destroy(f);
-    ctx->status_f = NULL;
-}
-
-static void ask_lost(struct ctx *ctx)
-{
-    flux_t *h = ctx->h;
-
-    flux_future_destroy(ctx->status_f);
-    if (!(ctx->status_f = flux_rpc(h, "overlay.status", NULL, 0, 0)) ||
-        flux_future_then(ctx->status_f, -1., status_cb, ctx) < 0) {
-        flux_log(h, LOG_ERR, "cannot see which ranks are lost: out of memory");
-        flux_future_destroy(ctx->status_f);
-        ctx->status_f = NULL;
-    }
-}
-
-/* What this instance did not hear may have been the loss of a rank. */
-static void missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
-{
-    ask_lost(arg);
-}
+static const struct session_ops session_ops = {.lost = ranks_lost};
 
 /* NULL with ENOMEM. */
 static json_t *describe(const struct barrier *b)
@@ -709,10 +610,10 @@ static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct stats st = {hmap_count(ctx->barriers), ctx->entered, ctx->joins, ctx->completed,
-                       ctx->failed};
+    struct barrier_stats st = {hmap_count(ctx->barriers), ctx->entered, ctx->joins, ctx->completed,
+                               ctx->failed};
 
-    flux_respond_struct(h, req, &stats_schema, &st);
+    flux_respond_struct(h, req, &barrier_stats_schema, &st);
 }
 
 #define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
@@ -724,8 +625,6 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "barrier.disconnect", disconnect_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "barrier.list", list_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "barrier.stats", stats_cb, ANYBODY},
-    {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
-    {FLUX_MSG_EVENT, "event.lost", missed_cb, 0},
     FLUX_HANDLER_END,
 };
 
@@ -736,59 +635,37 @@ static void barrier_fini(flux_t *h, void *arg)
     struct ctx *ctx = arg;
 
     /* Who waits is not answered: the host does that, or hands the requests to the next instance. */
+    session_destroy(ctx->session);
     flux_handlers_remove(ctx->handlers);
-    flux_future_destroy(ctx->status_f);
     flux_watcher_destroy(ctx->defer);
     hmap_destroy(ctx->barriers);
     courier_destroy(ctx->courier);
-    idset_destroy(ctx->lost);
     free(ctx);
-}
-
-static void subscribed_cb(flux_future_t *f, void *arg)
-{
-    flux_t *h = flux_future_handle(f);
-
-    if (flux_future_errnum(f) != 0)
-        flux_log(h, LOG_ERR, "cannot see which ranks are lost: %s", flux_future_error(f));
-    flux_future_destroy(f);
 }
 
 static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
 {
     struct ctx *ctx;
-    flux_future_t *f = NULL;
 
-    if (argc > 0)
-        return errmsg_fail(err, EINVAL, "the barrier module takes no argument, got '%s'", argv[0]);
+    if (setup_no_arguments("barrier", argc, argv, err) < 0)
+        return -1;
     if (!(ctx = calloc(1, sizeof(*ctx))))
-        goto nomem;
+        return errmsg_fail(err, ENOMEM, "the barrier module is out of memory");
     ctx->h = h;
     ctx->fresh = flux_module_reloaded(h);
     list_init(&ctx->dirty);
-    if (!(ctx->barriers = hmap_create_str(barrier_free)) || !(ctx->lost = idset_create()) ||
+    if (!(ctx->barriers = hmap_create_str(barrier_free)) ||
         !(ctx->courier = courier_create(h, FLUX_MSGF_UPSTREAM, NULL, NULL)) ||
         !(ctx->defer = flux_defer_create(flux_get_reactor(h), flush_cb, ctx)) ||
-        !(ctx->handlers = flux_handlers_add(h, handlers, ctx)))
-        goto error;
-    if (!(f = flux_event_subscribe(h, "overlay.down")) ||
-        flux_future_then(f, -1., subscribed_cb, NULL) < 0) {
-        flux_future_destroy(f);
-        goto error;
+        !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
+        !(ctx->session = session_create(h, &session_ops, ctx))) {
+        barrier_fini(h, ctx);
+        return errmsg_fail(err, ENOMEM, "the barrier module is out of memory");
     }
     if (ctx->fresh) /* its predecessor knew which ranks are lost */
-        ask_lost(ctx);
+        session_ask_lost(ctx->session);
     *arg = ctx;
     return 0;
-error:
-    flux_handlers_remove(ctx->handlers);
-    courier_destroy(ctx->courier);
-    flux_watcher_destroy(ctx->defer);
-    hmap_destroy(ctx->barriers);
-    idset_destroy(ctx->lost);
-    free(ctx);
-nomem:
-    return errmsg_fail(err, ENOMEM, "the barrier module is out of memory");
 }
 
 FLUX_MODULE(barrier, barrier_init, barrier_fini);

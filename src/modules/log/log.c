@@ -33,24 +33,21 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/attr.h"
 #include "libflux/module.h"
 #include "libflux/cancel_wire.h"
+#include "libflux/log_wire.h"
 #include "libidset/idset.h"
+#include "libservice/setup.h"
 #include "libutil/list.h"
-#include "libutil/size.h"
 #include "libutil/strutil.h"
 #include "ring.h"
 
-#define RING_SIZE 1024
-#define RING_SIZE_MAX (1 << 20)
-#define RING_BYTES ((size_t)1 << 20)
-#define RING_BYTES_MIN ((size_t)1 << 12)
-#define RING_BYTES_MAX ((size_t)1 << 30)
+#define RING_BYTES ((uint64_t)1 << 20)
 #define FORWARD_MAX 512  /* entries waiting for the instance above */
 #define FORWARD_BATCH 64 /* entries in one message: with their text cut, 256 KiB at most */
 #define SOURCE_MAX_LEN 31
@@ -78,8 +75,9 @@ struct ctx {
     flux_handlers_t *handlers;
     flux_watcher_t *defer;
     ring_t *ring;
-    size_t ring_size;
-    size_t ring_bytes;
+    setup_t *setup;
+    uint64_t ring_size;
+    uint64_t ring_bytes;
     int forward_level; /* -1: none */
     ring_t *outbox;
     uint64_t outbox_dropped; /* not yet told to the instance above */
@@ -90,31 +88,6 @@ struct ctx {
     unsigned nfollowers;
     uint64_t appended, forwarded, bad;
 };
-
-struct cleared {
-    uint64_t cleared;
-};
-static const struct flux_field cleared_fields[] = {
-    FLUX_FIELD_U64(struct cleared, cleared, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema cleared_schema = FLUX_SCHEMA(struct cleared, cleared_fields);
-
-struct stats {
-    uint64_t entries, bytes, appended, dropped, forwarded, forward_dropped, bad, followers;
-};
-static const struct flux_field stats_fields[] = {
-    FLUX_FIELD_U64(struct stats, entries, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, bytes, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, appended, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, dropped, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, forwarded, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, forward_dropped, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, bad, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, followers, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
 
 /* --- filters --- */
 
@@ -492,16 +465,16 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
 static void clear_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct cleared out = {ring_count(ctx->ring)};
+    struct log_cleared out = {ring_count(ctx->ring)};
 
     ring_clear(ctx->ring);
-    flux_respond_struct(h, req, &cleared_schema, &out);
+    flux_respond_struct(h, req, &log_cleared_schema, &out);
 }
 
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct stats st = {
+    struct log_stats st = {
         .entries = ring_count(ctx->ring),
         .bytes = ring_bytes(ctx->ring),
         .appended = ctx->appended,
@@ -512,7 +485,7 @@ static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
         .followers = ctx->nfollowers,
     };
 
-    flux_respond_struct(h, req, &stats_schema, &st);
+    flux_respond_struct(h, req, &log_stats_schema, &st);
 }
 
 static const struct flux_handler handlers[] = {
@@ -529,35 +502,19 @@ static const struct flux_handler handlers[] = {
 
 /* --- settings --- */
 
-static int set_ring_size(struct ctx *ctx, const char *value, errmsg_t *err)
+static int set_bounds(void *arg, const char *value, errmsg_t *err)
 {
-    uint32_t n;
+    struct ctx *ctx = arg;
 
-    if (str2u32(value, &n) < 0 || n < 1 || n > RING_SIZE_MAX)
-        return errmsg_fail(err, EINVAL, "log.ring-size is 1 to %d entries, not '%s'", RING_SIZE_MAX,
-                           value);
-    if (ring_resize(ctx->ring, n, ctx->ring_bytes) < 0)
-        return errmsg_fail(err, ENOMEM, "out of memory for %u log entries", n);
-    ctx->ring_size = n;
+    if (ring_resize(ctx->ring, ctx->ring_size, ctx->ring_bytes) < 0)
+        return errmsg_fail(err, ENOMEM, "out of memory for %" PRIu64 " log entries",
+                           ctx->ring_size);
     return 0;
 }
 
-static int set_ring_bytes(struct ctx *ctx, const char *value, errmsg_t *err)
+static int set_forward_level(void *arg, const char *value, errmsg_t *err)
 {
-    uint64_t n;
-
-    if (size_parse(value, &n, err) < 0)
-        return -1;
-    if (n < RING_BYTES_MIN || n > RING_BYTES_MAX)
-        return errmsg_fail(err, EINVAL, "log.ring-bytes is 4K to 1G, not '%s'", value);
-    if (ring_resize(ctx->ring, ctx->ring_size, n) < 0)
-        return errmsg_fail(err, ENOMEM, "out of memory for the log");
-    ctx->ring_bytes = n;
-    return 0;
-}
-
-static int set_forward_level(struct ctx *ctx, const char *value, errmsg_t *err)
-{
+    struct ctx *ctx = arg;
     int level = strcmp(value, "none") == 0 ? -1 : flux_log_level_parse(value);
 
     if (level < 0 && strcmp(value, "none") != 0)
@@ -568,75 +525,22 @@ static int set_forward_level(struct ctx *ctx, const char *value, errmsg_t *err)
     return 0;
 }
 
-static const struct setting {
-    const char *attr;
-    const char *arg; /* as an argument of the module */
-    int (*set)(struct ctx *ctx, const char *value, errmsg_t *err);
-} settings[] = {
-    {"log.ring-size", "ring-size=", set_ring_size},
-    {"log.ring-bytes", "ring-bytes=", set_ring_bytes},
-    {"log.forward-level", "forward-level=", set_forward_level},
+/* Invariant 3 forbids flux_log() here. */
+static void refused(void *arg, const char *sentence)
+{
+    struct ctx *ctx = arg;
+    struct log_entry e = {0, flux_wall(ctx->h), LOG_ERR, flux_rank(ctx->h), "log", sentence};
+
+    add_entry(ctx, &e, true);
+}
+
+static const struct setup_row rows[] = {
+    SETUP_COUNT_THEN("log.ring-size", struct ctx, ring_size, set_bounds),
+    SETUP_SIZE_THEN("log.ring-bytes", struct ctx, ring_bytes, set_bounds),
+    SETUP_CALL("log.forward-level", set_forward_level),
+    SETUP_END,
 };
-#define NSETTINGS (sizeof(settings) / sizeof(settings[0]))
-
-/* An attribute that is not there means the default. */
-static void setting_cb(struct ctx *ctx, flux_future_t *f, const struct setting *s)
-{
-    const char *value;
-    errmsg_t err;
-
-    if (flux_attr_future_get(f, &value, NULL) == 0 && s->set(ctx, value, &err) < 0) {
-        struct log_entry e = {0, flux_wall(ctx->h), LOG_ERR, flux_rank(ctx->h), "log", err.text};
-        add_entry(ctx, &e, true);
-    }
-    flux_future_destroy(f);
-}
-
-static void ring_size_cb(flux_future_t *f, void *arg)
-{
-    setting_cb(arg, f, &settings[0]);
-}
-
-static void ring_bytes_cb(flux_future_t *f, void *arg)
-{
-    setting_cb(arg, f, &settings[1]);
-}
-
-static void forward_level_cb(flux_future_t *f, void *arg)
-{
-    setting_cb(arg, f, &settings[2]);
-}
-
-static const flux_future_f setting_cbs[NSETTINGS] = {ring_size_cb, ring_bytes_cb, forward_level_cb};
-
-/* Arguments count more than attributes: only what they do not say is asked for. */
-static int configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err)
-{
-    bool said[NSETTINGS] = {false};
-
-    for (int i = 0; i < argc; i++) {
-        size_t n = 0;
-        while (n < NSETTINGS && !str_starts(argv[i], settings[n].arg))
-            n++;
-        if (n == NSETTINGS)
-            return errmsg_fail(err, EINVAL, "the log module does not know the argument '%s'",
-                               argv[i]);
-        if (settings[n].set(ctx, argv[i] + strlen(settings[n].arg), err) < 0)
-            return -1;
-        said[n] = true;
-    }
-    for (size_t n = 0; n < NSETTINGS; n++) {
-        flux_future_t *f;
-        if (said[n])
-            continue;
-        f = flux_attr_get_async(ctx->h, settings[n].attr);
-        if (!f || flux_future_then(f, -1., setting_cbs[n], ctx) < 0) {
-            flux_future_destroy(f);
-            return errmsg_fail(err, ENOMEM, "the log module is out of memory");
-        }
-    }
-    return 0;
-}
+static const struct setup_table settings = {"log", rows, NULL, refused};
 
 /* --- life --- */
 
@@ -651,6 +555,7 @@ static void log_fini(flux_t *h, void *arg)
         follower_destroy(ctx, fo);
     }
     flux_future_destroy(ctx->forward);
+    setup_destroy(ctx->setup);
     flux_handlers_remove(ctx->handlers);
     flux_watcher_destroy(ctx->defer);
     ring_destroy(ctx->ring);
@@ -666,15 +571,15 @@ static int log_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
         return errmsg_fail(err, ENOMEM, "the log module is out of memory");
     ctx->h = h;
     list_init(&ctx->followers);
-    ctx->ring_size = RING_SIZE;
-    ctx->ring_bytes = RING_BYTES;
     ctx->forward_level = LOG_WARNING;
-    if (!(ctx->ring = ring_create(RING_SIZE, RING_BYTES)) ||
+    ctx->ring_size = 1;
+    ctx->ring_bytes = RING_BYTES;
+    if (!(ctx->ring = ring_create(ctx->ring_size, ctx->ring_bytes)) ||
         !(ctx->outbox = ring_create(FORWARD_MAX, RING_BYTES)) ||
         !(ctx->defer = flux_defer_create(flux_get_reactor(h), defer_cb, ctx)) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)))
         errmsg_fail(err, ENOMEM, "the log module is out of memory");
-    else if (configure(ctx, argc, argv, err) == 0) {
+    else if ((ctx->setup = setup_create(h, &settings, ctx, argc, argv, err))) {
         *arg = ctx;
         return 0;
     }

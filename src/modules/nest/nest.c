@@ -38,9 +38,11 @@
 
 #include "libflux/attr.h"
 #include "libflux/module.h"
-#include "libflux/overlay_wire.h"
 #include "libjob/job.h"
+#include "libservice/session.h"
+#include "libservice/setup.h"
 #include "libutil/strutil.h"
+#include "nest_wire.h"
 
 #define PARENT_PATIENCE 30.
 #define AGAIN 0.5 /* seconds until another try when the parent's backlog is full */
@@ -48,7 +50,7 @@
 struct ctx {
     flux_t *h;
     flux_handlers_t *handlers;
-    flux_future_t *sub;  /* subscription, then the session's state */
+    session_t *session;
     flux_future_t *attr; /* our own address */
     int fd;              /* to the parent, until it has greeted; -1: none */
     flux_watcher_t *greeting;
@@ -62,17 +64,6 @@ struct ctx {
     const char *own; /* its socket */
     char uri[400];
 };
-
-struct stats {
-    const char *state;
-    const char *uri;
-};
-static const struct flux_field stats_fields[] = {
-    FLUX_FIELD_STR(struct stats, state, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct stats, uri, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
 
 static void hang_up_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
@@ -210,50 +201,33 @@ static void attr_cb(flux_future_t *f, void *arg)
 }
 
 /* The session runs. */
-static void begin(struct ctx *ctx)
+static void begin(void *arg)
 {
-    if (ctx->attr)
-        return;
+    struct ctx *ctx = arg;
+
     if (!(ctx->attr = flux_attr_get_async(ctx->h, "uri")) ||
         flux_future_then(ctx->attr, -1., attr_cb, ctx) < 0)
         alone(ctx, "out of memory");
 }
 
-static void run_cb(flux_t *h, const flux_msg_t *msg, void *arg)
-{
-    begin(arg);
-}
-
-static void status_cb(flux_future_t *f, void *arg)
-{
-    struct overlay_status st = {0};
-
-    if (flux_rpc_get_struct(f, &overlay_status_schema, &st, NULL) == 0 && st.state &&
-        strcmp(st.state, "run") == 0)
-        begin(arg);
-}
-
-static void subscribed_cb(flux_future_t *f, void *arg)
+static void subscribed(void *arg)
 {
     struct ctx *ctx = arg;
 
-    flux_future_destroy(f);
-    ctx->sub = flux_rpc(ctx->h, "overlay.status", "{}", FLUX_NODEID_ANY, 0);
-    if (!ctx->sub || flux_future_then(ctx->sub, -1., status_cb, ctx) < 0)
-        alone(ctx, "out of memory");
     flux_module_started(ctx->h);
 }
+
+static const struct session_ops session_ops = {.runs = begin, .subscribed = subscribed};
 
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct stats st = {ctx->state, ctx->uri[0] ? ctx->uri : NULL};
+    struct nest_stats st = {ctx->state, ctx->uri[0] ? ctx->uri : NULL};
 
-    flux_respond_struct(h, req, &stats_schema, &st);
+    flux_respond_struct(h, req, &nest_stats_schema, &st);
 }
 
 static const struct flux_handler handlers[] = {
-    {FLUX_MSG_EVENT, "overlay.run", run_cb, 0},
     {FLUX_MSG_REQUEST, "nest.stats", stats_cb, FLUX_ROLE_OWNER},
     FLUX_HANDLER_END,
 };
@@ -262,7 +236,7 @@ static void nest_fini(flux_t *h, void *arg)
 {
     struct ctx *ctx = arg;
 
-    flux_future_destroy(ctx->sub);
+    session_destroy(ctx->session);
     flux_future_destroy(ctx->attr);
     flux_future_destroy(ctx->memo);
     flux_close(ctx->parent);
@@ -279,10 +253,8 @@ static int nest_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err
     const char *id = getenv("FLUX_JOB_ID");
     struct ctx *ctx;
 
-    if (flux_rank(h) != 0)
-        return errmsg_fail(err, EINVAL, "nest runs at rank 0 only");
-    if (argc > 0)
-        return errmsg_fail(err, EINVAL, "nest takes no arguments, not '%s'", argv[0]);
+    if (setup_root_only(h, "nest", err) < 0 || setup_no_arguments("nest", argc, argv, err) < 0)
+        return -1;
     if (!(ctx = calloc(1, sizeof(*ctx))))
         return errmsg_fail(err, ENOMEM, "out of memory");
     ctx->h = h;
@@ -297,8 +269,7 @@ static int nest_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err
         !(ctx->later = flux_defer_create(flux_get_reactor(h), hang_up_cb, ctx)) ||
         !(ctx->again = flux_timer_create(flux_get_reactor(h), again_cb, ctx)) ||
         !(ctx->patience = flux_timer_create(flux_get_reactor(h), patience_cb, ctx)) ||
-        !(ctx->sub = flux_event_subscribe(h, "overlay.run")) ||
-        flux_future_then(ctx->sub, -1., subscribed_cb, ctx) < 0) {
+        !(ctx->session = session_create(h, &session_ops, ctx))) {
         nest_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "out of memory");
     }

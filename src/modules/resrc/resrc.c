@@ -324,7 +324,6 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "resrc.stats", stats_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "resrc.cancel", cancel_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "resrc.disconnect", disconnect_cb, ANYBODY},
-    {FLUX_MSG_EVENT, "overlay.", resrc_root_overlay_event, 0},
     FLUX_HANDLER_END,
 };
 

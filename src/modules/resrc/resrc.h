@@ -69,7 +69,6 @@ void resrc_root_watch(flux_t *h, const flux_msg_t *req, void *arg);
 void resrc_status_request(flux_t *h, const flux_msg_t *req, void *arg);
 void resrc_drain_add(flux_t *h, const flux_msg_t *req, void *arg);
 void resrc_drain_remove(flux_t *h, const flux_msg_t *req, void *arg);
-void resrc_root_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg);
 /* The sender is gone, or (matchtag) no longer wants this answer. */
 void resrc_root_gone(struct root *r, const char *sender, uint32_t matchtag);
 void resrc_root_stats(struct root *r, struct resrc_stats *st);

@@ -16,7 +16,6 @@
 #include "resrc_root.h"
 
 #define RECORDS_MAX 65536
-#define EARLY_MAX 1024
 
 struct wire {
     json_t *nodes;
@@ -201,36 +200,18 @@ static void tell(struct root *r, const flux_msg_t *req, const char *what, const 
 }
 
 /* Can it be done here and now?  What comes too early waits. */
-static bool here(flux_t *h, const flux_msg_t *req, const struct ctx *ctx)
+static bool here(flux_t *h, const flux_msg_t *req, struct ctx *ctx, flux_handler_f cb)
 {
     struct root *r = ctx->root;
 
     if (r && r->settled)
         return true;
-    if (!r)
+    if (r)
+        early_put(r->early, req, cb, ctx);
+    else
         flux_respond_error(h, req, EINVAL, "nodes are drained at rank 0, not at rank %u",
                            ctx->rank);
-    else if (r->nearly >= EARLY_MAX || !resrc_root_waiter_add(&r->early, req))
-        flux_respond_error(h, req, EAGAIN, "the resources are not known yet; try again");
-    else
-        r->nearly++;
     return false;
-}
-
-void resrc_drain_go_on(struct root *r)
-{
-    struct list_node *n;
-
-    while (r->settled && (n = list_first(&r->early))) {
-        struct waiter *w = list_entry(n, struct waiter, node);
-
-        r->nearly--;
-        if (strcmp(flux_msg_topic(w->req), "resrc.drain") == 0)
-            resrc_drain_add(r->ctx->h, w->req, r->ctx);
-        else
-            resrc_drain_remove(r->ctx->h, w->req, r->ctx);
-        resrc_root_waiter_free(w);
-    }
 }
 
 void resrc_drain_add(flux_t *h, const flux_msg_t *req, void *arg)
@@ -243,7 +224,8 @@ void resrc_drain_add(flux_t *h, const flux_msg_t *req, void *arg)
     errmsg_t err;
     json_t *owner;
 
-    if (!here(h, req, ctx) || flux_request_decode(h, req, &resrc_drain_schema, &in, &owner) < 0)
+    if (!here(h, req, ctx, resrc_drain_add) ||
+        flux_request_decode(h, req, &resrc_drain_schema, &in, &owner) < 0)
         return;
     if (strlen(in.reason) > RESRC_REASON_MAX)
         flux_respond_error(h, req, EINVAL, "a reason has at most %d bytes", RESRC_REASON_MAX);
@@ -273,7 +255,8 @@ void resrc_drain_remove(flux_t *h, const flux_msg_t *req, void *arg)
     errmsg_t err;
     json_t *owner;
 
-    if (!here(h, req, ctx) || flux_request_decode(h, req, &resrc_ranks_schema, &in, &owner) < 0)
+    if (!here(h, req, ctx, resrc_drain_remove) ||
+        flux_request_decode(h, req, &resrc_ranks_schema, &in, &owner) < 0)
         return;
     if (!(ranks = nodes_named(r, in.ranks, &err)))
         flux_respond_error(h, req, errno, "%s", err.text);

@@ -37,6 +37,7 @@
 #define TICK 2.
 #define PATIENCE 3
 #define WATCHERS_MAX 1024
+#define EARLY_MAX 1024 /* requests to drain that come before everything is known */
 
 /* --- those who wait --- */
 
@@ -253,7 +254,7 @@ static void settle(struct root *r)
     r->changed = r->inventory_changed = r->save_inventory = true;
     flux_watcher_stop(r->timer);
     resrc_status_go_on(r);
-    resrc_drain_go_on(r);
+    early_serve(r->early);
 }
 
 static void defer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, void *arg)
@@ -395,25 +396,20 @@ static void timer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, vo
 
 /* --- which brokers are up --- */
 
-static void ask_up(struct root *r);
-
-static void up_cb(flux_future_t *f, void *arg)
+static void status_cb(void *arg, const struct overlay_status *st)
 {
     struct root *r = arg;
-    struct overlay_status st = {0};
     bool first = !r->brokers_up;
-    idset_t *up = NULL;
     errmsg_t err;
+    idset_t *up = idset_parse(st->up, &err);
 
-    if (flux_rpc_get_struct(f, &overlay_status_schema, &st, &err) == 0)
-        up = idset_parse(st.up, &err);
-    if (!up)
+    if (!up) {
         flux_log(r->ctx->h, LOG_ERR, "cannot learn which ranks are up: %s", err.text);
-    else if (strcmp(st.state, "run") == 0)
+        return;
+    }
+    if (strcmp(st->state, "run") == 0)
         r->running = true;
-    flux_future_destroy(f);
-    r->up_f = NULL;
-    if (up && (first || !idset_equal(up, r->brokers_up) || !r->settled)) {
+    if (first || !idset_equal(up, r->brokers_up) || !r->settled) {
         idset_destroy(r->brokers_up);
         r->brokers_up = up;
         if (first && r->running) { /* loaded into a session that has said everything already */
@@ -424,31 +420,9 @@ static void up_cb(flux_future_t *f, void *arg)
     } else {
         idset_destroy(up);
     }
-    if (r->up_stale)
-        ask_up(r);
 }
 
-static void ask_up(struct root *r)
-{
-    r->up_stale = true;
-    if (r->up_f)
-        return;
-    r->up_f = flux_rpc(r->ctx->h, "overlay.status", NULL, FLUX_NODEID_ANY, 0);
-    if (r->up_f && flux_future_then(r->up_f, -1., up_cb, r) == 0) {
-        r->up_stale = false;
-        return;
-    }
-    flux_future_destroy(r->up_f);
-    r->up_f = NULL;
-}
-
-void resrc_root_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg)
-{
-    struct ctx *ctx = arg;
-
-    if (ctx->root)
-        ask_up(ctx->root);
-}
+static const struct session_ops session_ops = {.status = status_cb};
 
 /* --- configuration --- */
 
@@ -557,21 +531,20 @@ struct root *resrc_root_create(struct ctx *ctx, errmsg_t *err)
     r->ctx = ctx;
     list_init(&r->watchers);
     list_init(&r->askers);
-    list_init(&r->early);
     list_init(&r->to_commit);
     list_init(&r->committing);
     if (!(r->found = resgraph_create()) || !(r->defer = flux_defer_create(reactor, defer_cb, r)) ||
-        !(r->timer = flux_timer_create(reactor, timer_cb, r))) {
+        !(r->timer = flux_timer_create(reactor, timer_cb, r)) ||
+        !(r->early = early_create(ctx->h, EARLY_MAX)) ||
+        !(r->session = session_create(ctx->h, &session_ops, r))) {
         resrc_root_destroy(r);
         errmsg_fail(err, ENOMEM, "the resrc module is out of memory");
         return NULL;
     }
     flux_module_starting(ctx->h);
     flux_timer_start(r->timer, TICK, TICK);
-    flux_future_destroy(flux_event_subscribe(ctx->h, "overlay."));
     r->config_is_own = true;
     ask_attr(r, "resrc.config");
-    ask_up(r);
     resrc_store_load(r);
     return r;
 }
@@ -590,11 +563,11 @@ void resrc_root_destroy(struct root *r)
     if (!r)
         return;
     forget(&r->watchers);
-    forget(&r->early);
     forget(&r->askers);
     resrc_store_stop(r);
     flux_future_destroy(r->attr_f);
-    flux_future_destroy(r->up_f);
+    session_destroy(r->session);
+    early_destroy(r->early);
     resrc_probe_destroy(r->probe);
     flux_watcher_destroy(r->timer);
     flux_watcher_destroy(r->defer);

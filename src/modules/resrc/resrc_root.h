@@ -2,6 +2,8 @@
 #ifndef RESRC_ROOT_H
 #define RESRC_ROOT_H
 
+#include "libservice/early.h"
+#include "libservice/session.h"
 #include "resrc.h"
 
 /* Nodes that are not to be used, for one reason since one time. */
@@ -37,8 +39,8 @@ struct root {
     unsigned patience;  /* times the timer has asked for what is missing */
     bool config_is_own; /* resrc.config, which must have a section `resource` */
     probe_t *probe;
-    flux_future_t *attr_f, *up_f, *drained_f, *record_f;
-    bool up_stale; /* something has happened since it was asked */
+    session_t *session;
+    flux_future_t *attr_f, *drained_f, *record_f;
     flux_watcher_t *timer;
     flux_watcher_t *defer;
     /* What was said: to watchers, and to the store. */
@@ -48,8 +50,7 @@ struct root {
     unsigned nwatchers;
     struct list_node askers; /* of resrc.status */
     unsigned naskers;
-    struct list_node early; /* changes asked for before everything is known */
-    unsigned nearly;
+    early_t *early; /* changes asked for before everything is known */
     bool save_inventory, save_drained;
     flux_future_t *commit_f;
     struct list_node to_commit;  /* answered after the next commit */
@@ -79,9 +80,6 @@ static inline resgraph_t *root_graph(const struct root *r)
 idset_t *resrc_root_nodes_up(const struct root *r);
 /* Something has changed: tell watchers and the store, once for all that one pass brings. */
 void resrc_root_changed(struct root *r, bool inventory);
-
-/* resrc_drain.c: requests that came early. */
-void resrc_drain_go_on(struct root *r);
 
 /* resrc_drain.c: the list of what is drained. */
 void resrc_drain_list_clear(struct drained *d);

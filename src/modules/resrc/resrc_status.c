@@ -8,20 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libsched/sched_wire.h"
 #include "resrc_root.h"
 
 #define ASKERS_MAX 1024
-
-struct sched_answer {
-    json_t *allocated;
-    json_t *free;
-};
-static const struct flux_field sched_fields[] = {
-    FLUX_FIELD_OBJECT(struct sched_answer, allocated, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_JSON(struct sched_answer, free, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema sched_schema = FLUX_SCHEMA(struct sched_answer, sched_fields);
 
 /* Add an entry for those of `ranks` that there are.  -1 with ENOMEM. */
 static int add_entry(const struct root *r, json_t *list, const idset_t *ranks, const char *state,
@@ -110,11 +100,11 @@ static void respond(const struct root *r, const flux_msg_t *req, const idset_t *
 static void sched_cb(flux_future_t *f, void *arg)
 {
     struct waiter *w = arg;
-    struct sched_answer a = {0};
+    struct sched_resources a = {0};
     rset_t *rs = NULL;
     idset_t *busy = NULL;
 
-    if (flux_rpc_get_struct(f, &sched_schema, &a, NULL) == 0 &&
+    if (flux_rpc_get_struct(f, &sched_resources_schema, &a, NULL) == 0 &&
         (rs = rset_from_json(a.allocated, NULL)))
         busy = rset_ranks(rs);
     respond(w->root, w->req, busy);

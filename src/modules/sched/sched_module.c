@@ -29,7 +29,7 @@
 
 void module_kick(struct ctx *ctx)
 {
-    if (ctx->attach && ctx->settings == 0 && sched_wants_pass(ctx->s))
+    if (ctx->attach && setup_known(ctx->setup) && sched_wants_pass(ctx->s))
         flux_watcher_start(ctx->defer);
 }
 
@@ -177,36 +177,16 @@ static void resources_cb(flux_t *h, const flux_msg_t *req, void *arg)
     rset_destroy(available);
 }
 
-struct stats {
-    uint64_t queued, running, shapes, reserved, passes, slices, decisions, planned, started, feeds,
-        refused;
-};
-static const struct flux_field stats_fields[] = {
-    FLUX_FIELD_U64(struct stats, queued, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, running, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, shapes, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, reserved, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, passes, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, slices, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, decisions, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, planned, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, started, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, feeds, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, refused, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
-
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct sched_stats st;
 
     sched_get_stats(ctx->s, &st);
-    struct stats out = {st.queued,  st.running, st.shapes,         st.reserved,
-                        st.passes,  st.slices,  st.decisions,      st.planned,
-                        st.started, ctx->feeds, ctx->refused_feeds};
-    flux_respond_struct(h, req, &stats_schema, &out);
+    struct sched_module_stats out = {st.queued,  st.running, st.shapes,         st.reserved,
+                                     st.passes,  st.slices,  st.decisions,      st.planned,
+                                     st.started, ctx->feeds, ctx->refused_feeds};
+    flux_respond_struct(h, req, &sched_module_stats_schema, &out);
 }
 
 static const struct flux_handler handlers[] = {
@@ -249,9 +229,8 @@ static int sched_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *er
     flux_reactor_t *r = flux_get_reactor(h);
     struct ctx *ctx;
 
-    if (flux_rank(h) != 0)
-        return errmsg_fail(err, EINVAL, "the sched module belongs to rank 0, not to rank %u",
-                           flux_rank(h));
+    if (setup_root_only(h, "sched", err) < 0)
+        return -1;
     if (!(ctx = calloc(1, sizeof(*ctx))))
         return errmsg_fail(err, ENOMEM, "the sched module is out of memory");
     ctx->h = h;

@@ -4,6 +4,8 @@
 
 #include "libflux/module.h"
 #include "libflux/slice.h"
+#include "libservice/follow.h"
+#include "libservice/setup.h"
 #include "libsched/sched.h"
 #include "libsched/sched_load.h"
 #include "libsched/sched_wire.h"
@@ -21,7 +23,7 @@ struct ctx {
     sched_t *s;
     flux_watcher_t *defer; /* the next slice */
     flux_watcher_t *timer; /* sched_next_time() */
-    unsigned settings;     /* attributes that have not been answered yet */
+    setup_t *setup;
 
     /* the job module */
     flux_msg_t *attach; /* NULL: none */
@@ -36,11 +38,9 @@ struct ctx {
     bool broken;            /* not all of them are there */
 
     /* the resources */
-    flux_future_t *watch;
-    flux_watcher_t *again;
+    follow_t *watch;
     resgraph_t *graph;
     idset_t *up, *drained;
-    double watch_again;
     bool watch_failed; /* said so */
 
     /* the policies */

@@ -20,9 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/attr.h"
 #include "libflux/paths.h"
-#include "libutil/strutil.h"
 #include "sched_module.h"
 
 typedef int (*sched_set_f)(sched_t *s, const struct sched_policy *p, const char *arg,
@@ -55,8 +53,9 @@ int policies_set_node(struct ctx *ctx, const char *spec, errmsg_t *err)
     return use(ctx, &ctx->node, sched_set_node_policy, spec, err);
 }
 
-static int set_path(struct ctx *ctx, const char *value, errmsg_t *err)
+static int set_path(void *arg, const char *value, errmsg_t *err)
 {
+    struct ctx *ctx = arg;
     char *copy = strdup(value);
 
     if (!copy)
@@ -90,8 +89,9 @@ double policies_expiration(const struct ctx *ctx)
     return t > 0. ? policies_milliseconds(flux_reactor_to_wall(flux_get_reactor(ctx->h), t)) : 0.;
 }
 
-static int set_expiration(struct ctx *ctx, const char *value, errmsg_t *err)
+static int set_expiration(void *arg, const char *value, errmsg_t *err)
 {
+    struct ctx *ctx = arg;
     char *end;
     double t = value[0] >= '0' && value[0] <= '9' ? strtod(value, &end) : -1.;
 
@@ -102,96 +102,41 @@ static int set_expiration(struct ctx *ctx, const char *value, errmsg_t *err)
     return 0;
 }
 
-/* The path first: the others are looked for in it. */
-static const struct setting {
-    const char *attr;
-    const char *arg;
-    int (*set)(struct ctx *ctx, const char *value, errmsg_t *err);
-} settings[] = {
-    {"sched.plugin-path", "plugin-path=", set_path},
-    {"sched.queue-policy", "queue-policy=", policies_set_queue},
-    {"sched.node-policy", "node-policy=", policies_set_node},
-    {"sched.expiration", "expiration=", set_expiration},
+static int set_queue(void *arg, const char *value, errmsg_t *err)
+{
+    return policies_set_queue(arg, value, err);
+}
+
+static int set_node(void *arg, const char *value, errmsg_t *err)
+{
+    return policies_set_node(arg, value, err);
+}
+
+static void ready(void *arg)
+{
+    module_kick(arg);
+}
+
+/* The path first: the others are looked for in it.  A value that is refused ends the module: nothing is
+ * allocated by a policy that nobody has chosen. */
+static const struct setup_row rows[] = {
+    SETUP_CALL("sched.plugin-path", set_path),
+    SETUP_CALL("sched.queue-policy", set_queue),
+    SETUP_CALL("sched.node-policy", set_node),
+    SETUP_CALL("sched.expiration", set_expiration),
+    SETUP_END,
 };
-#define NSETTINGS (sizeof(settings) / sizeof(settings[0]))
-
-static void setting_cb(struct ctx *ctx, flux_future_t *f, const struct setting *s)
-{
-    const char *value;
-    errmsg_t err;
-
-    if (flux_attr_future_get(f, &value, NULL) == 0 && s->set(ctx, value, &err) < 0) {
-        /* It stays unset, so nothing is allocated meanwhile. */
-        flux_module_fail(ctx->h, EINVAL, "attribute %s: %s", s->attr, err.text);
-        flux_future_destroy(f);
-        flux_reactor_stop(flux_get_reactor(ctx->h), -1);
-        return;
-    }
-    flux_future_destroy(f);
-    if (--ctx->settings == 0)
-        flux_module_started(ctx->h);
-    module_kick(ctx);
-}
-
-static void path_cb(flux_future_t *f, void *arg)
-{
-    setting_cb(arg, f, &settings[0]);
-}
-
-static void queue_cb(flux_future_t *f, void *arg)
-{
-    setting_cb(arg, f, &settings[1]);
-}
-
-static void node_cb(flux_future_t *f, void *arg)
-{
-    setting_cb(arg, f, &settings[2]);
-}
-
-static void expiration_cb(flux_future_t *f, void *arg)
-{
-    setting_cb(arg, f, &settings[3]);
-}
-
-static const flux_future_f setting_cbs[NSETTINGS] = {path_cb, queue_cb, node_cb, expiration_cb};
+static const struct setup_table settings = {"sched", rows, ready, NULL};
 
 int policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err)
 {
-    const char *said[NSETTINGS] = {NULL};
-
-    for (int i = 0; i < argc; i++) {
-        size_t n = 0;
-
-        while (n < NSETTINGS && !str_starts(argv[i], settings[n].arg))
-            n++;
-        if (n == NSETTINGS)
-            return errmsg_fail(err, EINVAL, "the sched module does not know the argument '%s'",
-                               argv[i]);
-        said[n] = argv[i] + strlen(settings[n].arg);
-    }
-    for (size_t n = 0; n < NSETTINGS; n++) {
-        flux_future_t *f;
-
-        if (said[n]) {
-            if (settings[n].set(ctx, said[n], err) < 0)
-                return -1;
-            continue;
-        }
-        f = flux_attr_get_async(ctx->h, settings[n].attr);
-        if (!f || flux_future_then(f, -1., setting_cbs[n], ctx) < 0) {
-            flux_future_destroy(f);
-            return errmsg_fail(err, ENOMEM, "the sched module is out of memory");
-        }
-        ctx->settings++;
-    }
-    if (ctx->settings > 0)
-        flux_module_starting(ctx->h);
-    return 0;
+    return (ctx->setup = setup_create(ctx->h, &settings, ctx, argc, argv, err)) ? 0 : -1;
 }
 
 /* After the scheduler is destroyed. */
 void policies_fini(struct ctx *ctx)
 {
+    setup_destroy(ctx->setup);
     sched_unload(ctx->queue);
     sched_unload(ctx->node);
     free(ctx->plugin_path);

@@ -12,15 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/future.h"
 #include "libresource/resrc_wire.h"
 #include "sched_module.h"
 
 #define AGAIN 0.02    /* seconds; twice as long each time */
 #define AGAIN_MAX 2.  /* at most */
-#define PATIENCE 0.25 /* from that on it is worth a word */
-
-static void watch_begin(struct ctx *ctx);
+#define TRIES_QUIET 4 /* after so many in vain it is worth a message */
 
 /* Replace a set by another one of this text. */
 static int replace(idset_t **set, const char *text, errmsg_t *err)
@@ -52,63 +49,41 @@ static int take(struct ctx *ctx, const struct resrc_update *w, errmsg_t *err)
     return ctx->graph ? sched_nodes(ctx->s, ctx->up, ctx->drained, err) : 0;
 }
 
-static void again(struct ctx *ctx, const char *why)
-{
-    flux_future_destroy(ctx->watch);
-    ctx->watch = NULL;
-    /* What was up may be down or drained by now. */
-    if (ctx->graph)
-        sched_unheard(ctx->s);
-    ctx->watch_again = ctx->watch_again > 0. ? 2. * ctx->watch_again : AGAIN;
-    if (ctx->watch_again > AGAIN_MAX)
-        ctx->watch_again = AGAIN_MAX;
-    if (!ctx->watch_failed && ctx->watch_again > PATIENCE) {
-        flux_log(ctx->h, LOG_WARNING, "the scheduler does not hear about resources: %s", why);
-        ctx->watch_failed = true;
-    }
-    flux_timer_start(ctx->again, ctx->watch_again, 0.);
-}
-
-static void watch_cb(flux_future_t *f, void *arg)
+static int take_cb(void *arg, flux_future_t *f, errmsg_t *err)
 {
     struct ctx *ctx = arg;
     struct resrc_update w = {0};
-    errmsg_t err;
 
-    if (flux_rpc_get_struct(f, &resrc_update_schema, &w, &err) < 0 || take(ctx, &w, &err) < 0) {
-        again(ctx, err.text);
-        return;
-    }
+    if (flux_rpc_get_struct(f, &resrc_update_schema, &w, err) < 0 || take(ctx, &w, err) < 0)
+        return -1;
     ctx->watch_failed = false;
-    ctx->watch_again = 0.;
     module_kick(ctx);
-    flux_future_next(f);
+    return 0;
 }
 
-static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+static void ended_cb(void *arg, int errnum, const char *why, unsigned tries)
 {
-    watch_begin(arg);
+    struct ctx *ctx = arg;
+
+    /* What was up may be down or drained by now. */
+    if (ctx->graph)
+        sched_unheard(ctx->s);
+    if (!ctx->watch_failed && tries > TRIES_QUIET) {
+        flux_log(ctx->h, LOG_WARNING, "the scheduler does not hear about resources: %s", why);
+        ctx->watch_failed = true;
+    }
 }
 
-static void watch_begin(struct ctx *ctx)
-{
-    ctx->watch = flux_rpc(ctx->h, "resrc.watch", "{}", FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
-    if (!ctx->watch || flux_future_then(ctx->watch, -1., watch_cb, ctx) < 0)
-        again(ctx, "out of memory");
-}
+static const struct follow_ops resources = {"resrc.watch", AGAIN, AGAIN_MAX, take_cb, ended_cb};
 
 int watch_init(struct ctx *ctx)
 {
-    if (!(ctx->again = flux_timer_create(flux_get_reactor(ctx->h), again_cb, ctx)))
-        return -1;
-    watch_begin(ctx);
-    return 0;
+    return (ctx->watch = follow_create(ctx->h, &resources, ctx)) ? 0 : -1;
 }
 
 void watch_fini(struct ctx *ctx)
 {
-    flux_future_destroy(ctx->watch);
-    flux_watcher_destroy(ctx->again);
+    follow_destroy(ctx->watch);
     resgraph_destroy(ctx->graph);
     idset_destroy(ctx->up);
     idset_destroy(ctx->drained);

@@ -164,9 +164,8 @@ static void resources(struct bed *b, int errnum, const char *json)
 /* Wait until it asks, and not for as long as it would wait. */
 static void asks_again(struct bed *b)
 {
-    ck_assert(b->watch || flux_watcher_active(b->ctx->again));
     if (!b->watch)
-        flux_timer_start(b->ctx->again, 0., 0.);
+        follow_restart(b->ctx->watch);
     while (!b->watch)
         settle(b);
 }
@@ -327,7 +326,7 @@ START_TEST(job_twice)
 }
 END_TEST
 
-/* While nobody tells what is up, nothing is started; it is asked for again, more and more rarely. */
+/* While nobody tells what is up, nothing is started; it is asked for again. */
 START_TEST(resources_unknown)
 {
     struct bed *b = bed_create();
@@ -343,18 +342,15 @@ START_TEST(resources_unknown)
     ck_assert_int_eq(feed(b, FIRST, b->ctx->generation, ",\"enabled\":true"), 0);
     settle(b);
     ck_assert_uint_eq(count(b, "\"R\":"), 0);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 8; i++) {
         asks_again(b);
-        b->ctx->watch_again = 1.5;
         resources(b, ENOSYS, "no resrc");
-        ck_assert_uint_eq(b->logged, 1); /* once, though it fails again */
-        ck_assert(b->ctx->watch_again == 2.);
-        ck_assert(flux_watcher_active(b->ctx->again));
+        ck_assert_uint_eq(b->logged, i >= 3); /* once, when it has failed five times */
     }
     asks_again(b);
     b->text[0] = '\0';
     resources(b, 0, UPDATE);
-    ck_assert(b->ctx->watch_again == 0. && !b->ctx->watch_failed);
+    ck_assert(!b->ctx->watch_failed);
     ck_assert_uint_eq(count(b, "\"R\":"), 1);
     bed_free(b);
 }

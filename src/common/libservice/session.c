@@ -1,0 +1,245 @@
+/* session.c - what a module knows about its session.
+ *
+ *    operation   subscription    is called upon
+ *    lost        overlay.down    the event; the answer of rank 0 to overlay.status, which is asked by
+ *                                session_ask_lost() and when events were missed (event.lost)
+ *    status      overlay.        each answer of the own broker, which is asked at first and after each of
+ *                                these events
+ *    runs        overlay.run     the event, or an answer of the own broker after the subscription
+ *
+ * Invariants:
+ *  1. `runs` is called at most once.
+ *  2. One request to the own broker is unanswered at a time; an event meanwhile makes another one follow.
+ *
+ * Failure: what cannot be asked or heard is logged.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/dispatch.h"
+#include "libflux/event.h"
+#include "libflux/future.h"
+#include "libflux/log.h"
+#include "libutil/invariant.h"
+#include "session.h"
+
+struct session {
+    flux_t *h;
+    const struct session_ops *ops;
+    void *arg;
+    flux_handlers_t *handlers;
+    idset_t *lost;
+    flux_future_t *lost_f;
+    flux_future_t *status_f;
+    flux_future_t *sub_f;
+    bool stale; /* an event came after the request for the status */
+    bool runs;
+};
+
+static void ask_status(session_t *s);
+
+static void complain(session_t *s, const char *why)
+{
+    flux_log(s->h, LOG_ERR, "cannot see which ranks are lost: %s", why);
+}
+
+/* --- who was lost --- */
+
+static void ranks_lost(session_t *s, const char *text)
+{
+    idset_t *ranks = idset_parse(text, NULL);
+
+    if (ranks && !idset_empty(ranks)) {
+        if (idset_add(s->lost, ranks) < 0)
+            complain(s, "out of memory");
+        s->ops->lost(s->arg, ranks);
+    }
+    idset_destroy(ranks);
+}
+
+static void down_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    session_t *s = arg;
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    struct overlay_down in;
+    json_t *owner = json && s->ops->lost
+                        ? flux_schema_decode(&overlay_down_schema, json, len, &in, NULL)
+                        : NULL;
+
+    if (owner)
+        ranks_lost(s, in.ranks);
+    json_decref(owner);
+}
+
+static void lost_cb(flux_future_t *f, void *arg)
+{
+    session_t *s = arg;
+    struct overlay_status st;
+    errmsg_t err;
+    int rc = flux_rpc_get_struct(f, &overlay_status_schema, &st, &err);
+
+    s->lost_f = NULL;
+    if (rc == 0)
+        ranks_lost(s, st.lost);
+    else
+        complain(s, err.text);
+    flux_future_destroy(f);
+}
+
+void session_ask_lost(session_t *s)
+{
+    flux_future_destroy(s->lost_f);
+    if (!(s->lost_f = flux_rpc(s->h, "overlay.status", NULL, 0, 0)) ||
+        flux_future_then(s->lost_f, -1., lost_cb, s) < 0) {
+        complain(s, "out of memory");
+        flux_future_destroy(s->lost_f);
+        s->lost_f = NULL;
+    }
+}
+
+const idset_t *session_lost(const session_t *s)
+{
+    return s->lost;
+}
+
+/* --- how it is --- */
+
+static void begin(session_t *s)
+{
+    if (s->runs || !s->ops->runs)
+        return;
+    s->runs = true;
+    s->ops->runs(s->arg);
+}
+
+static void status_cb(flux_future_t *f, void *arg)
+{
+    session_t *s = arg;
+    struct overlay_status st;
+    errmsg_t err;
+    int rc = flux_rpc_get_struct(f, &overlay_status_schema, &st, &err);
+
+    INVARIANT(2, s->status_f == f);
+    s->status_f = NULL;
+    if (rc < 0) {
+        flux_log(s->h, LOG_ERR, "cannot learn which ranks are up: %s", err.text);
+    } else {
+        if (s->ops->status)
+            s->ops->status(s->arg, &st);
+        if (strcmp(st.state, "run") == 0)
+            begin(s);
+    }
+    flux_future_destroy(f);
+    if (s->stale)
+        ask_status(s);
+}
+
+static void ask_status(session_t *s)
+{
+    s->stale = true;
+    if (s->status_f)
+        return;
+    s->status_f = flux_rpc(s->h, "overlay.status", NULL, FLUX_NODEID_ANY, 0);
+    if (s->status_f && flux_future_then(s->status_f, -1., status_cb, s) == 0) {
+        s->stale = false;
+        return;
+    }
+    flux_future_destroy(s->status_f);
+    s->status_f = NULL;
+}
+
+/* --- events --- */
+
+static void missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    session_t *s = arg;
+
+    if (s->ops->lost)
+        session_ask_lost(s);
+    if (s->ops->status || s->ops->runs)
+        ask_status(s);
+}
+
+static void changed_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    session_t *s = arg;
+
+    if (s->ops->status)
+        ask_status(s);
+}
+
+static void run_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    begin(arg);
+}
+
+/* Those come that were subscribed to. */
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_EVENT, "event.lost", missed_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.run", run_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.", changed_cb, 0},
+    FLUX_HANDLER_END,
+};
+
+static void subscribed_cb(flux_future_t *f, void *arg)
+{
+    session_t *s = arg;
+
+    if (flux_future_errnum(f) != 0)
+        complain(s, flux_future_error(f));
+    s->sub_f = NULL;
+    flux_future_destroy(f);
+    if (s->ops->runs && !s->ops->status)
+        ask_status(s);
+    if (s->ops->subscribed)
+        s->ops->subscribed(s->arg);
+}
+
+/* --- life --- */
+
+static const char *prefix(const struct session_ops *ops)
+{
+    if (ops->status || (ops->lost && ops->runs))
+        return "overlay.";
+    return ops->lost ? "overlay.down" : "overlay.run";
+}
+
+session_t *session_create(flux_t *h, const struct session_ops *ops, void *arg)
+{
+    session_t *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return NULL;
+    s->h = h;
+    s->ops = ops;
+    s->arg = arg;
+    if (!(s->lost = idset_create()) || !(s->handlers = flux_handlers_add(h, handlers, s)) ||
+        !(s->sub_f = flux_event_subscribe(h, prefix(ops))) ||
+        flux_future_then(s->sub_f, -1., subscribed_cb, s) < 0) {
+        session_destroy(s);
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (ops->status)
+        ask_status(s);
+    return s;
+}
+
+void session_destroy(session_t *s)
+{
+    int saved = errno;
+
+    if (!s)
+        return;
+    flux_handlers_remove(s->handlers);
+    flux_future_destroy(s->sub_f);
+    flux_future_destroy(s->status_f);
+    flux_future_destroy(s->lost_f);
+    idset_destroy(s->lost);
+    free(s);
+    errno = saved;
+}

@@ -1,0 +1,528 @@
+/* check_service.c - settings, session facts, streams that are opened again, requests that came early: each
+ * on a handle of the test's own, with a clock that stands still. */
+#include "config.h"
+#include <math.h>
+#include <stdio.h>
+
+#include "libflux/module.h"
+#include "libflux/test/fake.h"
+#include "libservice/early.h"
+#include "libservice/follow.h"
+#include "libservice/session.h"
+#include "libservice/setup.h"
+#include "libutil/test/suite.h"
+
+/* --- a reactor whose only timer the test fires --- */
+
+struct clock {
+    flux_watcher_t *timer; /* the one that is set */
+    double at;
+    flux_watcher_t *deferred[8];
+    size_t ndeferred;
+};
+
+static double clock_now(void *impl)
+{
+    return 100.;
+}
+
+static int timer_set(void *impl, flux_watcher_t *w, double at)
+{
+    struct clock *c = impl;
+
+    c->timer = w;
+    c->at = at;
+    return 0;
+}
+
+static void timer_clear(void *impl, flux_watcher_t *w)
+{
+    struct clock *c = impl;
+
+    if (c->timer == w)
+        c->timer = NULL;
+}
+
+static int defer(void *impl, flux_watcher_t *w)
+{
+    struct clock *c = impl;
+
+    ck_assert_uint_lt(c->ndeferred, 8);
+    c->deferred[c->ndeferred++] = w;
+    return 0;
+}
+
+static void defer_clear(void *impl, flux_watcher_t *w)
+{
+    struct clock *c = impl;
+
+    for (size_t i = 0; i < c->ndeferred; i++) {
+        if (c->deferred[i] == w)
+            c->deferred[i] = NULL;
+    }
+}
+
+static const struct flux_reactor_ops clock_ops = {clock_now,   timer_set, timer_clear, defer,
+                                                  defer_clear, NULL,      NULL};
+
+static void settle(struct clock *c)
+{
+    for (size_t i = 0; i < c->ndeferred; i++) {
+        flux_watcher_t *w = c->deferred[i];
+
+        c->deferred[i] = NULL;
+        if (w)
+            flux_watcher_fire(w);
+    }
+    c->ndeferred = 0;
+}
+
+static struct fake *bed_create(struct clock *c, uint32_t rank)
+{
+    struct fake *f = calloc(1, sizeof(*f));
+
+    memset(c, 0, sizeof(*c));
+    ck_assert_ptr_nonnull(f);
+    (void)fake_ops;
+    ck_assert_ptr_nonnull(f->r = flux_reactor_create_ops(&clock_ops, c));
+    ck_assert_ptr_nonnull(f->h = flux_handle_create(&fake_nowait_ops, f, f->r, rank, 8, 42));
+    return f;
+}
+
+/* --- settings --- */
+
+struct ctx {
+    double period;
+    uint64_t size;
+    uint64_t bytes;
+    bool sure;
+    char text[64];
+    unsigned ready;
+    char refused[200];
+};
+
+static int set_text(void *arg, const char *value, errmsg_t *err)
+{
+    struct ctx *ctx = arg;
+
+    if (strcmp(value, "loud") == 0)
+        return errmsg_fail(err, EINVAL, "'%s' is not a level", value);
+    snprintf(ctx->text, sizeof(ctx->text), "%s", value);
+    return 0;
+}
+
+static int bytes_too_large(void *arg, const char *value, errmsg_t *err)
+{
+    struct ctx *ctx = arg;
+
+    return ctx->bytes > 1 << 20 ? errmsg_fail(err, ENOMEM, "there is no memory for it") : 0;
+}
+
+static void ready(void *arg)
+{
+    ((struct ctx *)arg)->ready++;
+}
+
+static void refused(void *arg, const char *sentence)
+{
+    struct ctx *ctx = arg;
+
+    snprintf(ctx->refused, sizeof(ctx->refused), "%s", sentence);
+}
+
+static const struct setup_row rows[] = {
+    SETUP_COUNT("log.ring-size", struct ctx, size),
+    SETUP_SIZE_THEN("log.ring-bytes", struct ctx, bytes, bytes_too_large),
+    SETUP_CALL("log.forward-level", set_text),
+    SETUP_SECONDS("hb.period", struct ctx, period),
+    SETUP_BOOL("curve", struct ctx, sure),
+    SETUP_END,
+};
+static const struct setup_table patient = {"log", rows, ready, refused};
+static const struct setup_table strict = {"log", rows, ready, NULL};
+
+START_TEST(test_setup)
+{
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    char *argv[] = {"ring-size=7"};
+    struct ctx ctx = {.ready = 0};
+    errmsg_t err;
+    setup_t *s = setup_create(f->h, &patient, &ctx, 1, argv, &err);
+
+    ck_assert_ptr_nonnull(s);
+    ck_assert_uint_eq(ctx.size, 7);        /* the argument */
+    ck_assert_uint_eq(ctx.bytes, 1 << 20); /* the others have their defaults meanwhile */
+    ck_assert(ctx.period == 2. && ctx.sure);
+    ck_assert_uint_eq(f->nsent, 4); /* and are asked for, in the order of the rows */
+    ck_assert(!setup_known(s));
+    fake_respond(f, 0, 0, 0, "{\"name\":\"log.ring-bytes\",\"value\":\"64K\"}");
+    fake_respond(f, 1, 0, 0, "{\"name\":\"log.forward-level\",\"value\":\"info\"}");
+    fake_respond(f, 2, ENOENT, 0, "there is no such attribute");
+    ck_assert_uint_eq(ctx.ready, 0);
+    fake_respond(f, 3, 0, 0, "{\"name\":\"curve\",\"value\":\"no\"}");
+    ck_assert_uint_eq(ctx.ready, 1);
+    ck_assert(setup_known(s));
+    ck_assert_uint_eq(ctx.bytes, 65536);
+    ck_assert_str_eq(ctx.text, "info");
+    ck_assert(ctx.period == 2. && !ctx.sure);
+    ck_assert_str_eq(ctx.refused, "");
+    setup_destroy(s);
+    fake_free(f);
+}
+END_TEST
+
+/* An attribute that is refused changes nothing: out of range by the table, by a setter, by what follows. */
+START_TEST(test_setup_refused)
+{
+    static const struct {
+        size_t row;
+        const char *json, *sentence;
+    } cases[] = {
+        {3, "{\"name\":\"hb.period\",\"value\":\"0s\"}",
+         "attribute hb.period: hb.period=0s: the range is"},
+        {2, "{\"name\":\"log.forward-level\",\"value\":\"loud\"}",
+         "attribute log.forward-level: 'loud' is not a level"},
+        {1, "{\"name\":\"log.ring-bytes\",\"value\":\"2M\"}",
+         "attribute log.ring-bytes: there is no memory for it"},
+    };
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    struct ctx ctx = {.ready = 0};
+    errmsg_t err;
+    setup_t *s = setup_create(f->h, &patient, &ctx, 0, NULL, &err);
+
+    ck_assert_ptr_nonnull(s);
+    ck_assert_uint_eq(f->nsent, 5);
+    for (size_t i = 0; i < 5; i++) {
+        if (i == cases[_i].row)
+            fake_respond(f, i, 0, 0, cases[_i].json);
+        else
+            fake_respond(f, i, ENOENT, 0, "there is no such attribute");
+    }
+    ck_assert_uint_eq(ctx.ready, 1);
+    ck_assert_msg(strstr(ctx.refused, cases[_i].sentence), "%s", ctx.refused);
+    ck_assert(ctx.period == 2.);
+    ck_assert_uint_eq(ctx.bytes, 1 << 20);
+    ck_assert_str_eq(ctx.text, "");
+    setup_destroy(s);
+    fake_free(f);
+}
+END_TEST
+
+/* Where no attribute may be refused the module ends, and is never ready. */
+START_TEST(test_setup_strict)
+{
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    struct ctx ctx = {.ready = 0};
+    errmsg_t err;
+    setup_t *s = setup_create(f->h, &strict, &ctx, 0, NULL, &err);
+    int rc;
+
+    ck_assert_ptr_nonnull(s);
+    fake_respond(f, 0, 0, 0, "{\"name\":\"log.ring-size\",\"value\":\"0\"}");
+    ck_assert(flux_reactor_stopped(f->r, &rc));
+    ck_assert_int_eq(rc, -1);
+    for (size_t i = 1; i < 5; i++)
+        fake_respond(f, i, ENOENT, 0, "there is no such attribute");
+    ck_assert_uint_eq(ctx.ready, 0);
+    setup_destroy(s);
+    fake_free(f);
+}
+END_TEST
+
+START_TEST(test_setup_arguments)
+{
+    static const struct {
+        char *arg;
+        const char *sentence;
+    } bad[] = {
+        {"ring=7", "does not know the argument 'ring=7'"},
+        {"ring-size", "does not know the argument 'ring-size'"},
+        {"period=3s", "does not know the argument 'period=3s'"}, /* hb's */
+        {"ring-size=x", "log.ring-size=x"},
+        {"forward-level=loud", "is not a level"},
+    };
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    struct ctx ctx = {.ready = 0};
+    char *argv[] = {bad[_i].arg};
+    errmsg_t err;
+
+    ck_assert_ptr_null(setup_create(f->h, &patient, &ctx, 1, argv, &err));
+    ck_assert_msg(strstr(err.text, bad[_i].sentence), "%s", err.text);
+    ck_assert_int_eq(setup_no_arguments("x", 1, argv, &err), -1);
+    ck_assert_int_eq(setup_no_arguments("x", 0, argv, &err), 0);
+    ck_assert_int_eq(setup_root_only(f->h, "x", &err), 0);
+    fake_free(f);
+}
+END_TEST
+
+/* --- streams --- */
+
+struct told {
+    unsigned taken, ended, tries;
+    int errnum;
+    bool refuse;
+};
+
+static int take(void *arg, flux_future_t *f, errmsg_t *err)
+{
+    struct told *t = arg;
+
+    t->taken++;
+    return t->refuse ? errmsg_fail(err, EPROTO, "not that") : 0;
+}
+
+static void ended(void *arg, int errnum, const char *why, unsigned tries)
+{
+    struct told *t = arg;
+
+    t->ended++;
+    t->tries = tries;
+    t->errnum = errnum;
+}
+
+static const struct follow_ops stream = {"other.watch", 0.5, 1.5, take, ended};
+
+START_TEST(test_follow)
+{
+    static const double pauses[] = {0.5, 1., 1.5, 1.5};
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    struct told t = {0};
+    follow_t *fo = follow_create(f->h, &stream, &t);
+
+    ck_assert_ptr_nonnull(fo);
+    ck_assert_uint_eq(f->nsent, 1);
+    fake_respond(f, 0, 0, FLUX_MSGF_STREAMING, "{}");
+    fake_respond(f, 0, 0, FLUX_MSGF_STREAMING, "{}");
+    ck_assert_uint_eq(t.taken, 2);
+    /* The pause grows up to the bound while streams bring nothing. */
+    for (size_t i = 0; i < 4; i++) {
+        fake_respond(f, f->nsent - 1, ENOSYS, 0, "there is no such service");
+        ck_assert_uint_eq(t.tries, i + 1);
+        ck_assert_int_eq(t.errnum, ENOSYS);
+        ck_assert_ptr_nonnull(c.timer);
+        ck_assert(c.at == 100. + pauses[i]);
+        ck_assert_uint_eq(f->nsent, 1 + i);
+        flux_watcher_fire(c.timer);
+        ck_assert_uint_eq(f->nsent, 2 + i);
+    }
+    /* One that brings something begins anew. */
+    fake_respond(f, 4, 0, FLUX_MSGF_STREAMING, "{}");
+    fake_respond(f, 4, ENODATA, 0, "it was ended");
+    ck_assert_uint_eq(t.tries, 1);
+    ck_assert(c.at == 100.5);
+    follow_destroy(fo);
+    ck_assert_uint_eq(f->nsent, 5);
+    fake_free(f);
+}
+END_TEST
+
+/* What cannot be used ends the stream, which is canceled there. */
+START_TEST(test_follow_refused)
+{
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    struct told t = {.refuse = true};
+    follow_t *fo = follow_create(f->h, &stream, &t);
+
+    fake_respond(f, 0, 0, FLUX_MSGF_STREAMING, "{}");
+    ck_assert_uint_eq(t.ended, 1);
+    ck_assert_int_eq(t.errnum, EPROTO);
+    ck_assert_uint_eq(f->nsent, 2);
+    ck_assert_str_eq(flux_msg_topic(f->sent[1]), "other.cancel");
+    follow_restart(fo);
+    ck_assert_uint_eq(f->nsent, 3);
+    ck_assert_ptr_null(c.timer);
+    follow_destroy(fo);
+    fake_free(f);
+}
+END_TEST
+
+/* --- session facts --- */
+
+struct seen {
+    unsigned lost, status, runs, subscribed;
+    uint32_t rank;
+};
+
+static void on_lost(void *arg, const idset_t *ranks)
+{
+    struct seen *s = arg;
+
+    s->lost++;
+    s->rank = idset_first(ranks);
+}
+
+static void on_status(void *arg, const struct overlay_status *st)
+{
+    ((struct seen *)arg)->status++;
+}
+
+static void on_runs(void *arg)
+{
+    ((struct seen *)arg)->runs++;
+}
+
+static void on_subscribed(void *arg)
+{
+    ((struct seen *)arg)->subscribed++;
+}
+
+static void event(struct fake *f, const char *topic, const char *json)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_EVENT, topic);
+
+    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
+    flux_handle_deliver(f->h, msg);
+}
+
+static size_t last(const struct fake *f, const char *topic)
+{
+    for (size_t i = f->nsent; i-- > 0;) {
+        if (strcmp(flux_msg_topic(f->sent[i]), topic) == 0)
+            return i;
+    }
+    ck_abort_msg("%s was not sent", topic);
+    return 0;
+}
+
+#define STATUS(state, lost)                                                          \
+    "{\"rank\":0,\"size\":8,\"state\":\"" state "\",\"up\":\"0-7\",\"lost\":\"" lost \
+    "\",\"topology\":\"kary:2\"}"
+
+START_TEST(test_session_lost)
+{
+    static const struct session_ops ops = {.lost = on_lost, .subscribed = on_subscribed};
+    struct clock c;
+    struct fake *f = bed_create(&c, 1);
+    struct seen seen = {0};
+    session_t *s = session_create(f->h, &ops, &seen);
+
+    ck_assert_ptr_nonnull(s);
+    ck_assert_uint_eq(f->nsent, 1);
+    ck_assert_ptr_nonnull(strstr(flux_msg_payload(f->sent[0], &(size_t){0}), "overlay.down"));
+    fake_respond(f, 0, 0, 0, "{}");
+    ck_assert_uint_eq(seen.subscribed, 1);
+    event(f, "overlay.down", "{\"ranks\":\"3\"}");
+    ck_assert_uint_eq(seen.lost, 1);
+    ck_assert_uint_eq(seen.rank, 3);
+    event(f, "overlay.down", "{\"ranks\":7}"); /* malformed: passed over */
+    ck_assert_uint_eq(seen.lost, 1);
+    /* Of what was missed rank 0 tells. */
+    event(f, "event.lost", "{\"from\":1,\"to\":2}");
+    fake_respond(f, last(f, "overlay.status"), 0, 0, STATUS("run", "3,5"));
+    ck_assert_uint_eq(seen.lost, 2);
+    ck_assert_uint_eq(idset_count(session_lost(s)), 2);
+    session_destroy(s);
+    fake_free(f);
+}
+END_TEST
+
+START_TEST(test_session_status)
+{
+    static const struct session_ops ops = {.status = on_status};
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    struct seen seen = {0};
+    session_t *s = session_create(f->h, &ops, &seen);
+
+    ck_assert_ptr_nonnull(s);
+    ck_assert_uint_eq(f->nsent, 2);
+    event(f, "overlay.down", "{\"ranks\":\"3\"}");
+    event(f, "overlay.run", "{\"up\":7}");
+    ck_assert_uint_eq(f->nsent, 2); /* one at a time */
+    fake_respond(f, 1, 0, 0, STATUS("run", ""));
+    ck_assert_uint_eq(seen.status, 1);
+    ck_assert_uint_eq(f->nsent, 3); /* and once more */
+    fake_respond(f, 2, 0, 0, STATUS("run", "3"));
+    ck_assert_uint_eq(seen.status, 2);
+    ck_assert_uint_eq(f->nsent, 3);
+    session_destroy(s);
+    fake_free(f);
+}
+END_TEST
+
+/* It is said once, by the event or by the answer. */
+START_TEST(test_session_runs)
+{
+    static const struct session_ops ops = {.runs = on_runs};
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    struct seen seen = {0};
+    session_t *s = session_create(f->h, &ops, &seen);
+
+    ck_assert_ptr_nonnull(s);
+    fake_respond(f, 0, 0, 0, "{}");
+    if (_i == 0) {
+        fake_respond(f, 1, 0, 0, STATUS("wired", ""));
+        ck_assert_uint_eq(seen.runs, 0);
+        event(f, "overlay.run", "{\"up\":8}");
+    } else {
+        fake_respond(f, 1, 0, 0, STATUS("run", ""));
+    }
+    ck_assert_uint_eq(seen.runs, 1);
+    event(f, "overlay.run", "{\"up\":8}");
+    ck_assert_uint_eq(seen.runs, 1);
+    session_destroy(s);
+    fake_free(f);
+}
+END_TEST
+
+/* --- early requests --- */
+
+static void serve(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    char *log = arg;
+
+    strncat(log, flux_msg_topic(req), 20);
+    flux_respond(h, req, "{}");
+}
+
+START_TEST(test_early)
+{
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    early_t *e = early_create(f->h, 2);
+    flux_msg_t *a = fake_request("x.a", "{}", 1), *b = fake_request("x.b", "{}", 1);
+    char log[100] = "";
+
+    early_put(e, a, serve, log);
+    early_put(e, b, serve, log);
+    ck_assert_uint_eq(f->nsent, 0);
+    early_put(e, a, serve, log); /* no room */
+    ck_assert_uint_eq(f->nsent, 1);
+    ck_assert_int_eq(flux_msg_errnum(f->sent[0]), EAGAIN);
+    early_serve(e);
+    ck_assert_str_eq(log, "x.ax.b");
+    ck_assert_uint_eq(f->nsent, 3);
+    early_put(e, a, serve, log);
+    early_destroy(e); /* not answered */
+    ck_assert_uint_eq(f->nsent, 3);
+    flux_msg_destroy(a);
+    flux_msg_destroy(b);
+    settle(&c);
+    fake_free(f);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("service");
+
+    (void)fake_create;
+    tcase_add_test(tc, test_setup);
+    tcase_add_loop_test(tc, test_setup_refused, 0, 3);
+    tcase_add_test(tc, test_setup_strict);
+    tcase_add_loop_test(tc, test_setup_arguments, 0, 5);
+    tcase_add_test(tc, test_follow);
+    tcase_add_test(tc, test_follow_refused);
+    tcase_add_test(tc, test_session_lost);
+    tcase_add_test(tc, test_session_status);
+    tcase_add_loop_test(tc, test_session_runs, 0, 2);
+    tcase_add_test(tc, test_early);
+    return run_case("service", tc);
+}
