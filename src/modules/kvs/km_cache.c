@@ -1,16 +1,17 @@
 /* km_cache.c - how much the namespaces of an instance may cache, and for how long.
  *
- * The bound content.cache-limit is for all namespaces here together.  Each may use it all as long as
- * there is room; when there is not, one that works gives back what is too much, down to its fair
- * share, and soon after that the others down to theirs.  What nobody used for content.expire
- * (default 5 minutes; "inf": never) is given back anyway.
+ * Purpose: the attribute content.cache-limit bounds the caches of all namespaces of an instance
+ * together.  Each namespace may use the whole of it as long as there is room.  When there is not, a
+ * namespace that works drops what exceeds its fair share, and soon afterwards the others do the
+ * same.  Objects that were not used for content.expire (default 5 minutes; "inf": never) are
+ * dropped in any case.
  *
  *    kvs.dropcache  {"namespace"}, or nothing  -> {"dropped"}: objects that can be loaded again;
  *                   answered when all that were there are dropped, slice by slice
  *
  * Invariants:
- *  1. km.cached is the sum of km_ns.cached, which are brought up to date when a namespace works.
- *  2. Objects that are needed are not concerned.
+ *  1. km.cached is the sum of km_ns.cached, which are updated when a namespace works.
+ *  2. Objects that are needed are not dropped.
  *
  * Failure: kvs.dropcache without memory is answered with ENOMEM.
  */

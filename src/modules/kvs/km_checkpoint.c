@@ -1,25 +1,26 @@
-/* km_checkpoint.c - objects of one namespace on their way to the disk and off it: checkpoints, what
- * died, chunks of large values.
+/* km_checkpoint.c - writing the objects of one namespace to disk, and deleting them: checkpoints,
+ * dead objects, chunks of large values.
  *
- * A checkpoint writes the objects that are not on disk yet, a few at a time, and then notes its root,
- * which makes the rows of the journal up to it void.  After it what died before it is deleted.
+ * Purpose: a checkpoint writes the objects that are not on disk yet, some at a time, and then
+ * records its root, which makes the rows of the journal up to that root obsolete.  Afterwards the
+ * objects that died before the checkpoint are deleted.
  *
  * state of the checkpoint   what happens                                   left when
- * IDLE                      nothing                                        the journal is long, old
+ * IDLE                      nothing                                        the journal is long or old
  * WRITING                   pieces of objects go to the driver             no object is left
- * RECORDING                 its root goes there                            it is noted
- * DELETING                  what died before it is deleted                 nothing is left
+ * RECORDING                 the root goes to the driver                    the root is recorded
+ * DELETING                  objects that died before are deleted           none is left
  *
  * Invariants:
- *  1. The root of the last checkpoint, and that of one under way, are held in the store: what they
- *     reach does not die.
+ *  1. The root of the last checkpoint, and that of one under way, are held in the store, so that no
+ *     object below them is collected.
  *  2. An object that died is deleted on disk after the next checkpoint, because rows before that
- *     may need it when they are replayed (chunks that a transaction refers to).  One that is
+ *     may need it when they are replayed (chunks that a transaction refers to).  An object that is
  *     written again is not deleted: it leaves `dead` when its write is sent.
- *  3. With kvs.sync=interval writes of objects that failed are sent again before anything else, since
- *     rows may need them.
+ *  3. With kvs.sync=interval, writes of objects that failed are sent again before anything else,
+ *     since rows may need these objects.
  *
- * Failure: a checkpoint that fails is begun anew later; until then there is the journal.
+ * Failure: a checkpoint that fails is begun again later; until then the journal holds the changes.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,26 +1,25 @@
-/* km_commit.c - commits: up to the master, and into a root.
+/* km_commit.c - commits on their way to the master, and their root changes.
  *
- * An instance that is not the master sends a commit on to the next one upstream at once.  The
- * answer carries the new root, which every instance on the way takes before it passes the answer
- * down: whoever saw the answer finds at least that version wherever it came through.
+ * Purpose: an instance that is not the master passes a commit on to the next instance upstream at
+ * once.  The answer carries the new root, which each instance on the way takes before it passes the
+ * answer down: a client that has the answer finds at least that version at each of these instances.
  *
- * The master puts commits (and complete fences) in a queue and works it off when it has looked at
- * all that came in: one by one while it is idle, all that waits in one root change when it is busy.
- * A change that is to be kept goes to the disk (km_keep.c) and ends when it is there; meanwhile the
- * next one gathers.  The master answers, and after that has the event kvs.setroot published; while
- * one event is on its way to its number no other is sent, so that the events never fall behind the
- * changes: the next one carries the newest root.
+ * The master puts commits and complete fences in a queue, and works on the queue when it has read
+ * all messages that have arrived: one entry per root change while it is idle, all that wait in one
+ * root change when it is busy.  A change that is to be kept goes to the disk (km_keep.c) and ends
+ * when it is there; meanwhile the next one gathers.  The master answers, and then has the event
+ * kvs.setroot published.  While an event waits for its sequence number, no other is sent, so events
+ * do not fall behind the changes: the next one carries the newest root.
  *
  * Invariants:
- *  1. Each transaction is applied once and as a whole, or refused with an error to the one who sent
- * it.
- *  2. Answers go out in the order of the queue, after the root they name is in place.
- *  3. Events carry rising versions, and after the last change the last event carries the last
- * version.
+ *  1. Each transaction is applied once and as a whole, or refused with an error to its sender.
+ *  2. Answers are sent in the order of the queue, after the root that they name is in place.
+ *  3. Events carry increasing versions, and after the last change the last event carries the last
+ *     version.
  *
- * Failure: a refused transaction does not touch others of the same root change.  When memory is out
- * in a root change all in it are refused.  An event that cannot be published is logged, and tried
- * again with whatever is done next for the namespace, or after some seconds.
+ * Failure: a refused transaction does not affect others of the same root change.  When memory is
+ * exhausted in a root change, all its transactions are refused.  An event that cannot be published
+ * is logged, and tried again with the next work for the namespace, or after some seconds.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,21 +1,22 @@
-/* km_delta.c - answers that say what is new.
+/* km_delta.c - answers that contain only what is new.
  *
- * Append: a value that begins with all of the value that was told is told from there on; any other
- * from its beginning, marked so.  A piece has at most 1 MiB; what is left follows at once.  To
- * compare the two, the last objects of the old value are held; the rest is compared by digest.
+ * Append: when a value begins with all of the value that the watcher has, the answer is the rest of
+ * it; any other value is sent from its beginning, and marked as whole.  A piece has at most 1 MiB,
+ * and the next one follows at once.  To compare the two values, the objects at the right edge of
+ * the old one are held; all others are compared by their digests.
  *
- * Diff: the two directories are compared (kvsdiff.h), at a cost that depends on what is different.
- * The root that was told is held at the master (km_snapshot.c) until the next one is: so nothing
- * is ever missing for the comparison, however long the watcher had nothing to hear.
+ * Diff: two directories are compared (kvsdiff.h) at a cost that depends on the differences.  The
+ * master holds the root that was sent last (km_snapshot.c) until the next one is sent, so no object
+ * is missing for the comparison, however long nothing has changed for the watcher.
  *
  * Invariants:
- *  1. The results of an append-watch from the last whole one on, put together, are a value that the
- *     key had at some version, or a beginning of it.
- *  2. Changes of a diff-watch, applied one after the other, give what is below the directory at the
- *     version of the last.
+ *  1. The results of an append-watch, joined from the last whole one on, are a value that the key
+ *     had at some version, or the beginning of such a value.
+ *  2. The changes of a diff-watch, applied one after the other, give the contents of the directory
+ *     at the version of the last one.
  *
- * Failure: objects of the old value that cannot be had: it is told as a whole.  EMSGSIZE for
- * changes of more than 128 MiB.
+ * Failure: when objects of the old value cannot be loaded, the new value is sent as a whole.
+ * Changes of more than 128 MiB fail with EMSGSIZE.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,54 +1,57 @@
-/* km_fence.c - fences: transactions of many, merged on the way up, applied in one root change.
+/* km_fence.c - fences: transactions of many participants, merged on the way up the tree, and
+ * applied as one root change.
  *
- * What comes in for a fence (calls of local clients, messages of instances below) is merged until
- * all that came in was looked at; then it goes upstream as one message with the number of calls in
- * it:
+ * Purpose: what arrives for a fence (calls of local clients, messages of instances below) is merged
+ * until all messages that have arrived have been read.  Then it goes upstream as one message, with
+ * the number of calls in it:
  *
- *    first message     kvs.fence, instance       answered when the fence is over: root, or error
- *    what came later   kvs.fence, instance+add   answered at once; the next one waits for that
+ *    first message     kvs.fence, instance       answered with the root or an error when the fence
+ *                                                has ended
+ *    later messages    kvs.fence, instance+add   answered at once; the next one waits for the answer
  *
- * so there is no timer, and the busier the tree the fewer the messages.  The root of the tree
- * applies the whole when `nprocs` calls are in it.  Every instance on the way down takes the new
+ * So there is no timer, and the busier the tree is, the fewer messages there are per call.  The
+ * master applies the whole when it has `nprocs` calls.  Each instance on the way down takes the new
  * root before it answers.
  *
  * state        what happens                            left when
- * gathering    merging; sending what was merged        all calls are here (master), or the first
+ * gathering    calls are merged, and sent upstream     all calls have arrived (master), or the first
  *                                                      message was answered
- * applying     in the master's queue                   applied or refused
- * over         all who wait are answered, forgotten    -
+ * applying     the fence is in the master's queue      it was applied or refused
+ * over         all participants have been answered     -
  *
- * What is merged is a set, and what goes upstream is packed: equal keys once, equal values once,
- * also when they are in several messages (km_merge.c).  So the messages do not grow with the number
- * of calls that say the same.
+ * What is merged is a set, and what goes upstream is packed: equal keys once, and equal values
+ * once, also when they are in several messages (km_merge.c).  So messages do not grow with the
+ * number of calls that say the same.
  *
  * A participant that disconnects (a client that died; an instance below whose broker is lost, since
- * its first message was unanswered) ends the fence for all: kvs.fence-abort goes up, the answer to
- * the first messages comes down.  Whose call never came, because its broker died first, is known to
- * nobody but by its rank: callers may say at which ranks participants are, messages carry the union of
- * these up, and when one of them is lost the master ends the fence.
+ * its first message has no answer) ends the fence for all: kvs.fence-abort goes up, and the answer
+ * to the first messages comes down.  A participant whose broker died before its call arrived is
+ * known only by its rank: callers may name the ranks of all participants, messages carry the union
+ * of these up, and when one of these ranks is lost, the master ends the fence.
  *
- * Names are used again, and messages are under way; so each instance numbers its fences, and what it
- * says about one (more calls, an abort) is for that number: what comes too late is for none.  The
- * master numbers fences too: the end of an aborted one is told with its generation, and calls of who
- * was told are not taken for late ones (km_tombstone.c).  An instance that is not the master keeps calls
- * apart by what their callers were told; the master has one fence of a name.
+ * Names are used again while messages are under way.  So each instance numbers its fences, and its
+ * later messages about one (more calls, an abort) carry that number; a message that comes too late
+ * matches none.  The master numbers fences, too: the answer to an aborted fence carries its
+ * generation, and a call from a client that has seen this answer is not taken for a late one
+ * (km_tombstone.c).  An instance that is not the master distinguishes calls by the generation that
+ * their clients know of; the master has only one fence of a name.
  *
  *    kvs.fence-abort  {"namespace","name","nprocs","rank","number","reason"} -> {}, by courier
  *                     number 0: nothing of it was sent before
- *    kvs.fences       {} -> {"fences":[...]} (libkvs/kvs_json.h): those that are not over, as far as
- *                     this instance knows them, in namespaces that the asker may use
- *    kvs.fence-told   {"namespace","name","nprocs","count"} -> {}, by courier, to the master: calls
- *                     that it did not see were answered with an aborted one
+ *    kvs.fences       {} -> {"fences":[...]} (libkvs/kvs_json.h): those that have not ended, as far as
+ *                     this instance knows them, in namespaces that the sender may use
+ *    kvs.fence-told   {"namespace","name","nprocs","count"} -> {}, by courier, to the master: so many
+ *                     calls that it did not see were answered together with an aborted fence
  *
  * Invariants:
- *  1. count is the number of calls in everything merged here; count <= nprocs.
+ *  1. count is the number of calls in everything that was merged here; count <= nprocs.
  *  2. Calls in `unsent` were merged but not sent; first == NULL implies that nothing was sent.
- *  3. All parts are answered exactly once, unless their sender is gone.
- *  4. A first message of an instance is in `parts` by (rank, number) as long as it is unanswered.
- *  5. At the master no rank in `ranks` of a fence that gathers is lost.
+ *  3. All parts are answered exactly once, unless their sender has gone.
+ *  4. A first message of an instance is in `parts` by (rank, number) as long as it has no answer.
+ *  5. At the master, no rank in `ranks` of a fence that gathers is lost.
  *
- * Failure: a call that does not fit (other nprocs, malformed transaction, too many calls) is
- * refused alone. An error on the way up ends the fence for all below.
+ * Failure: a call that does not fit (another nprocs, a malformed transaction, too many calls) is
+ * refused alone.  An error on the way up ends the fence for all participants below.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,21 +1,22 @@
-/* km_follow.c - roots of namespaces other than the primary: from instance to instance, to those
- * that have interest.
+/* km_follow.c - roots of namespaces other than the primary, passed from instance to instance.
  *
- *    kvs.follow  {"namespace"} -> roots (kvs_wire.h), a stream: the root of now, and newer ones
+ *    kvs.follow  {"namespace"} -> roots (kvs_wire.h), a stream: the current root and newer ones
  *
- * The roots of the primary namespace are events, which all instances hear.  Those of others would
- * be a burden to all for the good of few: here an instance that has use for a namespace asks the
- * next instance towards its master (km_route.c), which follows in turn.  So a change of a job's
- * namespace is heard of on the way between its master and its users, and nowhere else.
+ * Purpose: the roots of the primary namespace are events, which reach all instances.  For other
+ * namespaces that would be a burden on all instances for the benefit of a few.  So an instance that
+ * uses a namespace asks the next instance towards its master (km_route.c), which follows in turn.
+ * A change of a job's namespace reaches the instances between the master and its users, and no
+ * others.
  *
  * Invariants:
- *  1. An instance follows a namespace at most once, however many ask there.
- *  2. Followers are told the newest root when all that came in was looked at, so changes that come
- *     close together are told as one.  Versions rise along each stream.
- *  3. Interest ends with the stream: a follower that forgets the namespace, or is lost, is dropped.
+ *  1. An instance follows a namespace at most once, however many clients use it there.
+ *  2. Followers get the newest root when all messages that have arrived have been read, so that
+ *     changes that are close together are sent as one.  Versions increase along each stream.
+ *  3. A follower's interest ends with its stream: it is dropped when it forgets the namespace, or
+ *     is lost.
  *
- * Failure: a stream that ends with an error (the namespace was removed; a rank on the way is lost)
- * ends the namespace here: who waits gets that error, the next request begins anew.
+ * Failure: a stream that ends with an error (the namespace was removed; a rank on the way was lost)
+ * ends the namespace here.  Requests that wait get that error; the next request begins anew.
  */
 #include "config.h"
 #include <errno.h>

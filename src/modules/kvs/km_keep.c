@@ -1,30 +1,30 @@
-/* km_keep.c - what is kept of one namespace: its journal, reading from it, its life.
+/* km_keep.c - what is kept on disk of one namespace: its journal, reading from it, its life.
  *
- * A root change becomes a row of the journal (libkvs/kvsdisk.h).  Now and then a checkpoint
- * (km_checkpoint.c) makes rows void.  A restart loads the objects, takes the root of the last
- * checkpoint, and replays the rows that are left.
+ * Purpose: each root change becomes a row of the journal (libkvs/kvsdisk.h).  From time to time a
+ * checkpoint (km_checkpoint.c) makes rows obsolete.  A restart loads the objects, takes the root of
+ * the last checkpoint, and replays the rows that are left.
  *
  * state of a change     kvs.sync=commit            kvs.sync=interval
  * applied               its row is sent at once    it is done; its row waits for the interval
- * sent                  the driver has it          the driver has it
- * durable               it is done                 its row is forgotten
+ * sent                  the driver has the row     the driver has the row
+ * durable               it is done                 its row is freed
  * failed                it is undone               its row waits for the next interval
  *
- * A commit that asks for it (flux_kvs_commit_durable()) is answered when its row is durable in both
- * cases; with kvs.sync=interval its row is then sent at once, after those that wait.
+ * A commit that asks for durability (flux_kvs_commit_durable()) is answered when its row is durable
+ * in both cases.  With kvs.sync=interval its row is sent at once, after the rows that wait.
  *
  * Invariants:
- *  1. With kvs.sync=commit a change is done, so is seen and answered, when its row is durable;
- *     changes end in the order in which they were applied.  At most ROWS_OUT rows are out: what
- *     comes in meanwhile makes one root change.
- *  2. The root of the last durable change, and those of rows that are out, are held in the store:
- *     what they reach does not die.
+ *  1. With kvs.sync=commit a change is done (seen and answered) when its row is durable; changes
+ *     end in the order in which they were applied.  The driver has at most ROWS_OUT rows: what
+ *     arrives meanwhile makes one root change.
+ *  2. The root of the last durable change, and those of the rows that the driver has, are held in
+ *     the store, so that no object below them is collected.
  *  3. A row whose transactions refer to chunks is sent after the writes of these chunks.
  *
- * Failure: kvs.sync=commit: all changes that are out fail with the error, and the store goes back
- * to the last durable root.  What was sent may be there after a crash all the same: then the driver
- * says so, and it fails with FLUX_KVS_UNKNOWN.  kvs.sync=interval: rows are kept and sent again; until they are
- * durable no further change is made.
+ * Failure: with kvs.sync=commit, all changes whose rows are out fail with the error, and the store
+ * goes back to the last durable root.  Rows that were sent may nevertheless be there after a crash:
+ * then the driver says so, and the commits fail with FLUX_KVS_UNKNOWN.  With kvs.sync=interval,
+ * rows are kept and sent again; until they are durable, no further change is made.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,22 +1,23 @@
-/* km_load.c - objects from upstream, and for downstream.
+/* km_load.c - loading objects from upstream, and serving them downstream.
  *
  *    kvs.load request: namespace (kvs_wire.h), digests, one after the other (at most 256)
  *    response: per digest  u32 length, bytes;   length 0xffffffff: there is no such object,
  *              0xfffffffe: it did not fit in this answer, ask again
  *
- * Objects that are missing are put on a list, which goes upstream as one request when all that came
- * in was looked at.  Two readers of one object wait for one request (content.c); so do instances
- * below that ask here.  Thus a thousand ranks that read one value cost one transfer per edge of the
- * tree.
+ * Purpose: missing objects are put on a list, which goes upstream as one request when all messages
+ * that have arrived have been read.  Two readers of one object wait for one request (content.c),
+ * and so do instances below that ask here.  Thus a thousand ranks that read one value cost one
+ * transfer per edge of the tree.
  *
  * Invariants:
- *  1. A digest that content_wait() told us to fetch is in `wanted` or in exactly one load, until it
- * was supplied or denied.
- *  2. What arrives is checked as a tree object and against its digest before anybody sees it.
- *  3. Objects that somebody waited for are held until the waiter has done its work: a cache smaller
- * than what one read needs makes it slow, not endless.
+ *  1. A digest that content_wait() asked for is in `wanted` or in exactly one load until it has
+ *     been supplied or denied.
+ *  2. An object that arrives is checked as a tree object and against its digest before anybody sees
+ *     it.
+ *  3. Objects that somebody waited for are held until the waiter has done its work: a cache that is
+ *     smaller than one read needs makes the read slow, not endless.
  *
- * Failure: no way upstream, or no such object: who waits gets that error.
+ * Failure: when there is no way upstream, or no such object, those who wait get that error.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,51 +1,53 @@
-/* km_module.c - the key-value store as a service: the life of an instance, its namespaces, and the
- * table of requests.
+/* km_module.c - the key-value store as a service: an instance, its namespaces, its table of
+ * requests.
  *
- * One instance runs at each rank.  A namespace has its master at one of them, the primary at rank
- * 0: it has the store (libkvs/kvsstore.h) and makes its roots.  The others have a cache of objects
- * and the newest root that they have heard of.
+ * Purpose: one instance runs at each rank.  Each namespace has its master at one of them, the
+ * primary namespace at rank 0.  The master holds the store (libkvs/kvsstore.h) and makes new roots.
+ * All other instances have a cache of objects, and the newest root that has reached them.
  *
- *    file            what
- *    km_ns.c        one namespace: its life and its root
- *    km_space.c     namespaces as this instance knows them
- *    km_directory.c which there are (rank 0): made, removed, listed
- *    km_relay.c     what is asked elsewhere about that
- *    km_route.c     the way to a master
- *    km_follow.c    roots of namespaces other than the primary
- *    km_version.c   kvs.version, kvs.wait-version, the event kvs.setroot
- *    km_commit.c    commits up to the master, root changes
- *    km_fence.c     fences, merged on the way up
- *    km_tombstone.c      what is remembered of those that were aborted
- *    km_load.c      objects from upstream, for readers here and instances below
- *    km_read.c      kvs.lookup, kvs.readdir
- *    km_answer.c    what they answer
- *    km_watch.c     kvs.watch
- *    km_watchkey.c      watched keys as a tree of names
- *    km_delta.c     answers that say what is new
- *    km_snapshot.c  kvs.snapshot: roots of the past
- *    km_upload.c    kvs.store: pieces of large values
- *    km_disk.c      the file that things are kept in, when there is one
- *    km_restore.c   bringing back what is in it
- *    km_keep.c      journal of a namespace
- *    km_checkpoint.c   its checkpoints, and what is deleted after them
- *    km_stats.c     kvs.stats
- *    km_cache.c     how much is cached, and for how long; kvs.dropcache
- *    km_gc.c        kvs.gc
+ *    file              contents
+ *    km_ns.c           one namespace: its life and its root
+ *    km_space.c        finding namespaces, and ending them
+ *    km_directory.c    rank 0: the directory of all namespaces
+ *    km_relay.c        requests that rank 0 answers for other instances
+ *    km_route.c        the route to a master
+ *    km_follow.c       roots of namespaces other than the primary
+ *    km_version.c      kvs.version, kvs.wait-version, the event kvs.setroot
+ *    km_commit.c       commits on their way to the master, and root changes
+ *    km_fence.c        fences, merged on the way up
+ *    km_merge.c        what the calls to one fence carry, merged
+ *    km_tombstone.c    aborted fences
+ *    km_load.c         objects from upstream, for readers here and for instances below
+ *    km_read.c         kvs.lookup, kvs.readdir
+ *    km_answer.c       the answers of these
+ *    km_watch.c        kvs.watch
+ *    km_watchkey.c     the tree of watched keys
+ *    km_delta.c        answers that contain only what is new
+ *    km_snapshot.c     kvs.snapshot: old roots that are held
+ *    km_upload.c       kvs.store: pieces of large values
+ *    km_missed.c       namespaces that were removed while events were lost
+ *    km_disk.c         the file on disk, if there is one
+ *    km_restore.c      reading the file back
+ *    km_keep.c         the journal of a namespace
+ *    km_checkpoint.c   checkpoints of a namespace, and what is deleted after them
+ *    km_stats.c        kvs.stats
+ *    km_cache.c        the size and age of caches; kvs.dropcache
+ *    km_gc.c           kvs.gc
  *
- *    kvs.disconnect, kvs.cancel       see libflux/dispatch.h
+ *    kvs.disconnect and kvs.cancel are described in libflux/dispatch.h.
  *
  * Invariants:
  *  1. The primary namespace is always in the table.
- *  2. Whatever waits here for a client or an instance below has a claim (libservice/claim.h), so the end
- *     of one touches nobody else's things.
- *  3. A store that is not kept on disk (km_disk.c) is in memory.  Its master refuses to be unloaded
- *     or reloaded once there is something in it, and any instance does while a fence is open, unless
- *     it is forced.  A master that begins announces its first root.  Who knows a later one asks it,
- *     and when the answer is older than what was known before the question, the store began anew and
- *     its root is taken.
+ *  2. Whatever waits here for a client or for an instance below has a claim (libservice/claim.h),
+ *     so that the end of one client does not affect another.
+ *  3. A store that is not kept on disk (km_disk.c) exists only in memory.  Its master refuses to be
+ *     unloaded or reloaded while the store has contents, and any instance refuses while a fence is
+ *     open, unless it is forced.  A new master announces its first root.  An instance that knows a
+ *     later root asks the master; when the answer is older than what the instance knew before it
+ *     asked, the store has begun anew, and the instance takes that root.
  *
- * Failure: an instance that cannot start says why and ends.  One that is stopped ends the fences
- * and commits it had passed on with an error: handed to its successor they would count twice.
+ * Failure: an instance that cannot start says why and ends.  An instance that is stopped fails the
+ * fences and commits that it has passed on: handed to the next instance, they would count twice.
  */
 #include "config.h"
 #include <errno.h>

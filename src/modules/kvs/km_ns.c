@@ -1,23 +1,28 @@
-/* km_ns.c - a namespace at an instance: its life, and its root.
+/* km_ns.c - one namespace at one instance: its creation and end, and its root.
  *
- * state     what happens                                         left when
- * starting  the instance asks for attributes; requests wait      they are here
- *           in `early`
- * asking    not the master: kvs.getroot is on its way            a root is heard of
- * ready     serving                                              the end
+ * Purpose: an instance has a struct km_ns for each namespace that it knows.  How it finds the
+ * namespace is in km_space.c, with states of its own; the states here are about the root.
  *
- * A root is heard of by the event, and by every answer that passes on the way down; a newer one
- * replaces the older, never the other way round.  That gives monotonic reads and read-your-writes;
- * versions and fences carry causality from one broker to another.
+ * state      what happens                                        left when
+ * starting   the instance reads its attributes; requests wait    the attributes have arrived
+ *            in `early`
+ * fetching   not at the master: kvs.getroot is under way;        a root has arrived
+ *            requests wait
+ * ready      requests are served                                 the namespace ends
+ *
+ * Roots arrive with the event kvs.setroot and with every answer that passes on its way down the
+ * tree. A newer root replaces an older one, never the other way round.  This gives clients
+ * monotonic reads and read-your-writes; versions and fences carry causality from one broker to
+ * another.
  *
  * Invariants:
- *  1. version never falls; root and rootref always belong to it.
- *  2. Work that may be put together is done in km_ns_work(), from the instance's deferral: after all
- *     that came in was looked at, never after a wait.
- *  3. What waits (early, refreshers) is answered once, or its sender is gone.
+ *  1. The version never decreases; root and rootref always belong to it.
+ *  2. Work that can be combined is done in km_ns_work(), which the instance's deferral calls when
+ *     all messages that have arrived have been read.  It never waits for more messages.
+ *  3. Each request that waits (early, refreshers) is answered once, unless its sender has gone.
  *
- * Failure: no way to the master: who waits for a root gets the error, and the next request asks
- * again.
+ * Failure: when the master cannot be reached, requests that wait for a root get the error.  The
+ * next request asks again.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,18 +1,17 @@
-/* km_route.c - the way to the master of a namespace: hop by hop along the tree, from instance to
- * instance, so that fences merge and objects are cached on the way wherever the master is.
+/* km_route.c - the route to the master of a namespace: hop by hop along the tree, from instance to
+ * instance, so that fences are merged and objects are cached on the way wherever the master is.
  *
- *    overlay.topology {} -> {"topology","size","file"}, from the own broker, when it is needed for
- *    the first time
+ *    overlay.topology {} -> {"topology","size","file"}, from the broker of this rank, when it is first
+ *    needed
  *    event overlay.down {"ranks"}
  *
  * Invariants:
- *  1. The next hop towards rank R is the neighbour on the way to R in the tree; when that one is
- *     lost it is R itself, which the broker may reach along the ring.
- *  2. A namespace waits for the topology in `unrouted`, or is told that it cannot be had.
+ *  1. The next hop towards rank R is the neighbor on the way to R in the tree.  When that neighbor
+ *     is lost, the next hop is R itself, which the broker may reach along the ring.
+ *  2. A namespace waits for the topology in `unrouted`, or gets the error with which it failed.
+ *  3. Nothing is left here of senders at lost ranks.
  *
- *  3. What senders at lost ranks had here has ended.
- *
- * Failure: no topology, no way: who waits gets the error.
+ * Failure: without a topology, or a way to the master, requests that wait get the error.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,29 +1,32 @@
-/* km_space.c - namespaces as an instance knows them: finding them, opening and ending them.
+/* km_space.c - how an instance finds, opens and ends namespaces.
  *
- *    kvs.namespace-find     {"namespace"} -> place; instance to instance, up to rank 0
- *    kvs.namespace-open     place -> {}; rank 0 to the rank that is to be its master
- *    kvs.namespace-close    {"namespace","serial"} -> {}; rank 0 to its master
+ * Messages:
+ *    kvs.namespace-find     {"namespace"} -> place; from instance to instance, up to rank 0
+ *    kvs.namespace-open     place -> {}; from rank 0 to the rank that becomes the master
+ *    kvs.namespace-close    {"namespace","serial"} -> {}; from rank 0 to the master
  *    event kvs.namespace-removed  {"namespace","serial"}
  *
  * A place is {"namespace","owner","rank","serial","lost","hash"}.  Rank 0 knows all places
- * (km_directory.c); another instance asks the next one above when it needs one for the first time,
- * and remembers it until the namespace is removed or lost, or nobody has used it here for a while.
- * Serials are never used twice, so what is said about a namespace is not taken for another one that
- * came to have its name.
+ * (km_directory.c).  Any other instance asks the instance above it when it needs a place for the
+ * first time, and remembers the place until the namespace is removed or lost, or has not been used
+ * here for IDLE seconds.  A serial number is never used twice, so a message about a removed
+ * namespace cannot be mistaken for one about a later namespace of the same name.
  *
- * state    what happens                                           left when
- * ASKING   kvs.namespace-find is on its way; requests wait        a place, or an error, is here
- * KNOWN    master: serving.  Else: the root is followed, once     removed, lost, or idle
- *          somebody asks (km_follow.c)
- * ENDED    not in the table; what waited was answered             freed at the next deferral
+ * state     what happens                                           left when
+ * FINDING   kvs.namespace-find is under way; requests wait         a place or an error has arrived
+ * KNOWN     at the master: requests are served.  Elsewhere: the    the namespace is removed, or
+ *           root is followed once a request needs it             lost, or idle (km_follow.c)
+ * ENDED     the namespace is not in the table; all requests that   the next deferral frees it
+ *           waited have been answered
  *
  * Invariants:
  *  1. The primary namespace is KNOWN from the beginning and never ends.
- *  2. A namespace that ends leaves nothing: no memory, no request without an answer.
- *  3. Whoever is neither the owner of the namespace nor of the session is refused at the first
- *     instance; what comes from an instance was checked there.
+ *  2. A namespace that ends leaves no memory behind and no request unanswered.
+ *  3. A sender that owns neither the namespace nor the session is refused at the first instance
+ *     that its request reaches; requests from other instances have been checked there.
  *
- * Failure: no place to be had: who waits gets the error, and the next request asks again.
+ * Failure: when no place can be found, requests that wait get the error.  The next request asks
+ * again.
  */
 #include "config.h"
 #include <errno.h>

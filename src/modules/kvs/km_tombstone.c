@@ -1,25 +1,29 @@
-/* km_tombstone.c - what is remembered of fences that were aborted.
+/* km_tombstone.c - what is remembered of aborted fences.
  *
- * A fence that is aborted ends for all who called.  Calls that had not come then are late: they must
- * fail too, not wait for ever, and not count for the next fence of that name.  But a call by one who
- * was told of the end is not late: it is for the next.  So each fence has a generation, a number of
- * the master's; the end of an aborted one is told with it, and the instance of a client remembers
- * what it was told, and sends it with its next call of that name.
+ * Purpose: a fence that is aborted ends for all participants that have called.  The calls that had
+ * not arrived by then are late: they have to fail, too, and must neither wait forever nor count for
+ * the next fence of that name.  But a call from a client that knows of the abort is not late; it is
+ * meant for the next fence.  To tell these apart, the master gives each fence a generation.  The
+ * answer to an aborted fence carries its generation; the client's instance remembers it and sends
+ * it with that client's next call of the same name.
  *
- *    tombstone    at the master: name, nprocs, generation, calls that had not come
- *    memory   at the instance of a client: (client, name) -> generation
+ *    tombstone   at the master: name, nprocs, generation, number of calls that had not arrived
+ *    notice      at the instance of a client: (client, name) -> generation that has ended
  *
- * A call that knows of no generation, or of an older one than the tombstone's, is refused as late as
- * long as calls are missing.  Who did not take part in the aborted fence (another process of the
- * same program, started anew) may be refused so, once: it was told then.
+ * The master refuses a call with no generation, or with an older one than the tombstone's, as long
+ * as late calls are expected.  A client that did not take part in the aborted fence (such as a
+ * restarted process of the same program) may be refused once in this way, and then has a notice.
  *
  * Invariants:
- *  1. A client hears of the end of a generation at most once.
- *  2. A tombstone refuses as many calls as were missing, no more; it is gone when a later fence of that
- *     name is complete, or after two minutes.  At most TOMBSTONES_MAX are kept, the newest.
- *  3. A memory ends with its client, or with its next call of that name; at most NOTICES_MAX are kept.
+ *  1. A client is notified of the end of a generation at most once.
+ *  2. A tombstone refuses no more calls than were missing.  It is removed when a later fence of
+ *     that name is complete, or after two minutes.  At most TOMBSTONES_MAX are kept, the newest
+ *     ones.
+ *  3. A notice is removed with its client, or by the client's next call of that name.  At most
+ *     NOTICES_MAX are kept.
  *
- * Failure: without memory a late call begins a fence that waits until one of its own is aborted.
+ * Failure: without memory for a tombstone, a late call begins a new fence, which waits until one of
+ * its own participants aborts it.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,28 +1,30 @@
-/* km_upload.c - pieces of large values, on their way to the master before the commit that names
+/* km_upload.c - pieces of large values, on their way to the master before the commit that refers to
  * them.
  *
  *    kvs.store       namespace, bytes (kvs_wire.h) -> digests of the chunks
- *    kvs.store-gone  {"namespace","client"} -> {}, by courier: to the master, from an instance: this
- *                    client of its is gone
+ *    kvs.store-gone  {"namespace","client"} -> {}, by courier: from an instance to the master: this
+ *                    client of the instance has gone
  *
- * Pieces go to the master itself: nobody on the way has a use for them.  There they are objects that
- * are kept for ten minutes, or until a transaction refers to them (kvsstore.h), or who brought them is
- * gone: whoever goes before his commit was answered was promised nothing.  When the namespace is kept on
- * disk the answer waits until they are there.
+ * Purpose: pieces go to the master itself, since no instance on the way has a use for them.  The
+ * master keeps their chunks for ten minutes, or until a transaction refers to them (kvsstore.h), or
+ * until their sender has gone: a client that leaves before its commit was answered was promised
+ * nothing.  When the namespace is kept on disk, the answer waits until the chunks are there.
  *
- * Each client has a share of the room there (kvsstore_upload.c).  The master knows its own clients by
- * what the broker says of who sent a request; of others it sees the instance that passes pieces on, which
- * has a number for each.
+ * Each client has a share of the room at the master (kvsstore_upload.c).  The master knows its own
+ * clients by the sender that the broker stamps on a request.  Clients of other instances it knows
+ * by the instance that passes their pieces on, which has a number for each of them.
  *
  * Invariants:
- *  1. A piece is stored whole, or the answer is an error; chunks of it that were stored then expire.
+ *  1. A piece is stored whole, or the answer is an error, and those of its chunks that were stored
+ *     expire.
  *  2. What waits at the master for a commit is bounded (kvsstore_upload_limit()), and so is what
- *     passes here; and of both what one client may have: no more than it leaves for others.
- *  3. There is an uploader for each client that has sent a piece and is there; at the master also,
- *     in `leaving`, for those that are gone until what they brought is, a slice at a time.
+ *     passes through an instance; of both, a client gets no more than it leaves for others.
+ *  3. There is an uploader for each client that has sent a piece and is connected; at the master
+ *     also, in `leaving`, for clients that have gone, until their pieces have been dropped, slice
+ *     by slice.
  *
- * Failure: EAGAIN when there is too much of either; kvs_stream.c tries again.  A client that went
- * unheard (no memory, the instance went with it) leaves what it brought until it expires.
+ * Failure: EAGAIN when there is too much of either; kvs_stream.c tries again.  Pieces of a client
+ * whose end was not heard of (no memory, or its instance ended, too) remain until they expire.
  */
 #include "config.h"
 #include <errno.h>

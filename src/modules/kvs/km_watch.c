@@ -1,28 +1,30 @@
-/* km_watch.c - watching keys and directories, at a cost that depends on what changed.
+/* km_watch.c - watching keys and directories, at a cost that depends on what has changed.
  *
- * Watched keys form a tree of spots, one per name; the spots in a directory are sorted by the hash
- * of their names, which is the order of the store's tries.  When the root has changed, the old and
- * the new trie are walked together, and only where both of these hold: their digests differ, and
- * there is a spot below.  A spot remembers what stood there (its mark); one whose entry differs has
- * its watchers look the key up and answer.  A watcher of a key that did not change is never
- * touched, however many changes there are beside it.
+ * Purpose: watched keys form a tree of watch keys, one for each name (km_watchkey.c).  The watch
+ * keys below a directory are sorted by the hash of their names, which is the order of the store's
+ * tries. When the root has changed, the old and the new trie are walked together, but only into
+ * subtrees whose digests differ and that contain a watch key.  A watch key stores a mark of the
+ * entry that it last had; when the entry differs, its watchers look the key up and answer.  A
+ * watcher of an unchanged key is never touched, however many other keys change.
  *
- * A watcher whose way leads through symbolic links hangs at several spots: that of its key, and for
- * each link that of the key that its target made of it.  Each look-up tells anew which these are.
+ * A watcher whose key leads through symbolic links has several ways: one to its own watch key, and
+ * one for each link to the watch key of the path that results.  Each look-up determines them again.
  *
  * Invariants:
- *  1. `done` is the root up to which spots are right: a mark says what stood there then, or is not
- * known.  When a walk cannot go on for want of an object, what it has marked is not known any more, as
- * it may be done again towards another root; when it is given up, nothing is.
- *  2. A watcher sends only what differs from what it sent last; looking twice is harmless.
- *  3. One look-up per watcher at a time.  What changes meanwhile makes it `dirty`, so the last
- * answer sent is what the newest root says.
- *  4. A watcher that answered at another root than `done` looks again when the next walk is over.
- *  5. A watcher that does not look up has a way to each key that its last look-up went by.  Below a
- * spot where a link is, or was, all who have ways elsewhere look again.
+ *  1. `done` is the root up to which watch keys are right: a mark describes the entry at that root,
+ *     or is unknown.  When a walk stops because an object is missing, the marks that it has set
+ *     become unknown, since the walk may be repeated towards another root; when it is given up, all
+ *     do.
+ *  2. A watcher sends only what differs from what it sent last; an additional look-up does no harm.
+ *  3. A watcher has at most one look-up under way.  A change meanwhile makes the watcher `dirty`,
+ *     so the last answer that it sends is what the newest root says.
+ *  4. A watcher that answered from a root other than `done` looks again after the next walk.
+ *  5. A watcher without a look-up under way has a way to each key that its last look-up went
+ *     through. Below a watch key where a link is, or was, all watchers with ways elsewhere look
+ *     again.
  *
- * Failure: an object that cannot be had fails the look-up of the watchers concerned; they get the
- * error, which ends their stream.
+ * Failure: when an object cannot be loaded, the look-ups that need it fail; their watchers get the
+ * error, which ends their streams.
  */
 #include "config.h"
 #include <errno.h>
