@@ -1,29 +1,29 @@
 /* jm_exec.c - the link to wrexec, which runs jobs.
  *
- * One stream, wrexec.jobs, tells what ended and what went wrong; wrexec.launch and wrexec.kill
- * carry what is to be started and signalled, all that waits in one message
- * (libexec/wrexec_wire.h).  A courier carries them: the next leaves when wrexec has answered the one
- * before, and one that finds its mailbox full is sent again, so that neither a job nor a signal
- * vanishes in a flood.
+ * Purpose: the stream wrexec.jobs reports which jobs have ended and what went wrong.  The requests
+ * wrexec.launch and wrexec.kill carry jobs to be started and signals to be sent, each with all that
+ * waits in one message.  A courier sends them: the next request leaves when wrexec has answered the
+ * one before, and a request that finds a full mailbox is sent again, so that no job and no signal
+ * is lost under load.
  *
- *    a job to be launched           when
- *    "start" is logged              wrexec is there
- *    it is sent to wrexec           at once; in a session with a statedir when "start" is on record
+ *    step of a job                  when
+ *    "start" is logged              wrexec is attached
+ *    the job is sent to wrexec      at once; in a session with a statedir, when "start" is recorded
  *
- * Who begins a stream is told first what runs: what this module believes to run and is not in there
- * has not survived (the session or wrexec was restarted) and is recorded as dead; what runs and is
- * not known here is killed.
+ * The first response of a stream lists the jobs that run.  A job that should run and is not in the
+ * list has not survived (the session or wrexec was restarted), and is recorded as lost.  A job in
+ * the list that is not known here is killed.
  *
  * Invariants:
- *  1. A job is sent to wrexec at most once, and only after its event "start"; none after a restart
- *     whose log has that event.
- *  2. Signals for a job go out after its launch.
- *  3. A stream is asked for only when nothing is under way: what its first response says of a job
- *     is not overtaken by the job's launch.
+ *  1. A job is sent to wrexec at most once, and only after its event "start"; after a restart, no
+ *     job whose log has that event is sent.
+ *  2. Signals for a job are sent after its launch.
+ *  3. A stream is requested only when no other request is under way, so that its first response is
+ *     not overtaken by the launch of a job.
  *
- * Failure: without wrexec jobs wait; it is asked again every AGAIN seconds.  When a request fails
- * otherwise than by EAGAIN, whether it was handled is not known: the stream is asked for anew, which
- * tells, and signals are sent again.
+ * Failure: without wrexec, jobs wait; it is asked again every AGAIN seconds.  When a request fails
+ * with another error than EAGAIN, it is not known whether it was handled: the stream is requested
+ * again, which shows it, and signals are sent again.
  */
 #include "config.h"
 #include "jm_private.h"

@@ -1,14 +1,15 @@
-/* jm_journal.c - the log of the session (flux dmesg) says what became of jobs, and who did what.
+/* jm_journal.c - what the log of the session (flux dmesg) says about jobs and about the users who
+ * control them.
  *
- *    what                                     level    said
- *    a job was started; has completed         info     gathered for GATHER seconds
- *    a job has ended otherwise, and why       notice   gathered likewise
- *    who cancelled, raised, held, purged ...  notice   once for each request
+ *    what                                     level    logged
+ *    a job was started, or has completed      info     together, after GATHER seconds
+ *    a job has ended otherwise, and why       notice   together, likewise
+ *    who canceled, raised, held, purged ...   notice   once for each request
  *    who stopped, started ... the queue       notice   likewise
  *
- * Of what was gathered LINES jobs of each kind have a line of their own; when there are more, all
- * but failures are one line with their ids.  So a thousand jobs a second cost some twenty messages,
- * and the log is not full of them.
+ * Of the jobs that were gathered, LINES of each kind have a line of their own.  When there are
+ * more, all except failures are one line with their ids.  So a thousand jobs a second cost about
+ * twenty messages.
  *
  * Invariant: the timer runs exactly while something is gathered.
  *

@@ -1,36 +1,40 @@
-/* jm_module.c - the job service, at rank 0: from a submission to the record of an end.
+/* jm_module.c - the job service, at rank 0: from a submission to the record of a job's end.
  *
- * The requests, and what they are answered with, are in libjob/job_wire.h and submit.h; what is
- * said to the scheduler in libsched/sched_wire.h, to wrexec in libexec/wrexec_wire.h; what is kept
- * in the store in jm_store.c and doc/jobs.rst.
+ * Purpose: this file holds the instance, its settings, and the tables of its parts and requests.
+ * Requests and responses are described in libjob/job_wire.h and submit.h, the messages to the
+ * scheduler in libsched/sched_wire.h, those to wrexec in libexec, and the keys in the store in
+ * jm_store.c and doc/jobs.rst.
  *
- *    jm_submit.c     reads requests          jm_state.c  events and what they lead to
- *    jm_table.c      jobs in memory          jm_store.c   jobs in the key-value store
- *    jm_depend.c     waiting for jobs        jm_time.c    waiting for a time
- *    jm_sched.c      link to sched           jm_exec.c, jm_launch.c  link to wrexec
+ *    jm_submit.c      reading submissions         jm_state.c      events, and their consequences
+ *    jm_job.c         active jobs                 jm_ended.c      records of ended jobs
+ *    jm_spec.c        jobspecs                    jm_env.c        environments
+ *    jm_store.c       jobs in the store           jm_load.c       reading them back
+ *    jm_depend.c      waiting for jobs            jm_time.c       waiting for a time (jm_heap.c)
+ *    jm_sched.c       link to the scheduler       jm_exec.c       link to wrexec (jm_launch.c)
+ *    jm_resources.c   what could run at all       jm_namespace.c  namespaces that jobs left
  *    jm_wait.c, jm_watch.c, jm_list.c, jm_queue.c, jm_control.c, jm_purge.c   other requests
- *    jm_journal.c  the log of the session
- *    jm_many.c     large ones of these, bit by bit
- *    jm_load.c       after a restart         jm_resources.c       what could run at all
+ *    jm_many.c        large requests, in slices   jm_hold.c       requests that came too early
+ *    jm_journal.c     lines in the session's log  jm_request.c, jm_ids.c, jm_json.c   helpers
  *
- * All that comes in while the reactor looks at what is ready only changes jobs and puts them into
- * lists; then one pass does for all of them at once what is to be done: tell the scheduler, launch,
- * commit.  So under load messages and transactions have many jobs each, and an idle module is not
- * slower for it.  Nothing looks at all jobs, but lists that ask for them and links that begin anew.
+ * While the reactor reads the messages that have arrived, they only change jobs and put them into
+ * lists.  Then one pass does for all of them what there is to do: feed the scheduler, launch,
+ * commit.  So under load each message and each transaction covers many jobs, and an idle module is
+ * not slower for it.  No code looks at all jobs, except for listings that ask for them and for
+ * links that start over.
  *
  * Attributes (or arguments NAME=VALUE without "job."):
  *    job.grace        seconds between SIGTERM and SIGKILL (5s)
  *    job.max-queued   jobs that may wait (1000000)
- *    job.purge-age    ended jobs are forgotten after so long (never)
- *    job.purge-count  so many ended jobs are kept (100000)
- *    statedir         is one there, nothing starts that is not on record
- *    userid           jobs in the store that name another user (but for root) are not run
+ *    job.purge-age    age after which an ended job is purged (never)
+ *    job.purge-count  number of ended jobs that are kept (100000)
+ *    statedir         if it is set, no job starts before it is recorded
+ *    userid           jobs in the store that name another user (except root) are not run
  *
  * Invariants:
- *  1. Every accepted job reaches INACTIVE: each event that is waited for comes from a peer that is
- *     asked again, or says that it has forgotten, when it was lost.
+ *  1. Every accepted job reaches INACTIVE: each event that the module waits for comes from a peer
+ *     that is asked again, or that reports a loss.
  *
- * Failure: see the files.
+ * Failure: see the files of the parts.
  */
 #include "config.h"
 #include "jm_private.h"

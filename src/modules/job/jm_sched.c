@@ -1,21 +1,23 @@
 /* jm_sched.c - the link to the scheduler.
  *
- * One stream, sched.attach, brings allocations and refusals; sched.feed requests tell it what is
- * queued, given back, changed and gone (libsched/sched_wire.h).  What there is to tell waits in
- * lists and goes in the next pass, at most SCHED_FEED_ENTRIES at a time, SCHED_FEEDS_MAX
- * unanswered: so a scheduler that is busy with a deep queue slows down its own food, and nobody's
- * submission.
+ * Purpose: the stream sched.attach brings allocations and refusals.  The requests sched.feed tell
+ * the scheduler which jobs are queued, changed or removed, and which resources are free again
+ * (libsched/sched_wire.h).  Entries wait in lists and are sent in the next pass, at most
+ * SCHED_FEED_ENTRIES per request, with at most SCHED_FEEDS_MAX requests unanswered.  So a scheduler
+ * that is busy with a deep queue delays its own feed, but no submission.
  *
- * When a stream begins, or says that it begins anew, the scheduler knows nothing: first all jobs
- * that have resources are told as "running", then all in SCHED as "add", then it is enabled.
+ * When a stream begins, or says that it starts over, the scheduler knows nothing: first all jobs
+ * that have resources are sent as "running", then all jobs in SCHED as "add", and then it is
+ * enabled.
  *
  * Invariants:
- *  1. j->sched.fed: the scheduler has the job in its queue, or (j->sched.feeding) is going to be told.
- *  2. For each alloc taken exactly one free goes out: from jm_state_cleanup(), or at once when the job
- *     cannot use it any more because messages have crossed.
- *  3. Nothing about a generation goes out before all that runs was told to it.
+ *  1. While j->sched.fed is set, the scheduler has the job in its queue, or (j->sched.feeding) the
+ *     next feeds will add it.
+ *  2. For each allocation that was taken, exactly one "free" is sent: from jm_state_cleanup(), or
+ *     at once when the job cannot use it any more because messages have crossed.
+ *  3. No other entry of a generation is sent before all running jobs have been.
  *
- * Failure: without a scheduler jobs wait; it is asked again every AGAIN seconds.
+ * Failure: without a scheduler, jobs wait; it is asked again every AGAIN seconds.
  */
 #include "config.h"
 #include "jm_private.h"

@@ -11,7 +11,7 @@
  *    RUN       alloc                  start is logged at once, and jm_exec.c launches it
  *    CLEANUP   finish, or exception   tasks are ended if there are any; then resources are given
  *              of severity 0          back (release, free), then clean
- *    INACTIVE  clean                  jm_store.c: when that is on record, jm_table.c makes it small
+ *    INACTIVE  clean                  jm_store.c: once that is recorded, jm_job.c retires it
  *
  * Invariants:
  *  1. Every event goes through jm_state_event(), so the log in memory, the one in the store a transaction

@@ -1,16 +1,18 @@
-/* jm_time.c - what happens to jobs at a time: one heap of them, and one timer for the first.
+/* jm_time.c - jobs that wait for a time: one heap of them, and one timer for the first.
  *
- *    for    set when                             what happens then
- *    begin  submitted with a begin time          a dependency less (jm_depend.c)
- *    limit  launched with a time limit           exception "timeout": SIGTERM, and
- *    grace  tasks were sent SIGTERM              SIGKILL, and
- *    again  ... SIGKILL                          the same, until wrexec says that it is over
+ *    for     set when                             what happens then
+ *    begin   a job is submitted with a begin      one dependency less (jm_depend.c)
+ *            time
+ *    limit   a job with a time limit is launched  exception "timeout": SIGTERM, and
+ *    grace   SIGTERM was sent to the tasks        SIGKILL, and
+ *    again   SIGKILL was sent to them             SIGKILL again, until wrexec reports the end
  *
  * Invariants:
- *  1. A job is in the heap exactly while timer_for is not JM_TIME_NONE, and waits for one thing.
- *  2. The timer is set for the first of the heap, or earlier.
+ *  1. A job is in the heap exactly while what it waits for (j->time.what) is not JM_TIME_NONE; it
+ *     waits for one thing at a time.
+ *  2. The timer is set for the first time of the heap, or earlier.
  *
- * Failure: a time that cannot be waited for (out of memory) is told to the caller.
+ * Failure: lack of memory is returned to the caller.
  */
 #include "config.h"
 #include "jm_private.h"

@@ -1,15 +1,15 @@
-/* jm_wait.c - job.wait: who wants to know the end of jobs.
+/* jm_wait.c - job.wait: waiting for the end of jobs.
  *
- * Each job that has not ended has a list of the requests that wait for it; each request counts what
- * is left, and what it names is looked up slice by slice (jm_many.c).  What ended in one transaction of
- * the store is told in one response.
+ * Purpose: each active job has a list of the requests that wait for it.  Each request counts the
+ * jobs that are left, and the ids that it names are looked up slice by slice (jm_many.c).  Jobs
+ * that end in one transaction of the store are reported in one response.
  *
  * Invariants:
  *  1. A request gets one entry for each id that it names, and then ENODATA.
- *  2. The end of a job is told when it is on record.
+ *  2. The end of a job is reported when it is recorded.
  *  3. At most WAITS_MAX requests wait, for REFS_MAX jobs in all; one more is refused with EAGAIN.
  *
- * Failure: without memory a request is ended with ENOMEM or EAGAIN.
+ * Failure: without memory a request ends with ENOMEM or EAGAIN.
  */
 #include "config.h"
 #include "jm_private.h"

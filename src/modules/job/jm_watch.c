@@ -1,20 +1,19 @@
-/* jm_watch.c - job.watch: transitions of jobs as they go on record.
+/* jm_watch.c - job.watch: the transitions of jobs, as they are recorded.
  *
- * Who watches all jobs shares one text with all others who do; who watches some has a set of ids
- * that each transition is looked up in.  Transitions are told together, when the transaction that
- * has them is done.  While nobody watches none are kept.
+ * Purpose: all watchers of all jobs share one text.  A watcher of some jobs has a set of ids, in
+ * which each transition is looked up.  Transitions are sent together, when the transaction that
+ * contains them is done.  Without watchers, none are kept.
  *
- * Present states are told in pages, a slice of them (libflux/slice.h) in each pass of the reactor, to who is
- * waiting for them in turn, by ascending id.  Until a job's has been told, its transitions are not: the state that
- * it is told in says it all.
+ * A new watcher first gets the present states of its jobs, in pages by ascending id; each pass of
+ * the reactor has one slice (libflux/slice.h) for the watchers that wait for pages, in turn.
+ * Transitions of a job are not sent before its present state, which includes them.
  *
  * Invariants:
- *  1. A watcher is told the state of each active job (that it names) first, as it is on record or is about to be,
- *     and then every later transition of that job once, in order.
- *  2. It keeps no text of what it has not been told of the present: a page is made when it is sent.
+ *  1. A watcher first gets the state of each active job (that it names), as it is recorded or about
+ *     to be, and then every later transition of that job once, in order.
+ *  2. No text is kept of states that were not sent yet: a page is made when it is sent.
  *
- * Failure: without memory transitions are lost for those who watch, who are told by the end of the
- * stream with ENOMEM.
+ * Failure: without memory a watcher loses transitions; its stream ends with ENOMEM.
  */
 #include "config.h"
 #include "jm_private.h"

@@ -6,7 +6,7 @@
  * objects that died before the checkpoint are deleted.
  *
  * state of the checkpoint   what happens                                   left when
- * IDLE                      nothing                                        the journal is long or old
+ * IDLE                      nothing                                        the journal is long, old
  * WRITING                   pieces of objects go to the driver             no object is left
  * RECORDING                 the root goes to the driver                    the root is recorded
  * DELETING                  objects that died before are deleted           none is left

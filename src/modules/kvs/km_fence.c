@@ -7,14 +7,14 @@
  *
  *    first message     kvs.fence, instance       answered with the root or an error when the fence
  *                                                has ended
- *    later messages    kvs.fence, instance+add   answered at once; the next one waits for the answer
+ *    later messages    kvs.fence, instance+add   answered at once; the next one waits for that
  *
  * So there is no timer, and the busier the tree is, the fewer messages there are per call.  The
  * master applies the whole when it has `nprocs` calls.  Each instance on the way down takes the new
  * root before it answers.
  *
  * state        what happens                            left when
- * gathering    calls are merged, and sent upstream     all calls have arrived (master), or the first
+ * gathering    calls are merged, and sent upstream     all calls are here (master), or the first
  *                                                      message was answered
  * applying     the fence is in the master's queue      it was applied or refused
  * over         all participants have been answered     -
@@ -38,10 +38,10 @@
  *
  *    kvs.fence-abort  {"namespace","name","nprocs","rank","number","reason"} -> {}, by courier
  *                     number 0: nothing of it was sent before
- *    kvs.fences       {} -> {"fences":[...]} (libkvs/kvs_json.h): those that have not ended, as far as
- *                     this instance knows them, in namespaces that the sender may use
- *    kvs.fence-told   {"namespace","name","nprocs","count"} -> {}, by courier, to the master: so many
- *                     calls that it did not see were answered together with an aborted fence
+ *    kvs.fences       {} -> {"fences":[...]} (libkvs/kvs_json.h): those that this instance knows and
+ *                     that have not ended, in namespaces that the sender may use
+ *    kvs.fence-told   {"namespace","name","nprocs","count"} -> {}, by courier, to the master: this
+ *                     many calls, which it did not see, were answered with an aborted fence
  *
  * Invariants:
  *  1. count is the number of calls in everything that was merged here; count <= nprocs.

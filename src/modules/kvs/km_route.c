@@ -1,7 +1,7 @@
 /* km_route.c - the route to the master of a namespace: hop by hop along the tree, from instance to
  * instance, so that fences are merged and objects are cached on the way wherever the master is.
  *
- *    overlay.topology {} -> {"topology","size","file"}, from the broker of this rank, when it is first
+ *    overlay.topology {} -> {"topology","size","file"}, from the own broker, when it is first
  *    needed
  *    event overlay.down {"ranks"}
  *
