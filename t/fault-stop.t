@@ -111,6 +111,30 @@ ok "the root: nobody is lost" "$FLUX" up
 release
 is "$status" 0 "the session ends well"
 
+# --- all at once, longer than peer.timeout: a host or its virtual machine is suspended -----------------
+
+# Far longer, and several times, so that connections are met in each of their states.
+hold 12 --topology=flat --set=peer.timeout=$((1 + TIME_SCALE))s
+pids=()
+for i in {0..11}; do
+    pids+=("$("$FLUX" getattr -r "$i" broker.pid)")
+done
+for i in 1 2 3; do
+    # Meanwhile each connection has seen some signs of life.
+    ok "suspension $i: the session runs for some time" "$FLUX" ping -c 10 -i 0.25 "$i"
+    kill -STOP "${pids[@]}"
+    sleep $((3 * (1 + TIME_SCALE)))
+    kill -CONT "${pids[@]}"
+    silent=''
+    for rank in {1..11}; do
+        "$FLUX" ping -c 1 -t 60 "$rank" >/dev/null || silent="$silent $rank"
+    done
+    is "$silent" "" "... after it all ranks answer"
+    ok "... nobody is lost" "$FLUX" up
+done
+release
+is "$status" 0 "the session ends well"
+
 # --- longer than peer.timeout ----------------------------------------------------------------------
 
 # Not so short that a busy host loses others.

@@ -52,7 +52,7 @@
 #define HANDSHAKE_MS 120000 /* many brokers on few cores, busy with their own bring-up */
 #define HANDSHAKE_TCP_MS 10000 /* where strangers come too: who did not make it tries again */
 #define FRAME_SLACK 1024       /* what CURVE adds to a frame, and more */
-#define TTL_MAX_MS 65000
+#define KEEPALIVE_MAX 3600.    /* seconds */
 #define BACKLOG 4096
 #define MAX_SOCKETS 32
 #define LOG_PER_SECOND 5
@@ -106,19 +106,25 @@ static int set_int(void *sock, int option, int value)
     return zmq_setsockopt(sock, option, &value, sizeof(value));
 }
 
-static int set_heartbeat(const link_t *l, void *sock)
+/* link_beat.c finds a peer that is silent.  A TCP connection that is broken while others of the same
+ * peer are not is found by the kernel.  ZeroMQ's heartbeats would find it, too, but they count the
+ * time during which both ends were stopped, when a virtual machine is suspended, and then end
+ * connections in which nothing is wrong. */
+static int set_keepalive(const link_t *l, void *sock)
 {
-    int ms = l->peer_timeout > INT_MAX / 4000 ? INT_MAX / 4 : (int)(l->peer_timeout * 1000.);
+    int sec = l->peer_timeout > KEEPALIVE_MAX ? (int)KEEPALIVE_MAX : (int)l->peer_timeout;
 
     if (l->peer_timeout <= 0.)
         return 0;
-    /* Not less than link_beat.c allows: these only find a connection that is broken while others
-     * of the same peer are not. */
-    if (set_int(sock, ZMQ_HEARTBEAT_IVL, ms / 2 > 0 ? ms / 2 : 1) < 0 ||
-        set_int(sock, ZMQ_HEARTBEAT_TIMEOUT, ms + ms / 2) < 0)
+    if (sec < 1)
+        sec = 1;
+    if (set_int(sock, ZMQ_TCP_KEEPALIVE, 1) < 0 || set_int(sock, ZMQ_TCP_KEEPALIVE_IDLE, sec) < 0 ||
+        set_int(sock, ZMQ_TCP_KEEPALIVE_INTVL, (sec + 3) / 4) < 0 ||
+        set_int(sock, ZMQ_TCP_KEEPALIVE_CNT, 4) < 0)
         return -1;
-    /* The receiver of a greater one computes its milliseconds in 16 bits. */
-    return 2 * ms > TTL_MAX_MS ? 0 : set_int(sock, ZMQ_HEARTBEAT_TTL, ms < 200 ? 400 : 2 * ms);
+    /* Also while data waits to be acknowledged, when no keepalive is sent; longer, since a peer may
+     * be stopped for nearly that long and read nothing. */
+    return set_int(sock, ZMQ_TCP_MAXRT, 4000 * sec);
 }
 
 /* A socket with what all have in common. */
@@ -387,7 +393,7 @@ int link_bind(link_t *l, const char *tree_uri, const char *event_uri, errmsg_t *
     pub = open_source(l, SRC_PUB, ZMQ_XPUB, link_drain_pub);
     /* VERBOSE: each child's "up.RANK" is shown, whoever has subscribed to the same before. */
     if (pub && (set_int(pub->sock, ZMQ_XPUB_NODROP, 1) < 0 ||
-                set_int(pub->sock, ZMQ_XPUB_VERBOSE, 1) < 0 || set_heartbeat(l, pub->sock) < 0))
+                set_int(pub->sock, ZMQ_XPUB_VERBOSE, 1) < 0 || set_keepalive(l, pub->sock) < 0))
         pub = NULL;
     return bind_source(pub, event_uri, err);
 }
@@ -456,7 +462,7 @@ static int connect_source(struct link_source *src, const char *uri, const char *
         return errmsg_fail(err, errno, "cannot open a socket: %s", zmq_strerror(errno));
     l = src->l;
     if (set_ipv6(src->sock, uri) < 0 || secure_client(l, src->sock, key) < 0 ||
-        set_heartbeat(l, src->sock) < 0 || set_int(src->sock, ZMQ_RECONNECT_IVL, RETRY_MS) < 0 ||
+        set_keepalive(l, src->sock) < 0 || set_int(src->sock, ZMQ_RECONNECT_IVL, RETRY_MS) < 0 ||
         set_int(src->sock, ZMQ_RECONNECT_IVL_MAX, RETRY_MAX_MS) < 0 ||
         zmq_connect(src->sock, uri) < 0)
         return errmsg_fail(err, errno, "cannot connect to %s: %s", uri, zmq_strerror(errno));

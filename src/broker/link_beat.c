@@ -6,7 +6,8 @@
  *
  * 1. Only what comes in counts.  Nothing that is or could not be sent takes part, so no queue
  *    towards a peer, in this process or in the kernel, can hide that it is dead: ZeroMQ's own
- *    heartbeats do not leave while data before them is stuck.
+ *    heartbeats do not leave while data before them is stuck, and end sound connections after
+ *    both ends were stopped (link.c).
  * 2. A peer that was stopped for less than peer_timeout is not lost: before that it had sent
  *    something within the last interval.
  * 3. The time during which this broker was stopped itself does not count: what its neighbours sent
