@@ -8,6 +8,14 @@
  *  1. Everything happens in the calls of core.h and in timers: no thread, no socket, no clock.
  *  2. The credential and the route of a message from an endpoint are set here, whatever it says.
  *  3. An endpoint's number is not given again until 2^28 others were.
+ *  4. The state changes by these transitions only:
+ *
+ *     from                      to       by
+ *     join                      wired    wired() (core_overlay.c)
+ *     wired                     ready    check_run(), report_ready()
+ *     wired, ready              run      overlay_event()
+ *     all but down and exit     down     overlay_shutdown()
+ *     down                      exit     core_local_down_done()
  *
  * Failure: what comes in bad is answered where there is somebody to answer, else logged and
  * dropped.
@@ -21,6 +29,7 @@
 
 #include "core_private.h"
 #include "libflux/courier.h"
+#include "libutil/invariant.h"
 
 #define USED_MAX 65536
 
@@ -56,8 +65,22 @@ void core_say(core_t *c, int level, const char *text)
     core_log(c, level, "%s", text);
 }
 
+static const struct transition moves[] = {
+    {CORE_JOIN, CORE_WIRED, "wired"},
+    {CORE_WIRED, CORE_READY, "report_ready"},
+    {CORE_WIRED, CORE_RUN, "overlay_event"},
+    {CORE_READY, CORE_RUN, "overlay_event"},
+    {CORE_JOIN, CORE_DOWN, "overlay_shutdown"},
+    {CORE_WIRED, CORE_DOWN, "overlay_shutdown"},
+    {CORE_READY, CORE_DOWN, "overlay_shutdown"},
+    {CORE_RUN, CORE_DOWN, "overlay_shutdown"},
+    {CORE_DOWN, CORE_EXIT, "core_local_down_done"},
+    TRANSITION_END,
+};
+
 void core_set_state(core_t *c, enum core_state state)
 {
+    TRANSITION(4, moves, c->state, state);
     c->state = state;
     if (c->cbs.state)
         c->cbs.state(c, state, c->cbs_arg);

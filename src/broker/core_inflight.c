@@ -15,7 +15,8 @@
  *  1. A request has an entry at every broker on its way from when it is passed on until its last
  *     response has passed; a response without an entry is dropped, so no request is answered twice.
  *  2. An entry keeps no large payload: above KEEP_PAYLOAD only routes, topic and tag are kept,
- * unless a local module has the request (which may have to be delivered again).
+ *     unless a local module has the request (which may have to be delivered again).
+ *  3. stats.inflight counts all entries; `inflight` of an endpoint those that it has sent.
  *
  * Failure: without memory for an entry the request is refused with ENOMEM.
  */
@@ -25,6 +26,7 @@
 #include <string.h>
 
 #include "core_private.h"
+#include "libutil/invariant.h"
 
 #define KEEP_PAYLOAD 512
 #define POOL_MAX 4096
@@ -84,6 +86,9 @@ struct inflight *inflight_add(core_t *c, flux_msg_t *req, endpoint_t *from_ep,
     if (from_ep)
         from_ep->inflight++;
     c->stats.inflight++;
+    INVARIANT(1, hmap_get_u64(c->inflight, f->key) == f);
+    INVARIANT(2, to_ep || len <= KEEP_PAYLOAD || flux_msg_type(f->req) == FLUX_MSG_RESPONSE);
+    INVARIANT(3, c->stats.inflight == hmap_count(c->inflight));
     return f;
 }
 
@@ -94,6 +99,8 @@ struct inflight *inflight_find(core_t *c, const flux_msg_t *msg)
 
 void inflight_remove(core_t *c, struct inflight *f)
 {
+    INVARIANT(1, hmap_get_u64(c->inflight, f->key) == f);
+    INVARIANT(3, !f->from_ep || f->from_ep->inflight > 0);
     hmap_del_u64(c->inflight, f->key);
     list_remove(&f->from_node);
     list_remove(&f->to_node);
@@ -101,6 +108,7 @@ void inflight_remove(core_t *c, struct inflight *f)
         f->from_ep->inflight--;
     flux_msg_destroy(f->req);
     c->stats.inflight--;
+    INVARIANT(3, c->stats.inflight == hmap_count(c->inflight));
     if (c->pool_count < POOL_MAX) {
         f->req = (flux_msg_t *)(void *)c->pool;
         c->pool = f;

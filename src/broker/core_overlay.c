@@ -37,6 +37,7 @@
 
 #include "core_private.h"
 #include "libflux/overlay_wire.h"
+#include "libutil/invariant.h"
 
 #define REPORT_LATE 2.
 #define PROTOCOL_VERSION 1
@@ -173,6 +174,7 @@ static void add_ready(core_t *c, const idset_t *ranks)
 {
     if (idset_add(c->up, ranks) < 0 || idset_add(c->unreported, ranks) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory to note ready ranks", c->cfg.rank);
+    INVARIANT(1, !idset_intersects(c->up, c->lost));
     report_ready(c);
 }
 
@@ -249,6 +251,7 @@ static void ranks_lost(core_t *c, const idset_t *ranks)
     idset_add(c->lost, fresh);
     idset_subtract(c->up, fresh);
     idset_subtract(c->unreported, fresh);
+    INVARIANT(1, !idset_intersects(c->up, c->lost));
     if (core_is_root(c)) {
         const struct overlay_down body = {text};
         char *json = flux_schema_encode(&overlay_down_schema, &body);

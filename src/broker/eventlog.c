@@ -16,6 +16,7 @@
 
 #include "eventlog.h"
 #include "libutil/list.h"
+#include "libutil/invariant.h"
 
 #define SEGMENT_SIZE (256 * 1024)
 
@@ -87,10 +88,13 @@ static void drop_oldest(eventlog_t *l)
     struct segment *s = list_entry(list_first(&l->segments), struct segment, node);
     size_t size = frame_size(s, s->begin);
 
+    INVARIANT(1, size > 0 && s->begin + size <= s->end);
+    INVARIANT(2, l->count > 0 && l->bytes >= size);
     s->begin += size;
     s->count--;
     l->bytes -= size;
     l->count--;
+    INVARIANT(1, (s->begin == s->end) == (s->count == 0));
     if (s->begin == s->end)
         segment_free(s);
 }
@@ -138,6 +142,8 @@ int eventlog_append(eventlog_t *l, const flux_msg_t *msg)
     s->count++;
     l->bytes += size;
     l->count++;
+    INVARIANT(1, s->end <= s->size);
+    INVARIANT(2, l->bytes <= l->limit || l->count == 1);
     return 0;
 }
 

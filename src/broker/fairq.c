@@ -25,6 +25,7 @@
 #include "fairq.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
+#include "libutil/invariant.h"
 
 #define DEBT_MAX 16
 #define SPARE_MAX 1024 /* items kept for the next envelopes */
@@ -89,6 +90,7 @@ void fairq_destroy(fairq_t *q)
             list_remove(n);
             free(list_entry(n, struct item, node));
         }
+        INVARIANT(2, hmap_count(q->by_key) == 0 && hmap_count(q->by_number) == 0);
         hmap_destroy(q->by_number);
         hmap_destroy(q->by_key);
         free(q);
@@ -182,6 +184,7 @@ static struct sender *sender_join(fairq_t *q, uint32_t group, uint32_t number)
 
 static void sender_free(fairq_t *q, struct sender *s)
 {
+    INVARIANT(2, list_empty(&s->items));
     list_remove(&s->node);
     hmap_del_u64(q->by_key, s->key);
     free(s);
@@ -205,6 +208,8 @@ int fairq_put(fairq_t *q, uint32_t group, uint32_t sender, unsigned weight,
     it->weight = weight;
     list_append(s ? &s->items : &q->first, &it->node);
     q->count++;
+    INVARIANT(2, !s || hmap_get_u64(q->by_key, s->key) == s);
+    INVARIANT(2, !s || !list_empty(&s->group->senders));
     return 0;
 }
 
@@ -213,6 +218,7 @@ static unsigned take(fairq_t *q, struct list_node *items, struct envelope *l)
     struct item *it = list_entry(list_first(items), struct item, node);
     unsigned weight = it->weight;
 
+    INVARIANT(2, !list_empty(items) && q->count > 0);
     list_remove(&it->node);
     *l = it->envelope;
     item_free(q, it);
@@ -246,6 +252,7 @@ static void take_in_turn(fairq_t *q, struct envelope *l)
     unsigned more = take(q, &s->items, l) - 1;
 
     g->debt = more < DEBT_MAX ? more : DEBT_MAX;
+    INVARIANT(3, g->debt <= DEBT_MAX);
     list_remove(&s->node);
     if (list_empty(&s->items))
         sender_free(q, s);
@@ -258,6 +265,7 @@ static void take_in_turn(fairq_t *q, struct envelope *l)
 
 bool fairq_next(fairq_t *q, struct envelope *l)
 {
+    INVARIANT(2, q->count > 0 || hmap_count(q->by_key) == 0);
     if (q->count == 0)
         return false;
     if (!list_empty(&q->first))

@@ -11,12 +11,14 @@
  *    references back, so the count is atomic.  The limit on what a stranger can make a broker
  *    allocate (ZMQ_MAXMSGSIZE, before anybody is authenticated) can so be the size of a part.
  */
+#include "config.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "link_queue.h"
+#include "libutil/invariant.h"
 
 #define RING_MIN 16
 
@@ -53,6 +55,7 @@ static void drop_front(struct link_queue *q, size_t n)
         q->head = (q->head + 1) & (q->cap - 1);
         flux_msg_destroy(msg);
     }
+    INVARIANT(1, n <= q->count);
     q->count -= n;
     if (q->count == 0 && q->cap > 1024) { /* give back what a burst took */
         free(q->ring);
@@ -96,6 +99,7 @@ int link_queue_push(struct link_queue *q, flux_msg_t *msg)
     q->ring[(q->head + q->count) & (q->cap - 1)] = msg;
     q->count++;
     q->bytes += flux_msg_encoded_size(msg);
+    INVARIANT(1, q->count <= q->cap);
     return 0;
 }
 
@@ -109,6 +113,7 @@ static zmq_msg_t *next_part(struct link_queue *q)
 {
     size_t left = q->whole->size - q->part_at;
 
+    INVARIANT(4, q->part_at < q->whole->size);
     atomic_fetch_add(&q->whole->refs, 1);
     if (zmq_msg_init_data(&q->frame, q->whole->data + q->part_at,
                           left < LINK_FRAME_MAX ? left : LINK_FRAME_MAX, whole_release,
@@ -173,6 +178,7 @@ zmq_msg_t *link_queue_frame(struct link_queue *q)
         flux_msg_encode(at(q, i), p);
         p += flux_msg_encoded_size(at(q, i));
     }
+    INVARIANT(2, p == (char *)zmq_msg_data(&q->frame) + bytes);
     q->framed = true;
     q->frame_count = n;
     q->frame_bytes = bytes;
@@ -202,6 +208,9 @@ void link_queue_sent(struct link_queue *q)
     whole_release(NULL, q->whole);
     q->whole = NULL;
     q->part_at = 0;
+    INVARIANT(3, q->frame_count > 0 && q->frame_count <= q->count);
+    INVARIANT(1, q->frame_bytes <= q->bytes);
     q->bytes -= q->frame_bytes;
     drop_front(q, q->frame_count);
+    INVARIANT(1, q->count > 0 || q->bytes == 0);
 }

@@ -12,6 +12,7 @@
  *  1. The eventfd is readable whenever the fill array is not empty, or somebody who was told so by
  *     mailbox_post() has not called mailbox_wake() yet; and after mailbox_again().
  *  2. Order is that of the puts.
+ *  3. `aside` is the number of envelopes that the reader took and has neither done nor dropped.
  *
  * Failure: a put that finds no memory or no room leaves the mailbox as it was.
  */
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 #include "mailbox.h"
+#include "libutil/invariant.h"
 
 #define KEEP_CAPACITY 256
 
@@ -126,6 +128,7 @@ int mailbox_put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limi
     if ((errnum = put(m, from, msg, code, limit)) == 0) {
         wake = !m->told;
         m->told = true;
+        INVARIANT(1, m->fill.count > 0);
     }
     pthread_mutex_unlock(&m->lock);
     if (errnum) {
@@ -184,6 +187,7 @@ struct envelope *mailbox_take(mailbox_t *m, size_t *count)
     m->fill.bytes = 0;
     m->taken = p;
     m->told = false;
+    INVARIANT(1, m->fill.count == 0 && m->fill.bytes == 0);
     atomic_store_explicit(&m->fresh, false, memory_order_relaxed);
     pthread_mutex_unlock(&m->lock);
     *count = p.count;
@@ -203,6 +207,7 @@ void mailbox_set_aside(mailbox_t *m, size_t envelopes, size_t bytes)
 
 void mailbox_done(mailbox_t *m, size_t envelopes, size_t bytes)
 {
+    INVARIANT(3, atomic_load(&m->aside) >= envelopes);
     atomic_fetch_sub(&m->aside, envelopes);
     atomic_fetch_sub(&m->aside_bytes, bytes);
 }

@@ -8,6 +8,9 @@
  * End of a job: when its last task was reaped, all that is left of it is ended (hunt.c).
  * Whether there is anything at all costs one system call (orphan.c).  Only when nothing is
  * left and the pipes are drained does DONE go out; so when a job is over, no process of it runs.
+ *
+ * Invariants:
+ *  1. The state (launcher.h) changes by the transitions of the table `moves` only, and never back.
  */
 #include "config.h"
 #include "launcher.h"
@@ -24,6 +27,7 @@
 
 #include "libsubprocess/proctree.h"
 #include "libsubprocess/spawn.h"
+#include "libutil/invariant.h"
 
 #define GIVE_UP 2000000 /* microseconds */
 #define CUT_AGAIN 10000
@@ -38,11 +42,26 @@ static uint64_t now_us(void)
 
 static void cut(struct nodejob *j);
 
+static const struct transition moves[] = {
+    {JOB_NEW, JOB_PROLOG, "nodejob_prolog_runs"}, {JOB_NEW, JOB_STARTING, "job_go"},
+    {JOB_PROLOG, JOB_STARTING, "job_go"},         {JOB_STARTING, JOB_SPAWNING, "nodejob_start"},
+    {JOB_SPAWNING, JOB_RUNNING, "spawned"},       {JOB_NEW, JOB_ENDING, "nodejob_ending"},
+    {JOB_PROLOG, JOB_ENDING, "nodejob_ending"},   {JOB_STARTING, JOB_ENDING, "nodejob_ending"},
+    {JOB_SPAWNING, JOB_ENDING, "nodejob_ending"}, {JOB_RUNNING, JOB_ENDING, "nodejob_ending"},
+    {JOB_ENDING, JOB_OVER, "nodejob_over"},       TRANSITION_END,
+};
+
+static void set_state(struct nodejob *j, enum job_state state)
+{
+    TRANSITION(1, moves, j->state, state);
+    j->state = state;
+}
+
 void nodejob_ending(struct nodejob *j)
 {
     if (j->state == JOB_ENDING)
         return;
-    j->state = JOB_ENDING;
+    set_state(j, JOB_ENDING);
     list_append(&j->l->ending, &j->ending);
     if (j->killed)
         cut(j);
@@ -193,7 +212,7 @@ static void spawned(struct nodejob *j, int code, const char *why)
     tasks_forget(j);
     list_remove(&j->spawning);
     list_remove(&j->cutting);
-    j->state = JOB_RUNNING;
+    set_state(j, JOB_RUNNING);
     if (j->nspawned)
         j->times.started = j->times.exited = clock_us();
     stream_stdin_release(j);
@@ -235,7 +254,7 @@ void nodejob_start(struct nodejob *j)
     errmsg_t err;
     int code;
 
-    j->state = JOB_SPAWNING;
+    set_state(j, JOB_SPAWNING);
     if ((code = tasks_prepare(j, &err)))
         spawned(j, code, err.text);
     else
@@ -373,7 +392,7 @@ static void job_go(struct nodejob *j)
     errmsg_t err;
     int waits;
 
-    j->state = JOB_STARTING;
+    set_state(j, JOB_STARTING);
     if (lua_init(j, &err) < 0) {
         job_refuse(j, err.text);
         return;
@@ -397,7 +416,7 @@ void nodejob_file_failed(struct nodejob *j, const char *why)
 
 void nodejob_prolog_runs(struct nodejob *j)
 {
-    j->state = JOB_PROLOG;
+    set_state(j, JOB_PROLOG);
 }
 
 void nodejob_server_failed(struct nodejob *j, const char *why)
@@ -598,7 +617,7 @@ void nodejob_destroy(void *arg)
     tag_release(j);
     nodejob_drop(j, &j->first);
     nodejob_drop(j, &j->last);
-    j->state = JOB_OVER;
+    set_state(j, JOB_OVER);
     j->ghost = true;
     if (!j->asked) /* else what hangs has its strings */
         ghost_free(j);

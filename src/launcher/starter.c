@@ -36,6 +36,7 @@
  */
 #include "config.h"
 #include "launcher.h"
+#include "libutil/invariant.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -127,6 +128,7 @@ static void serve_one(struct starter *s, struct work *w)
 {
     struct starters *a = s->all;
 
+    INVARIANT(6, !s->now);
     s->now = w;
     s->since = now_us();
     s->reaped = 0;
@@ -156,6 +158,7 @@ static struct work *take(struct batch *b)
 {
     struct work *w = list_entry(list_first(&b->todo), struct work, node);
 
+    INVARIANT(1, b->ntodo > 0 && !list_empty(&b->todo));
     list_remove(&b->node);
     list_remove(&w->node);
     b->ntodo--;
@@ -169,6 +172,7 @@ static void serve_batch(struct starter *s)
     struct batch *b = list_entry(list_first(&a->queue), struct batch, node);
     struct work *w = take(b);
 
+    INVARIANT(1, !b->busy);
     b->busy = true;
     serve_one(s, w);
     b->busy = false;
@@ -296,6 +300,7 @@ static void stand_by(struct starter *s)
         a->armed = false;
         if (!leader_hangs(a))
             continue;
+        INVARIANT(3, a->idle > 0 && a->idle <= a->count);
         a->leader = s;
         a->idle--;
         pthread_mutex_unlock(&a->lock);

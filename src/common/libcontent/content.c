@@ -34,6 +34,7 @@
 
 #include "content.h"
 #include "libutil/hmap.h"
+#include "libutil/invariant.h"
 
 /* What an object costs beyond its bytes: header, index entry, allocator. */
 #define OVERHEAD 120
@@ -219,9 +220,16 @@ static bool idle(const struct content_obj *o)
     return o->data && o->holds == 0 && (!o->kept || o->backed);
 }
 
+static struct content_obj *newest(const content_t *c) __attribute__((unused));
+static struct content_obj *newest(const content_t *c)
+{
+    return list_entry(c->lru.prev, struct content_obj, link);
+}
+
 static void idle_enter(content_t *c, struct content_obj *o)
 {
     o->used = c->now;
+    INVARIANT(2, list_empty(&c->lru) || newest(c)->used <= o->used);
     list_append(&c->lru, &o->link);
     c->st.free_objects++;
     c->st.free_bytes += idle_cost(o);
@@ -229,8 +237,10 @@ static void idle_enter(content_t *c, struct content_obj *o)
 
 static void idle_leave(content_t *c, struct content_obj *o)
 {
+    INVARIANT(3, c->st.free_objects > 0 && c->st.free_bytes >= idle_cost(o));
     list_remove(&o->link);
     c->st.free_objects--;
+    INVARIANT(3, (c->st.free_objects == 0) == list_empty(&c->lru));
     c->st.free_bytes -= idle_cost(o);
 }
 
@@ -446,6 +456,7 @@ static struct content_obj *oldest(content_t *c)
 void content_trim(content_t *c)
 {
     while (c->st.free_bytes > c->limit) {
+        INVARIANT(3, !list_empty(&c->lru));
         drop(c, oldest(c));
         c->st.dropped++;
     }

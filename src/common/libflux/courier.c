@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "libutil/list.h"
+#include "libutil/invariant.h"
 
 #define PAUSE_MIN 0.005
 #define PAUSE_MAX 0.5
@@ -58,6 +59,7 @@ static void parcel_free(struct parcel *p)
 
 static void wait_for_room(courier_t *c)
 {
+    INVARIANT(3, c->pause >= PAUSE_MIN && c->pause <= PAUSE_MAX);
     flux_timer_start(c->timer, c->pause, 0.);
     c->pause = c->pause * 2 < PAUSE_MAX ? c->pause * 2 : PAUSE_MAX;
 }
@@ -69,6 +71,8 @@ static void answer_cb(flux_future_t *f, void *arg)
     int errnum = flux_future_errnum(f);
     bool gone = false;
 
+    INVARIANT(1, c->f == f);
+    INVARIANT(1, !list_empty(&c->queue));
     c->f = NULL;
     if (errnum == EAGAIN) {
         flux_future_destroy(f);
@@ -94,6 +98,7 @@ static void send_first(courier_t *c)
 {
     const struct parcel *p = list_entry(list_first(&c->queue), struct parcel, node);
 
+    INVARIANT(1, !c->f);
     c->f = p->raw ? flux_rpc_raw(c->h, p->topic, p->data, p->len, p->nodeid, c->flags)
                   : flux_rpc(c->h, p->topic, p->data, p->nodeid, c->flags);
     if (c->f && flux_future_then(c->f, -1., answer_cb, c) == 0)

@@ -31,6 +31,7 @@
 #include <sys/wait.h>
 
 #include "jobstate.h"
+#include "libutil/invariant.h"
 
 #define S(x) JOB_STATE_BIT(JOB_STATE_##x)
 #define EV(x) (1u << JOB_EV_##x)
@@ -135,10 +136,24 @@ static int check(const struct jobstate *s, const struct job_event *ev, errmsg_t 
     return 0;
 }
 
+static const struct transition moves[] = {
+    {JOB_STATE_NEW, JOB_STATE_DEPEND, "submit"},
+    {JOB_STATE_DEPEND, JOB_STATE_PRIORITY, "depend"},
+    {JOB_STATE_PRIORITY, JOB_STATE_SCHED, "priority"},
+    {JOB_STATE_SCHED, JOB_STATE_RUN, "alloc"},
+    {JOB_STATE_DEPEND, JOB_STATE_CLEANUP, "exception"},
+    {JOB_STATE_PRIORITY, JOB_STATE_CLEANUP, "exception"},
+    {JOB_STATE_SCHED, JOB_STATE_CLEANUP, "exception"},
+    {JOB_STATE_RUN, JOB_STATE_CLEANUP, "finish, exception"},
+    {JOB_STATE_CLEANUP, JOB_STATE_INACTIVE, "clean"},
+    TRANSITION_END,
+};
+
 static void enter(struct jobstate *s, enum job_state next, double t)
 {
     if (next == STAYS || next == s->state)
         return;
+    TRANSITION(1, moves, s->state, next);
     s->state = next;
     switch (next) {
     case JOB_STATE_DEPEND:
@@ -216,6 +231,8 @@ int jobstate_apply(struct jobstate *s, const struct job_event *ev, errmsg_t *err
         s->ended = result_of(ev);
     s->seen |= (uint16_t)(1u << ev->event);
     enter(s, next, ev->timestamp);
+    INVARIANT(1, s->state != JOB_STATE_INACTIVE || (s->seen & EV(SUBMIT) && s->seen & EV(CLEAN)));
+    INVARIANT(1, s->state != JOB_STATE_INACTIVE || !(s->seen & EV(ALLOC)) || s->seen & EV(FREE));
     return 0;
 }
 

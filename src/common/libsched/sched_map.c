@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "sched_private.h"
+#include "libutil/invariant.h"
 
 static inline void bit_set(uint64_t *map, size_t i)
 {
@@ -144,6 +145,7 @@ static void index_cores(struct map *m, uint32_t n, uint32_t old, uint32_t fresh)
         m->ncores_at_least[c]++;
     }
     for (uint32_t c = old; c > fresh; c--) {
+        INVARIANT(2, m->ncores_at_least[c] > 0);
         bit_clear(m->at_least + c * m->words, n);
         m->ncores_at_least[c]--;
     }
@@ -167,6 +169,7 @@ static void index_empty(struct map *m, uint32_t n, bool empty)
         bit_set(m->empty, n);
         m->nempty++;
     } else {
+        INVARIANT(2, m->nempty > 0);
         bit_clear(m->empty, n);
         m->nempty--;
     }
@@ -188,6 +191,7 @@ void map_set_usable(struct map *m, uint32_t n, bool usable)
         index_cores(m, n, 0, nd->free_cores);
         index_gpus(m, n, 0, nd->free_gpus);
     } else {
+        INVARIANT(2, m->nusable > 0);
         index_cores(m, n, nd->free_cores, 0);
         index_gpus(m, n, nd->free_gpus, 0);
         bit_clear(m->at_least, n);
@@ -203,6 +207,7 @@ static void set_free(struct map *m, uint32_t n, uint32_t cores, uint32_t gpus, u
 {
     struct node *nd = &m->nodes[n];
 
+    INVARIANT(1, cores <= nd->ncores && gpus <= nd->ngpus);
     if (nd->usable) {
         index_cores(m, n, nd->free_cores, cores);
         index_gpus(m, n, nd->free_gpus, gpus);
@@ -230,6 +235,8 @@ static void held_insert(struct node *nd, struct piece *p)
         before = before->prev;
     p->prev = before;
     p->next = before ? before->next : nd->held;
+    INVARIANT(3, !before || before->claim->end <= p->claim->end);
+    INVARIANT(3, !p->next || p->next->claim->end >= p->claim->end);
     if (p->next)
         p->next->prev = p;
     else
@@ -272,8 +279,11 @@ void map_hold(struct map *m, struct claim *c)
         struct node *nd = &m->nodes[p->node];
         uint64_t *bits = map_free(m, p->node);
 
-        for (size_t w = 0; w < words; w++)
+        INVARIANT(1, nd->free_cores >= p->ncores && nd->free_gpus >= p->ngpus);
+        for (size_t w = 0; w < words; w++) {
+            INVARIANT(1, (p->bits[w] & ~bits[w]) == 0);
             bits[w] &= ~p->bits[w];
+        }
         nd->used_memory += p->memory;
         held_insert(nd, p);
         set_free(m, p->node, nd->free_cores - p->ncores, nd->free_gpus - p->ngpus, nd->nheld + 1);
@@ -292,8 +302,12 @@ void map_release(struct map *m, struct claim *c)
         struct node *nd = &m->nodes[p->node];
         uint64_t *bits = map_free(m, p->node);
 
-        for (size_t w = 0; w < words; w++)
+        INVARIANT(3, nd->nheld > 0 && nd->held);
+        for (size_t w = 0; w < words; w++) {
+            INVARIANT(1, (p->bits[w] & bits[w]) == 0);
             bits[w] |= p->bits[w];
+            INVARIANT(1, (bits[w] & ~map_all(m, p->node)[w]) == 0);
+        }
         nd->used_memory -= p->memory;
         held_remove(nd, p);
         set_free(m, p->node, nd->free_cores + p->ncores, nd->free_gpus + p->ngpus, nd->nheld - 1);
@@ -341,6 +355,7 @@ void map_unreserve(struct map *m, struct claim *c)
             p->prev->next = p->next;
         else
             nd->reserved = p->next;
+        INVARIANT(3, nd->reserved != p);
         if (!nd->reserved)
             bit_clear(m->touched, p->node);
         given_back(m, p->node);

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "buf.h"
+#include "libutil/invariant.h"
 
 #define MIN_CAP ((size_t)256)
 #define KEEP ((size_t)65536)
@@ -115,6 +116,7 @@ int buf_append(buf_t *b, const void *data, size_t len)
         return -1;
     memcpy(p, data, len);
     b->len += len;
+    INVARIANT(1, b->head + b->len <= b->cap && (b->max == 0 || b->len <= b->max));
     return 0;
 }
 
@@ -142,4 +144,5 @@ void buf_consume(buf_t *b, size_t len)
         b->data = NULL;
         b->cap = 0;
     }
+    INVARIANT(3, b->cap <= KEEP);
 }

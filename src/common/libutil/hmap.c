@@ -32,6 +32,7 @@
 
 #include "hmap.h"
 #include "siphash.h"
+#include "libutil/invariant.h"
 
 #define MIN_SLOTS 8u
 #define MAX_SLOTS (1u << 31)
@@ -259,6 +260,7 @@ static int rebuild(hmap_t *m, uint32_t nslots, bool renumber)
     m->cap = cap;
     m->used = n;
     m->first = 0;
+    INVARIANT(1, m->live == m->used && m->used <= m->cap);
     return 0;
 }
 
@@ -334,6 +336,7 @@ int hmap_put(hmap_t *m, const void *key, void *val)
     index_add(m->slots, m->nslots, hash, m->used);
     m->used++;
     m->live++;
+    INVARIANT(1, m->live <= m->used && m->used <= m->cap);
     return 0;
 }
 
@@ -405,6 +408,8 @@ void *hmap_take(hmap_t *m, const void *key)
         m->used--;
     while (m->first < m->used && !entry_at(m, m->first)->val)
         m->first++;
+    INVARIANT(1, m->live <= m->used - m->first);
+    INVARIANT(3, (m->live == 0) == (m->used == m->first));
     shrink(m);
     return val;
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "strbuf.h"
+#include "libutil/invariant.h"
 
 struct strbuf {
     char *text;
@@ -85,6 +86,8 @@ int strbuf_addn(strbuf_t *sb, const void *data, size_t len)
         memcpy(sb->text + sb->len, data, len);
     sb->len += len;
     sb->text[sb->len] = '\0';
+    INVARIANT(1, sb->len < sb->cap);
+    INVARIANT(2, sb->errnum == 0);
     return 0;
 }
 

@@ -55,6 +55,7 @@
 #include "libutil/hmap.h"
 #include "libutil/list.h"
 #include "libutil/strutil.h"
+#include "libutil/invariant.h"
 
 #define NAME_MAX_LEN 128
 #define BARRIERS_MAX 16384
@@ -190,6 +191,7 @@ static void barrier_release(struct barrier *b)
     size_t pos = 0;
     void *val;
 
+    INVARIANT(1, hmap_get(ctx->barriers, b->name) == b);
     hmap_take(ctx->barriers, b->name);
     ctx->completed++;
     while (hmap_next(b->parties, &pos, NULL, NULL, &val)) {
@@ -209,6 +211,7 @@ static void barrier_fail(struct barrier *b, bool from_above, int errnum, const c
     size_t pos = 0;
     void *val;
 
+    INVARIANT(4, hmap_get(ctx->barriers, b->name) == b);
     hmap_take(ctx->barriers, b->name);
     ctx->failed++;
     while (hmap_next(b->parties, &pos, NULL, NULL, &val))
@@ -264,6 +267,7 @@ static void join_cb(flux_future_t *f, void *arg)
         barrier_release(b);
         return;
     }
+    INVARIANT(2, b->njoins > 0 && b->njoins <= JOINS_MAX);
     list_remove(&j->node);
     b->njoins--;
     free(j);
@@ -299,6 +303,7 @@ static void barrier_tell(struct barrier *b)
     b->njoins++;
     b->seq++;
     b->told = b->total;
+    INVARIANT(2, b->njoins <= JOINS_MAX);
     ctx->joins++;
     free(ranks);
     return;
@@ -322,6 +327,19 @@ static void flush_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     }
 }
 
+/* Entries here, and totals of the instances below. */
+static uint64_t entries(const struct barrier *b) __attribute__((unused));
+static uint64_t entries(const struct barrier *b)
+{
+    uint64_t n = 0;
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(b->parties, &pos, NULL, NULL, &val))
+        n += ((const struct party *)val)->total;
+    return n;
+}
+
 /* `added` more are in: release, fail, or tell the instance above. */
 static void barrier_advance(struct barrier *b, uint32_t added)
 {
@@ -334,6 +352,8 @@ static void barrier_advance(struct barrier *b, uint32_t added)
         return;
     }
     b->total += added;
+    INVARIANT(1, b->told <= b->total && b->total <= b->nprocs);
+    INVARIANT(1, entries(b) == b->total);
     if (b->total == b->nprocs && (top || b->seq == 0))
         barrier_release(b);
     else if (!top && list_empty(&b->dirty)) {

@@ -37,6 +37,7 @@
 #include "libexec/wrexec_wire.h"
 #include "libjob/job_wire.h"
 #include "libschema/jsonout.h"
+#include "libutil/invariant.h"
 
 #define AGAIN 0.25
 
@@ -162,6 +163,7 @@ static void send_launches(struct jm *jm, launchbuf_t *buf)
 
 static void launched(struct jm_job *j)
 {
+    INVARIANT(1, j->st.seen & (1u << JOB_EV_START));
     j->exec.launching = false;
     j->exec.launched = true;
     jm_journal_add(j->jm, JM_JOURNAL_STARTED, j->id);

@@ -26,6 +26,7 @@
  */
 #include "config.h"
 #include "jm_private.h"
+#include "libutil/invariant.h"
 
 #include <errno.h>
 #include <math.h>
@@ -193,7 +194,9 @@ void jm_state_cleanup(struct jm_job *j)
         jm_sched_free(j);
     if ((j->st.seen & (1u << JOB_EV_ALLOC)) && !(j->st.seen & (1u << JOB_EV_FREE)))
         jm_state_event_plain(j, JOB_EV_FREE);
+    INVARIANT(4, !j->sched.allocated);
     jm_state_event_plain(j, JOB_EV_CLEAN);
+    INVARIANT(1, j->st.state == JOB_STATE_INACTIVE);
     jm_exec_done(j);
     jm_depend_ended(j);
 }

@@ -64,6 +64,7 @@
 #include "km_private.h"
 #include "libkvs/kvs_json.h"
 #include "libutil/le.h"
+#include "libutil/invariant.h"
 
 struct part {
     struct list_node node;
@@ -171,6 +172,7 @@ size_t km_fence_count(const struct km_ns *ns)
 static void part_free(struct part *p)
 {
     struct km_ns *ns = p->f->ns;
+    INVARIANT(3, ns->fences->nparts > 0);
     ns->fences->nparts--;
     list_remove(&p->node);
     claim_drop(ns->k->senders, &p->claim);
@@ -531,6 +533,9 @@ static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
     }
     f->count += q->count;
     f->unsent += q->count;
+    INVARIANT(1, f->count <= f->nprocs);
+    INVARIANT(2, f->unsent <= f->count);
+    INVARIANT(2, f->first || f->unsent == f->count);
     if (add_ranks(f, ranks, &err) < 0 || km_merge_add(&f->merge, q, &err) < 0) {
         /* Half merged: it can only end, and must not be complete without this one. */
         if (add)

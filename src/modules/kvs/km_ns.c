@@ -16,7 +16,8 @@
  * another.
  *
  * Invariants:
- *  1. The version never decreases; root and rootref always belong to it.
+ *  1. The version never decreases, unless the master says that its store began anew
+ *     (root_answered()); root and rootref always belong to it.
  *  2. Work that can be combined is done in km_ns_work(), which the instance's deferral calls when
  *     all messages that have arrived have been read.  It never waits for more messages.
  *  3. Each request that waits (early, refreshers) is answered once, unless its sender has gone.
@@ -32,6 +33,7 @@
 
 #include "km_disk.h"
 #include "km_tombstone.h"
+#include "libutil/invariant.h"
 
 #define EARLY_MAX 65536
 
@@ -243,6 +245,7 @@ void km_ns_respond_root(struct km_ns *ns, const flux_msg_t *req)
 
 void km_ns_root_set(struct km_ns *ns, uint64_t version, const uint8_t *digest)
 {
+    INVARIANT(1, !ns->ready || version >= ns->version);
     ns->version = version;
     memcpy(ns->root, digest, blobref_size(ns->k->blobref));
     blobref_format(ns->k->blobref, digest, ns->rootref);

@@ -24,6 +24,8 @@
  *  2. A namespace that ends leaves no memory behind and no request unanswered.
  *  3. A sender that owns neither the namespace nor the session is refused at the first instance
  *     that its request reaches; requests from other instances have been checked there.
+ *  4. The state changes by these transitions only: FINDING to KNOWN (known(), km_space_master()),
+ *     FINDING or KNOWN to ENDED (km_space_end()).
  *
  * Failure: when no place can be found, requests that wait get the error.  The next request asks
  * again.
@@ -36,6 +38,7 @@
 #include <string.h>
 
 #include "km_disk.h"
+#include "libutil/invariant.h"
 
 #define SPACES_MAX 65536 /* known or asked for at an instance */
 #define IDLE 60.         /* seconds until one that nobody uses is forgotten */
@@ -61,6 +64,19 @@ const struct flux_schema km_space_serial_schema =
 
 /* --- the end --- */
 
+static const struct transition moves[] = {
+    {KM_NS_FINDING, KM_NS_KNOWN, "known"},
+    {KM_NS_FINDING, KM_NS_ENDED, "km_space_end"},
+    {KM_NS_KNOWN, KM_NS_ENDED, "km_space_end"},
+    TRANSITION_END,
+};
+
+static void set_state(struct km_ns *ns, enum km_ns_state state)
+{
+    TRANSITION(4, moves, ns->state, state);
+    ns->state = state;
+}
+
 void km_space_end(struct km_ns *ns, int errnum, const char *fmt, ...)
 {
     errmsg_t why = {""};
@@ -73,7 +89,7 @@ void km_space_end(struct km_ns *ns, int errnum, const char *fmt, ...)
         vsnprintf(why.text, sizeof(why.text), fmt, ap);
         va_end(ap);
     }
-    ns->state = KM_NS_ENDED;
+    set_state(ns, KM_NS_ENDED);
     (void)hmap_take(ns->k->spaces, ns->name);
     km_ns_shut(ns, errnum, why.text);
     list_remove(&ns->work_node);
@@ -97,7 +113,7 @@ void km_space_free_ended(struct km *k)
 
 static void known(struct km_ns *ns)
 {
-    ns->state = KM_NS_KNOWN;
+    set_state(ns, KM_NS_KNOWN);
     km_ns_serve_early(ns);
 }
 
@@ -324,7 +340,7 @@ struct km_ns *km_space_master(struct km *k, const struct km_space_place *p, errm
     ns->owner = p->owner;
     ns->serial = p->serial;
     ns->used = flux_now(k->h);
-    ns->state = KM_NS_KNOWN;
+    set_state(ns, KM_NS_KNOWN);
     return ns;
 }
 
