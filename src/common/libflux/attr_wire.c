@@ -1,9 +1,4 @@
-/* attr_wire.c - messages of the service "attr".
- *
- *    attr.get   {"name"}          -> {"name","value"}
- *    attr.set   {"name","value"}  -> {}
- *    attr.list  {}                -> {"attrs":{name:value}}
- */
+/* attr_wire.c - messages of the service "attr". */
 #include "config.h"
 #include "attr_wire.h"
 
@@ -25,3 +20,16 @@ static const struct flux_field all_fields[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema attr_all_schema = FLUX_SCHEMA(struct attr_all, all_fields);
+
+const struct flux_method attr_methods[] = {
+    {.topic = "attr.get",
+     .request = &attr_name_schema,
+     .response = &attr_pair_schema,
+     .what = "value of an attribute of this broker"},
+    {.topic = "attr.set",
+     .request = &attr_pair_schema,
+     .gives = "empty object",
+     .what = "set an attribute that is not fixed"},
+    {.topic = "attr.list", .response = &attr_all_schema, .what = "all attributes, by name"},
+    FLUX_METHOD_END,
+};

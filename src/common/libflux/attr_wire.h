@@ -17,4 +17,6 @@ struct attr_all {
 };
 extern const struct flux_schema attr_all_schema; /* {"attrs":{..}} */
 
+extern const struct flux_method attr_methods[];
+
 #endif

@@ -1,9 +1,4 @@
-/* event_wire.c - messages of the service "event".
- *
- *    event.publish      raw: an encoded event  -> {"seq"}
- *    event.subscribe    {"prefix"}             -> {}
- *    event.unsubscribe  {"prefix"}             -> {}
- */
+/* event_wire.c - messages of the service "event". */
 #include "config.h"
 #include "event_wire.h"
 
@@ -26,3 +21,25 @@ static const struct flux_field lost_fields[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema event_lost_schema = FLUX_SCHEMA(struct event_lost, lost_fields);
+
+const struct flux_method event_methods[] = {
+    {.topic = "event.publish",
+     .takes = "raw: an encoded event",
+     .response = &event_published_schema,
+     .what = "sent to rank 0, which gives the event its number"},
+    {.topic = "event.subscribe",
+     .request = &event_prefix_schema,
+     .gives = "empty object",
+     .what = "events from now on whose topics begin with the prefix are delivered"},
+    {.topic = "event.unsubscribe",
+     .request = &event_prefix_schema,
+     .gives = "empty object",
+     .what = "take one subscription back"},
+    {.topic = "event.lost",
+     .flags = FLUX_METHOD_EVENT,
+     .request = &event_lost_schema,
+     .what = "in the stream of a subscriber: the events with these numbers do not come; to is 0 "
+             "when none "
+             "comes any more"},
+    FLUX_METHOD_END,
+};

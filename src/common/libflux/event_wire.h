@@ -22,4 +22,6 @@ struct event_lost {
 };
 extern const struct flux_schema event_lost_schema; /* {"from","to"} */
 
+extern const struct flux_method event_methods[];
+
 #endif

@@ -1,10 +1,4 @@
-/* overlay_wire.c - messages of the service "overlay".
- *
- *    overlay.status    {}  -> {"rank","size","state","up","lost","topology"}
- *    overlay.topology  {}  -> {"topology","size","file"}
- *    overlay.run       event {"up"}
- *    overlay.down      event {"ranks"}
- */
+/* overlay_wire.c - messages of the service "overlay". */
 #include "config.h"
 #include "overlay_wire.h"
 
@@ -38,3 +32,21 @@ static const struct flux_field down_fields[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema overlay_down_schema = FLUX_SCHEMA(struct overlay_down, down_fields);
+
+const struct flux_method overlay_methods[] = {
+    {.topic = "overlay.status",
+     .response = &overlay_status_schema,
+     .what = "state of this broker, and the ranks that it knows to be up and lost (idsets)"},
+    {.topic = "overlay.topology",
+     .response = &overlay_shape_schema,
+     .what = "shape of the tree, and the tree itself in the form of a topology file"},
+    {.topic = "overlay.run",
+     .flags = FLUX_METHOD_EVENT,
+     .request = &overlay_run_schema,
+     .what = "all ranks are ready, or lost"},
+    {.topic = "overlay.down",
+     .flags = FLUX_METHOD_EVENT,
+     .request = &overlay_down_schema,
+     .what = "these ranks (an idset) are lost"},
+    FLUX_METHOD_END,
+};

@@ -34,4 +34,6 @@ struct overlay_down {
 };
 extern const struct flux_schema overlay_down_schema;
 
+extern const struct flux_method overlay_methods[];
+
 #endif

@@ -1,0 +1,86 @@
+/* wiredoc.c - print the tables of messages for doc/protocol.rst from their descriptions.
+ *
+ *    wiredoc >protocol-messages.inc
+ *
+ * One table for each service: topic, fields of request and response with their types, meaning.  `make
+ * docs-check` fails when the file in the source differs from what this program prints.
+ *
+ * Failure: none but of the output, which make sees.
+ */
+#include "config.h"
+#include <stdio.h>
+
+#include "libflux/attr_wire.h"
+#include "libflux/barrier_wire.h"
+#include "libflux/event_wire.h"
+#include "libflux/log_wire.h"
+#include "libflux/overlay_wire.h"
+#include "modules/hb/hb_wire.h"
+#include "modules/nest/nest_wire.h"
+
+static const struct {
+    const char *service;
+    const struct flux_method *methods;
+} services[] = {
+    {"attr", attr_methods},       {"barrier", barrier_methods}, {"event", event_methods},
+    {"hb", hb_methods},           {"log", log_methods},         {"nest", nest_methods},
+    {"overlay", overlay_methods},
+};
+
+static const char *const types[] = {
+    [FLUX_T_STR] = "string",   [FLUX_T_INT] = "integer",    [FLUX_T_I64] = "integer",
+    [FLUX_T_U32] = "u32",      [FLUX_T_U64] = "u63",        [FLUX_T_DOUBLE] = "number",
+    [FLUX_T_BOOL] = "boolean", [FLUX_T_JSON] = "any value", [FLUX_T_OBJECT] = "object",
+    [FLUX_T_ARRAY] = "array",
+};
+
+static void print_fields(const struct flux_schema *desc)
+{
+    const char *sep = "";
+
+    for (const struct flux_field *f = desc->fields; f->name; f++) {
+        printf("%s%s%s: %s", sep, f->name, f->flags & FLUX_FIELD_OPTIONAL ? "?" : "",
+               types[f->type]);
+        if (f->of) {
+            printf(" of {");
+            print_fields(f->of);
+            putchar('}');
+        }
+        sep = ", ";
+    }
+}
+
+static void print_payload(const struct flux_schema *desc, const char *words)
+{
+    if (desc)
+        print_fields(desc);
+    else
+        fputs(words ? words : "none", stdout);
+    putchar('\n');
+}
+
+static void print_method(const struct flux_method *m)
+{
+    printf("   * - ``%s``%s%s\n     - ", m->topic, m->flags & FLUX_METHOD_EVENT ? " (event)" : "",
+           m->flags & FLUX_METHOD_INSTANCES ? " (between instances)" : "");
+    print_payload(m->request, m->takes);
+    printf("     - %s", m->flags & FLUX_METHOD_STREAM ? "stream of: " : "");
+    if (m->flags & (FLUX_METHOD_EVENT | FLUX_METHOD_NORESPONSE))
+        printf("none\n");
+    else
+        print_payload(m->response, m->gives);
+    printf("     - %s\n", m->what);
+}
+
+int main(void)
+{
+    printf(".. Made by doc/wiredoc.c: make docs-wire writes it anew.\n");
+    for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+        printf("\n.. list-table:: Service ``%s``\n   :header-rows: 1\n   :widths: 18 27 25 30\n\n"
+               "   * - topic\n     - request\n     - response\n     - meaning\n",
+               services[i].service);
+        for (const struct flux_method *m = services[i].methods; m->topic; m++)
+            print_method(m);
+    }
+    return fflush(stdout) == 0 ? 0 : 1;
+}
