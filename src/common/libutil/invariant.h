@@ -54,7 +54,7 @@ void transition_failed(const char *file, int line, const char *func, int number,
          : transition_failed(__FILE__, __LINE__, __func__, n, (int)(from), (int)(to)))
 #else
 #define INVARIANT(n, expression) ((void)sizeof((expression) ? 1 : 0))
-#define TRANSITION(n, table, from, to) ((void)sizeof(transition_allowed(table, from, to)))
+#define TRANSITION(n, table, from, to) ((void)(table), (void)sizeof((from) == (to)))
 #endif
 
 #endif
