@@ -1,8 +1,8 @@
 /* Binding tasks to cores.
  *
  * What processors a core has hwloc says, with the numbers of cores that the inventory has.  The
- * shared object that has hwloc is mapped when the first job is to be bound, read once, and let go: a
- * launcher keeps one set a core.
+ * shared object that has hwloc is mapped when the first job is to be bound, read once, and let go:
+ * a launcher keeps one set a core.
  *
  * Numbers of cores that this machine does not have mean that the resources of the session are
  * a configuration's: then nothing is bound, and nothing fails.

@@ -2,8 +2,8 @@
  *
  *    BASE/flux-UID-MARK-TOKEN-JOB    MARK: of the host and its last start; TOKEN: of the launcher
  *
- * A job with --mem gets a cgroup for its tasks on this node, whose limit is what all of them asked for
- * together.  They enter it before they become their program; so all that they start is in it.
+ * A job with --mem gets a cgroup for its tasks on this node, whose limit is what all of them asked
+ * for together.  They enter it before they become their program; so all that they start is in it.
  *
  * BASE, looked for when the first such job comes, is
  *    attribute wrexec.cgroup              a directory; "none": there is none
@@ -13,20 +13,20 @@
  *    version 1                            the cgroup of this process in the hierarchy of "memory",
  *                                         when it can be written to
  *
- * In version 2 no cgroup that gives controllers to those below has processes of its own.  So those of
- * a delegated one move to a leaf inside it, LEAF, once: they are the session's.
+ * In version 2 no cgroup that gives controllers to those below has processes of its own.  So those
+ * of a delegated one move to a leaf inside it, LEAF, once: they are the session's.
  *
  *  1. A job that did not ask for memory, or for no less than the host has, costs nothing here.
- *  2. What runs inside a job stays in its cgroup; one that is a session (flux batch, flux alloc) may divide
- *     it: it is marked as delegated.
- *  3. The cgroup is removed when no process of the job is left; those of launchers that were lost when
- *     the first such job of another one comes: whose they are is in the name, and a launcher that
- *     lives has locked its directory of that name (backing.c).
- *  4. When a task fails and the kernel has killed a process for the limit since the last one did, that
- *     is the reason, and the job ends.
+ *  2. What runs inside a job stays in its cgroup; one that is a session (flux batch, flux alloc)
+ *     may divide it: it is marked as delegated.
+ *  3. The cgroup is removed when no process of the job is left; those of launchers that were lost
+ *     when the first such job of another one comes: whose they are is in the name, and a launcher
+ *     that lives has locked its directory of that name (backing.c).
+ *  4. When a task fails and the kernel has killed a process for the limit since the last one did,
+ *     that is the reason, and the job ends.
  *
- * Failure: without BASE, or when something in it fails, the job runs without a limit, and its log says
- * so, once.
+ * Failure: without BASE, or when something in it fails, the job runs without a limit, and its log
+ * says so, once.
  */
 #include "config.h"
 #include "launcher.h"

@@ -1,9 +1,9 @@
 /* Labelled output in files: "TASK: " before each line.
  *
  * The tasks write into pipes, and whole lines go to the file in one write(2) that appends, all that
- * have come meanwhile, so that lines of different tasks, and of different nodes, do not mix.  A line of more than
- * LINE_MAX_LEN bytes is cut into several.  Tasks of a node that write to one file share its
- * descriptor.
+ * have come meanwhile, so that lines of different tasks, and of different nodes, do not mix.  A
+ * line of more than LINE_MAX_LEN bytes is cut into several.  Tasks of a node that write to one file
+ * share its descriptor.
  *
  * A file may hang: starters open, write and close it (starter.c), one thing of a file at a
  * time.  It is opened before the first task that writes to it is started.  When PENDING_MAX bytes

@@ -16,7 +16,8 @@
  *     (record.c).
  *
  *  4. Its program may be on a file system that hangs: that counts as its time.  A child that cannot
- *     be killed then is left behind after GIVE_UP, and the work that is to start it keeps what it needs.
+ *     be killed then is left behind after GIVE_UP, and the work that is to start it keeps what it
+ *     needs.
  *
  * Failure: a prolog that cannot be run, fails or takes too long fails the job; an epilog that
  * does is told as a note.

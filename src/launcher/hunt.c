@@ -6,9 +6,9 @@
  * runs inside the job ends its own jobs, so its programs are left out, as are what these started
  * (they have another tag).
  *
- * When the last task of a job is gone, those that are left are children of the launcher, a subreaper
- * (and theirs will be).  They are killed, at once or when the period of grace of a job that got
- * SIGTERM is over; the job ends when there are none (hunt_leftovers).
+ * When the last task of a job is gone, those that are left are children of the launcher, a
+ * subreaper (and theirs will be).  They are killed, at once or when the period of grace of a job
+ * that got SIGTERM is over; the job ends when there are none (hunt_leftovers).
  *
  * Whose one is: its tag (tag.c) says it.  Where there is none, the mark in its environment
  * or its process group; one that hides all of these is taken for a job's if no other job runs.

@@ -44,8 +44,8 @@ static char **plain_environ(void)
     return env;
 }
 
-/* A set of hwloc as one of the kernel's, both without what `within` (NULL: all) has not, unless that
- * leaves nothing. */
+/* A set of hwloc as one of the kernel's, both without what `within` (NULL: all) has not, unless
+ * that leaves nothing. */
 static void to_cpus(hwloc_const_bitmap_t set, hwloc_const_bitmap_t within, cpu_set_t *cpus)
 {
     if (within && !hwloc_bitmap_intersects(set, within))

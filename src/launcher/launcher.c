@@ -2,15 +2,15 @@
  *
  *    flux-launcher --fd=N --rank=R [--sweep=TOKEN] --token=TOKEN
  *
- * The wrexec module starts one at its first job, and speaks with it over descriptor N (exec_wire.h).  It
- * is small and knows nothing of messages, so that starting a process costs little
- * more than the kernel takes for it, and the broker, with its threads and its memory, never forks.
+ * The wrexec module starts one at its first job, and speaks with it over descriptor N
+ * (exec_wire.h).  It is small and knows nothing of messages, so that starting a process costs
+ * little more than the kernel takes for it, and the broker, with its threads and its memory, never
+ * forks.
  *
- *  1. Nothing blocks but epoll_wait(); no timer but those of hooks: grace
- *     periods are the module's business.  (Only
- *     to see whose a process is that has just begun to execute, or whether what hangs can be killed,
- *     it looks again for a moment.)  What touches a user's files, which may hang for ever, is done
- *     in children that other threads wait for.
+ *  1. Nothing blocks but epoll_wait(); only hooks have timers: periods of grace are the module's
+ *     business.  (Only to see whose a process is that has just begun to execute, or whether what hangs
+ *     can be killed, it looks again for a moment.)  What touches a user's files, which may hang for
+ *     ever, is done in children that other threads wait for.
  *  2. It is a child subreaper: what a task leaves behind becomes its child, and ends with the job.
  *  3. When the connection ends (the broker is gone, or the module) it kills all it has, waits for
  *     that, runs the epilogs, removes its directories, and exits.
@@ -20,15 +20,16 @@
  *  5. Memory is bounded: output by the credit of its job, standard input by its window, PMI by the
  *     server's bounds; a task whose PMI answers are not read is not listened to.
  *
- * nodejob.c has the life of jobs, task.c gets tasks ready, starter.c has the
- * threads that start them, env.c makes their
- * environment, bind.c binds them to cores; stream.c moves the streams,
- * file.c writes labelled ones; pmi.c serves PMI, pmix.c has PMIx served;
- * hook.c runs prolog and epilog, record.c remembers which epilogs are due,
- * lua.c runs plugins; object.c maps what only
- * some launchers need; backing.c keeps the directories, cgroup.c
- * limits memory; orphan.c notices that
- * something is left behind, tag.c tells whose it is, hunt.c ends it.
+ *    nodejob.c  the life of a job on this node    pmi.c      PMI-1; shm.c its shared memory
+ *    task.c     prepares tasks                    pmix.c     starts the PMIx server of a job
+ *    starter.c  threads that start tasks          hook.c     runs prolog and epilog
+ *    env.c      environments of tasks             record.c   remembers which epilogs are due
+ *    bind.c     binds tasks to cores              lua.c      runs plugins
+ *    stream.c   moves output and input            object.c   maps shared objects on demand
+ *    file.c     writes labelled output to files   backing.c  directories of jobs
+ *    tag.c      tells to which job a process      orphan.c   notices processes that are left
+ *               belongs                           hunt.c     ends them
+ *    cgroup.c   limits memory
  */
 #include "config.h"
 #include "launcher.h"
@@ -517,8 +518,8 @@ static void run(struct launcher *l)
         orphans_over(l);
 }
 
-/* The broker's terminal is not for tasks: those that lead no session of their own would be stopped when
- * they read from it.  This drops it for us and what we start, and for nobody else. */
+/* The broker's terminal is not for tasks: those that lead no session of their own would be stopped
+ * when they read from it.  This drops it for us and what we start, and for nobody else. */
 static void drop_terminal(void)
 {
     int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);

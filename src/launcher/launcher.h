@@ -259,8 +259,8 @@ void launcher_send_fail(struct nodejob *j, int code, int32_t first, uint32_t cou
 
 /* nodejob.c */
 void nodejob_run(struct launcher *l, uint64_t id, const void *payload, size_t len);
-/* Take over a job of a launcher that was lost, of which only the epilog is to be run.  NULL when its
- * request cannot be used, or there is such a job. */
+/* Take over a job of a launcher that was lost, of which only the epilog is to be run.  NULL when
+ * its request cannot be used, or there is such a job. */
 struct nodejob *nodejob_inherit(struct launcher *l, uint64_t id, const void *payload, size_t len);
 void nodejob_signal(struct nodejob *j, int signum);
 void nodejob_kill(struct nodejob *j);
@@ -329,8 +329,8 @@ bool task_has_pmi(const struct nodejob *j);
 int tasks_prepare(struct nodejob *j, errmsg_t *err);
 /* Ask for some more, for a slice of time; true when more can be asked for at once. */
 bool tasks_more(struct nodejob *j);
-/* A request has come back, with its task: 0, or the exit code that stands for the task and all after it, with a
- * sentence.  In any case no more than `ends` are to be started, for `code` and `why`. */
+/* A request has come back, with its task: 0, or the exit code that stands for the task and all
+ * after it, with a sentence.  In any case no more than `ends` are to be started, for `code` and `why`. */
 int tasks_started(struct request *r, errmsg_t *err);
 bool tasks_all(const struct nodejob *j, int *code, errmsg_t *why);
 void tasks_forget(struct nodejob *j);
@@ -365,8 +365,8 @@ bool env_changes_find(const struct changes *c, const char *name, const char **va
 /* An environment with the changes, to be freed (its strings are those of both).  NULL with
  * ENOMEM. */
 char **env_changes_apply(const struct changes *c, char *const *env);
-/* ... for one task, to be kept when env_task() goes on to the next: *texts, to be freed too, has the
- * strings that change. */
+/* ... for one task, to be kept when env_task() goes on to the next: *texts, to be freed too, has
+ * the strings that change. */
 char **env_copy(const struct env *e, const struct changes *c, char **texts);
 void env_changes_clear(struct changes *c);
 /* Do its tasks here have to take turns? */
@@ -531,8 +531,8 @@ void shm_look(struct nodejob *j);
 void shm_remove(struct nodejob *j);
 
 /* pmix.c; every function may be called for a job without PMIx. */
-/* Start the server of a job: 1 when its tasks have to wait for nodejob_start(), 0 when it needs none,
- * -1 with a sentence. */
+/* Start the server of a job: 1 when its tasks have to wait for nodejob_start(), 0 when it needs
+ * none, -1 with a sentence. */
 int pmix_begin(struct nodejob *j, errmsg_t *err);
 /* Environment that all tasks of the job get, and that of one task: copied as pointers to `vars`,
  * which has room for pmix_env_max(); how many. */
@@ -559,8 +559,8 @@ void record_remove(struct nodejob *j);
 void records_run(struct launcher *l);
 
 /* backing.c: directories of jobs */
-/* Make it, with the job's files in it; nodejob_dir_made() is called, and j->dir is NULL when it cannot be
- * made.  -1 with a sentence: there is no memory for that. */
+/* Make it, with the job's files in it; nodejob_dir_made() is called, and j->dir is NULL when it
+ * cannot be made.  -1 with a sentence: there is no memory for that. */
 int backing_make(struct nodejob *j, errmsg_t *err);
 /* Remove it, once: true until that is done. */
 bool backing_remove(struct nodejob *j);

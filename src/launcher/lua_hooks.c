@@ -3,19 +3,19 @@
  * Each file runs once, and returns a table with functions named after hooks (flux-lua.d(5)).  All
  * share one interpreter, but a file has globals of its own: what it assigns stays with it.
  *
- *  1. The interpreter is a sandbox (libsandbox/sandbox.h) of SANDBOX_HOOKS.  A file, and each call of
- *     a hook, may execute INSTRUCTIONS instructions and take so many seconds as the launcher says, and all
- *     together may hold MEMORY bytes; beyond that the call fails.  So a plugin in an endless loop costs
- *     a job, not the launcher.
+ *  1. The interpreter is a sandbox (libsandbox/sandbox.h) of SANDBOX_HOOKS.  A file, and each call
+ *     of a hook, may execute INSTRUCTIONS instructions and take so many seconds as the launcher
+ *     says, and all together may hold MEMORY bytes; beyond that the call fails.  So a plugin in an
+ *     endless loop costs a job, not the launcher.
  *  2. Whatever goes wrong in Lua is caught: sandbox_call() stands around everything that can fail.
  *  3. `job` is a table made anew for each call; its methods reach the call's struct by a light user
  *     datum that is taken out of the registry afterwards, so that one kept for later does nothing.
- *  4. The seconds are those of a clock on the wall as well.  When they are over a signal comes, and TICKS
- *     more in as much time again: system calls that wait (for a fifo that nobody writes to) fail with
- *     EINTR, and the interpreter then finds that it is late.  When the last signal has come, what is called
- *     neither waits in a call that can be interrupted nor comes back to the interpreter (a dead file
- *     server): the launcher ends itself, naming the plugin, and its jobs fail, which beats standing
- *     still.
+ *  4. The seconds are those of a clock on the wall as well.  When they are over a signal comes, and
+ *     TICKS more in as much time again: system calls that wait (for a fifo that nobody writes to)
+ *     fail with EINTR, and the interpreter then finds that it is late.  When the last signal has
+ *     come, what is called neither waits in a call that can be interrupted nor comes back to the
+ *     interpreter (a dead file server): the launcher ends itself, naming the plugin, and its jobs
+ *     fail, which beats standing still.
  */
 #include "config.h"
 #include "lua_hooks.h"
@@ -312,8 +312,8 @@ static int hooks_call(void *arg, enum lua_hook which, const struct lua_job *job,
 
 /* --- reading files --- */
 
-/* Protected; argument and result: a chunk.  Its globals become a table of its own that looks into the
- * common one. */
+/* Protected; argument and result: a chunk.  Its globals become a table of its own that looks into
+ * the common one. */
 static int own_globals(lua_State *L)
 {
     lua_newtable(L);

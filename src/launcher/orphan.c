@@ -4,8 +4,8 @@
  * are any it would have to read all of /proc, at every end of a job.  But the kernel keeps children
  * by the thread that made them, gives orphans to the first thread of the process that lives, and
  * /proc/self/task/TID/children lists those of one thread.  So all work is done by other threads
- * (starter.c), which make all tasks; the first one makes none, and whether it has children is one system
- * call on a file that stays open.  Only when it has are they looked at.
+ * (starter.c), which make all tasks; the first one makes none, and whether it has children is one
+ * system call on a file that stays open.  Only when it has are they looked at.
  *
  * Where the kernel has no such file the first thread is asked itself: waitid(2) with __WNOTHREAD
  * sees the children of the calling thread alone.

@@ -153,8 +153,8 @@ static int op_unpublish(void *arg, size_t idx, const char *service)
     return send_name(arg, idx, WIRE_NAME_UNPUBLISH, service, "");
 }
 
-/* What the new tasks have of this job, its directory, files and environment, goes with what the task
- * says: the module keeps none of it. */
+/* What the new tasks have of this job, its directory, files and environment, goes with what the
+ * task says: the module keeps none of it. */
 int pmi_ask_spawn(struct nodejob *j, uint32_t tag, const void *request, size_t len)
 {
     const char *end = j->run.strings + j->run.strings_len, *env = j->run.envc ? j->env[0] : end;
@@ -209,8 +209,8 @@ char *pmi_job_mapping(const struct nodejob *j)
     return mapping;
 }
 
-/* Numbers of the hosts of all nodes, in the order in which they come first, malloc'd.  NULL: they are
- * not told, or there is one for each node, or out of memory: then each node is one. */
+/* Numbers of the hosts of all nodes, in the order in which they come first, malloc'd.  NULL: they
+ * are not told, or there is one for each node, or out of memory: then each node is one. */
 static uint32_t *host_numbers(const struct nodejob *j)
 {
     hostlist_t *hl = !j->l->separate_hosts && j->hosts[0] ? hostlist_parse(j->hosts, NULL) : NULL;
@@ -264,8 +264,8 @@ void pmi_job_name(const struct nodejob *j, char *buf, size_t size)
     snprintf(buf, size, "%s", name);
 }
 
-/* What those that spawned the tasks had to tell them.  One that is not fit for the store is left out:
- * who looks for it is told so. */
+/* What those that spawned the tasks had to tell them.  One that is not fit for the store is left
+ * out: who looks for it is told so. */
 static int preset_pairs(struct nodejob *j)
 {
     for (uint32_t i = 0; j->run.parent && i < j->run.nfiles; i++)

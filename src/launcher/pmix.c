@@ -103,8 +103,8 @@ static bool library_of(const struct nodejob *j, const char **lib)
 }
 
 /* The library that the job's tasks use, when the job says so: a server should not be older than its
- * clients.  All that has this name fits the program that was linked with one of it.  *lib: it, NULL:
- * none; -1 with a sentence. */
+ * clients.  All that has this name fits the program that was linked with one of it.  *lib: it,
+ * NULL: none; -1 with a sentence. */
 static int choose_library(const struct nodejob *j, const char **lib, errmsg_t *err)
 {
     if (!library_of(j, lib))
@@ -236,8 +236,8 @@ static int add_options(struct serving *sv, const struct nodejob *j, int door)
     return 0;
 }
 
-/* At once: nothing of it is on a file system that the launcher does not need itself, and what starts
- * tasks may be at work for some time yet. */
+/* At once: nothing of it is on a file system that the launcher does not need itself, and what
+ * starts tasks may be at work for some time yet. */
 static int spawn_now(struct pmix *px, struct serving *sv, errmsg_t *err)
 {
     px->pid = spawn_process(&sv->sp, err);

@@ -2,13 +2,13 @@
  *
  *    DIR/epilog-JOB-TOKEN      DIR: that of the broker's socket, TOKEN: of the launcher
  *
- * A record is u32 length and the payload of RUN (exec_wire.h, in the byte order of the host), then what
- * plugins changed in the environment: NAME=value or NAME, each with its NUL.  It lives as long as the
- * broker's directory at most: that belongs to one broker, while directories of jobs (backing.c)
- * are removed by any launcher of the user once nobody locks them.
+ * A record is u32 length and the payload of RUN (exec_wire.h, in the byte order of the host), then
+ * what plugins changed in the environment: NAME=value or NAME, each with its NUL.  It lives as long
+ * as the broker's directory at most: that belongs to one broker, while directories of jobs
+ * (backing.c) are removed by any launcher of the user once nobody locks them.
  *
- *  1. The record is there before the prolog starts and until the epilog was reaped, so an epilog that
- *     was interrupted together with its launcher is run again.
+ *  1. The record is there before the prolog starts and until the epilog was reaped, so an epilog
+ *     that was interrupted together with its launcher is run again.
  *  2. When all processes of a launcher that was lost are gone, the next one makes each record of
  *     another token a job that has no tasks left and is about to end (records_run): nothing but its
  *     epilog is run, and the module, which has ended the job, hears nothing of it.

@@ -1,14 +1,14 @@
 /* Shared memory that MPICH leaves when it is killed.
  *
- * MPICH 5 names the segment of a node by the job: /dev/shm/mpich_shm_HASH_NODE and mpich_vci_HASH_NODE,
- * where HASH is the 32-bit FNV-1a digest (Fowler, Noll, Vo) of PMI's kvsname, as hexadecimal digits,
- * and NODE the number of the node in the job.  A kvsname is given to one job only, and the end of
- * that removes the segments of its node here.
+ * MPICH 5 names the segment of a node by the job: /dev/shm/mpich_shm_HASH_NODE and
+ * mpich_vci_HASH_NODE, where HASH is the 32-bit FNV-1a digest (Fowler, Noll, Vo) of PMI's kvsname,
+ * as hexadecimal digits, and NODE the number of the node in the job.  A kvsname is given to one job
+ * only, and the end of that removes the segments of its node here.
  *
- * MPICH 4 leaves some when it is killed as it starts.  The first rank of a node makes a file /dev/shm/mpich_shar_*, tells the others of its node its name,
- * and they map it; when all have, it removes the name.  By means of this file they agree about the
- * next, a large one.  When the job dies before a name is gone the file stays, until the machine is
- * started again.
+ * MPICH 4 leaves some when it is killed as it starts.  The first rank of a node makes a file
+ * /dev/shm/mpich_shar_*, tells the others of its node its name, and they map it; when all have, it
+ * removes the name.  By means of this file they agree about the next, a large one.  When the job
+ * dies before a name is gone the file stays, until the machine is started again.
  *
  * The names are random, so that they are told apart only by what is seen of the job itself:
  *

@@ -2,9 +2,9 @@
  *
  * Whatever touches a file that is not the launcher's own may take for ever, on a file system that
  * hangs: a task's working directory, program and streams, the directory of a job, the programs of
- * the site.  Each piece of it is a `struct work`.  Programs are started in a child that shares memory
- * with the thread that makes it, and for which that thread alone waits (spawn.h); the rest is done by
- * the thread itself.
+ * the site.  Each piece of it is a `struct work`.  Programs are started in a child that shares
+ * memory with the thread that makes it, and for which that thread alone waits (spawn.h); the rest
+ * is done by the thread itself.
  *
  * state of a thread   meaning                                    left when
  * leading             it runs the loop, and does work in         the launcher ends, or it was so long
@@ -31,8 +31,8 @@
  *     its work is done, is told from an orphan.
  *  6. What threads share is under `lock`; nobody who holds it waits for anything.
  *
- * Failure: a child that SIGKILL does not end, and a thread that hangs, are left behind.  While nothing
- * hangs, work is done even if no thread can be made to stand by.
+ * Failure: a child that SIGKILL does not end, and a thread that hangs, are left behind.  While
+ * nothing hangs, work is done even if no thread can be made to stand by.
  */
 #include "config.h"
 #include "launcher.h"

@@ -2,9 +2,9 @@
  *
  * A process that has left its process group, and its session, lost its parent and cleared its
  * environment shows nothing of the job that it came from.  But its resource limits are inherited by
- * each fork(2) and execve(2), anybody may read those of a process of the same user, and a hard limit
- * can only be lowered.  RLIMIT_LOCKS limits nothing since Linux 2.4.25; so all that a launcher
- * starts has there a number that says which launcher and which job it is of:
+ * each fork(2) and execve(2), anybody may read those of a process of the same user, and a hard
+ * limit can only be lowered.  RLIMIT_LOCKS limits nothing since Linux 2.4.25; so all that a
+ * launcher starts has there a number that says which launcher and which job it is of:
  *
  *    bits 59-62   1010
  *    bits 38-58   random number of the launcher, part of its token

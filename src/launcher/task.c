@@ -1,8 +1,8 @@
 /* Starting the tasks of a job.
  *
  * All tasks of a job here are started from one request of the module.  The loop gets each ready, in
- * slices of time between which it serves other jobs: the environment is built once, and a task costs
- * two pipes and a socket pair.  The rest is a starter's (starter.c), and nothing here
+ * slices of time between which it serves other jobs: the environment is built once, and a task
+ * costs two pipes and a socket pair.  The rest is a starter's (starter.c), and nothing here
  * touches what is the user's: the child enters the working directory, looks for the program and
  * opens the files itself.  Up to BATCH_MAX of a job are ready at a time; what was found for the
  * first is not looked for again.  A task leads a session, and so a process group, of its own.

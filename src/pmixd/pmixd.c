@@ -1,12 +1,13 @@
 /* flux-pmixd - a PMIx server for the tasks of one job on one node.
  *
- *    flux-pmixd --fd=3 --job=ID --nspace=NAME --node=N --nnodes=N --ntasks=N --mapping=MAP --dir=DIR --uri=URI
+ *    flux-pmixd --fd=3 --job=ID --nspace=NAME --node=N --nnodes=N --ntasks=N --mapping=MAP
+ *    --dir=DIR --uri=URI
  *               [--hosts=NAMES] [--apps=COUNTS] [--top=ID] [--first=N] [--universe=N] [--door=4]
  *
- * The launcher starts one: with --mpi=pmix before the tasks, with --mpi=both when the first task connects
- * to the address that the launcher listens on for it (pmixd_door.c); it is a program of its own, so
- * that nobody else maps the library with its threads.  What the library cannot do by itself
- * (whatever concerns other nodes, or jobs) is done as a client of the local broker:
+ * The launcher starts one: with --mpi=pmix before the tasks, with --mpi=both when the first task
+ * connects to the address that the launcher listens on for it (pmixd_door.c); it is a program of
+ * its own, so that nobody else maps the library with its threads.  What the library cannot do by
+ * itself (whatever concerns other nodes, or jobs) is done as a client of the local broker:
  *
  *    fence, connect, groups    pmixd_exchange.c: a fence of the key-value store
  *    direct modex              pmixd_modex.c: requests and answers in the store
@@ -15,8 +16,8 @@
  *    spawn                     pmixd_spawn.c: the launcher; pmixd_family.c: who else is in the job
  *    query, tools...           refused as not supported
  *
- * To the launcher, over descriptor 3, go frames of exec_wire.h: PMIX_READY with the environment of the
- * tasks, PMIX_CLIENT, FAIL, SPAWN.  What comes back is SPAWNED, and the end of the connection.
+ * To the launcher, over descriptor 3, go frames of exec_wire.h: PMIX_READY with the environment of
+ * the tasks, PMIX_CLIENT, FAIL, SPAWN.  What comes back is SPAWNED, and the end of the connection.
  *
  *  1. The library calls back in its own thread.  Such a call copies what it is given, and is handed
  *     to the main thread (pmixd_post); the answer is given from there, which the library allows.

@@ -143,9 +143,9 @@ pmix_server_module_t *pmixd_server_module(struct pmixd *pd);
 typedef void (*exchange_f)(void *arg, const char *error, const void *data, size_t len);
 void pmixd_exchange(struct pmixd *pd, const char *what, const idset_t *nodes, const void *data,
                     size_t len, exchange_f done, void *arg);
-/* Seats of the servers of these processes, and numbers in the job of these in *ranks when that is not
- * NULL.  NULL with EINVAL when they are not all of this job, ENOENT when some are of a group that is
- * not known yet. */
+/* Seats of the servers of these processes, and numbers in the job of these in *ranks when that is
+ * not NULL.  NULL with EINVAL when they are not all of this job, ENOENT when some are of a group
+ * that is not known yet. */
 idset_t *pmixd_nodes_of(struct pmixd *pd, const pmix_proc_t *procs, size_t n, idset_t **ranks);
 /* Make the namespace sure, then go on; `w` is the caller's until then. */
 void pmixd_when_ready(struct pmixd *pd, struct waiting *w);

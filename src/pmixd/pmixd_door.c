@@ -1,8 +1,9 @@
 /* The socket on which tasks connect, when the launcher made it.
  *
- * A job that may use PMIx, or not, is told an address before there is a server; the launcher listens
- * there, and at the first connection starts this program with the socket.  The library wants to make
- * its own, so the two calls by which it does that are ours here, which the linker gives it:
+ * A job that may use PMIx, or not, is told an address before there is a server; the launcher
+ * listens there, and at the first connection starts this program with the socket.  The library
+ * wants to make its own, so the two calls by which it does that are ours here, which the linker
+ * gives it:
  *
  *    bind      its first socket becomes the launcher's, with the connections that wait in it: the
  *              address that it then asks for is the one that the tasks have

@@ -1,21 +1,23 @@
-/* The groups of tasks of a job, each of which has its own PMIx servers and its own namespace of PMIx:
- * those that the job was started with, and those that they spawned (spawn.c).
+/* The groups of tasks of a job, each of which has its own PMIx servers and its own namespace of
+ * PMIx: those that the job was started with, and those that they spawned (spawn.c).
  *
- * They have one namespace of the store, that of the job, and in it numbers of their own: the number of
- * a task in the job is its rank + `first` of its group, and the seat of a server is its node + `first`,
- * which no other server of the job has, since no group has more nodes than tasks.
+ * They have one namespace of the store, that of the job, and in it numbers of their own: the number
+ * of a task in the job is its rank + `first` of its group, and the seat of a server is its node +
+ * `first`, which no other server of the job has, since no group has more nodes than tasks.
  *
  *    g.FIRST    what the others have to know of a group: u32 tasks, u32 nodes, strings with their NULs:
  *               namespace of PMIx, placement, programs
  *
- * A group that was spawned puts that before its first tasks start: its server of node 0 is not ready
- * until it has.  So it is there when the spawn is answered, however soon the tasks leave.  Others do so when one of their
- * tasks spawns.  Who has another group to do with watches the directory: servers of a job with
- * several nodes from the start, the only one of a job when its tasks spawn, those of spawned groups.
- * What appears is told to the library; then calls that waited for it go on.  They wait no longer than
- * PATIENCE: what has been spawned is told before it can be named, so then it is of another job.
+ * A group that was spawned puts that before its first tasks start: its server of node 0 is not
+ * ready until it has.  So it is there when the spawn is answered, however soon the tasks leave.
+ * Others do so when one of their tasks spawns.  Who has another group to do with watches the
+ * directory: servers of a job with several nodes from the start, the only one of a job when its
+ * tasks spawn, those of spawned groups. What appears is told to the library; then calls that waited
+ * for it go on.  They wait no longer than PATIENCE: what has been spawned is told before it can be
+ * named, so then it is of another job.
  *
- * Failure: a directory that cannot be read, or a group that the library does not take, fails the job.
+ * Failure: a directory that cannot be read, or a group that the library does not take, fails the
+ * job.
  */
 #include "config.h"
 #include "pmixd.h"

@@ -1,8 +1,9 @@
 /* What the PMIx library is told about the job, and what it tells the tasks.
  *
- * One namespace, named by the launcher, with an application for each program of the job.  Nodes are given names of their own
- * (nodeK, when the launcher does not know better), not that of the host: brokers that share a host
- * are different nodes to the job, whose tasks must not look for each other in shared memory.
+ * One namespace, named by the launcher, with an application for each program of the job.  Nodes are
+ * given names of their own (nodeK, when the launcher does not know better), not that of the host:
+ * brokers that share a host are different nodes to the job, whose tasks must not look for each
+ * other in shared memory.
  *
  *   job      size, universe, nodes and who is on which (as the library's own compressed maps)
  *   node     its number, the local tasks, directories

@@ -5,9 +5,10 @@
  *    m.NODE.q-FROM-NUM    a request of node FROM: u32 number of the task
  *    m.NODE.r-NUM         the answer to its own request NUM: i32 status of the library, bytes
  *
- * Nodes are seats (pmixd_family.c): servers of all groups of the job.  Numbers are little-endian.  Who answers puts the answer and removes the request in one
- * transaction; who was answered removes the answer.  The library keeps what it got, so there is at
- * most one request for each rank and node, unless the library wants it again.
+ * Nodes are seats (pmixd_family.c): servers of all groups of the job.  Numbers are little-endian.
+ * Who answers puts the answer and removes the request in one transaction; who was answered removes
+ * the answer.  The library keeps what it got, so there is at most one request for each rank and
+ * node, unless the library wants it again.
  *
  * The library answers a request when the task has put something, so it may wait for long; a time
  * limit of the task's (PMIX_TIMEOUT) is kept here.

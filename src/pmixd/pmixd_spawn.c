@@ -1,8 +1,8 @@
 /* PMIx_Spawn: a task asks for further tasks.
  *
- * What it asks for goes to the launcher in the form that PMI-1's spawn has (pmi_spawn.h), and on to rank
- * 0 (spawn.c), which answers when all tasks run, or none does.  Of what an application says count
- * command, arguments, environment, working directory and number; the rest is not looked at.
+ * What it asks for goes to the launcher in the form that PMI-1's spawn has (pmi_spawn.h), and on to
+ * rank 0 (spawn.c), which answers when all tasks run, or none does.  Of what an application says
+ * count command, arguments, environment, working directory and number; the rest is not looked at.
  *
  * state of a spawn    left when
  * asked               SPAWNED comes: an error is answered at once

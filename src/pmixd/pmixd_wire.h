@@ -1,4 +1,5 @@
-/* What the PMIx servers of a job say to each other (pmixd.c): strict readers.  Pure and thread-safe.
+/* What the PMIx servers of a job say to each other (pmixd.c): strict readers.  Pure and
+ * thread-safe.
  */
 #ifndef PMIXD_WIRE_H
 #define PMIXD_WIRE_H

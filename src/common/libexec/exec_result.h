@@ -1,5 +1,5 @@
-/* How the tasks of a job ended: wait statuses, each with the set of tasks that have it; and when the
- * last was started, and the last was gone.
+/* How the tasks of a job ended: wait statuses, each with the set of tasks that have it; and when
+ * the last was started, and the last was gone.
  *
  * Results of different nodes merge without loss, and take little room when most tasks end alike, so
  * that one message a subtree can carry them.  Not thread-safe.

@@ -112,8 +112,8 @@ enum wire_name { WIRE_NAME_PUBLISH = 1, WIRE_NAME_LOOKUP, WIRE_NAME_UNPUBLISH };
 #define WIRE_NAME_MAX 1024 /* bytes of a service or a port */
 
 /* When the last of some tasks was started, and when the last of them was reaped: microseconds since
- * 1970 by the clocks of their nodes; both 0: none was started.  They travel up the tree, so they are
- * little-endian everywhere. */
+ * 1970 by the clocks of their nodes; both 0: none was started.  They travel up the tree, so they
+ * are little-endian everywhere. */
 struct wire_times {
     uint64_t started;
     uint64_t exited;
@@ -134,9 +134,9 @@ struct wire_frame {
 void exec_wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len);
 /* Look for a frame at the start of `data`: its whole size with *f filled; 0 when more bytes are
  * needed; -1 with EPROTO and a sentence when these bytes are not a frame, after which the stream
- * cannot be read any further.  A frame of an unknown type, or of a length that its type cannot have,
- * is WIRE_BAD, with a sentence: it can be skipped, and ends the job that it is about.  So payloads of
- * simple types have been checked for length. */
+ * cannot be read any further.  A frame of an unknown type, or of a length that its type cannot
+ * have, is WIRE_BAD, with a sentence: it can be skipped, and ends the job that it is about.  So
+ * payloads of simple types have been checked for length. */
 ptrdiff_t exec_wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_t *err);
 
 /* WIRE_TIMES bytes.  -1 with EPROTO and a sentence for what no tasks can have: only one of both, or
@@ -258,8 +258,8 @@ struct wire_run {
     uint32_t ntasks; /* of the job */
 };
 enum { WIRE_S_CWD, WIRE_S_IN, WIRE_S_OUT, WIRE_S_ERR, WIRE_STRINGS };
-/* The job's name, this node's, its cores and gpus (idsets), the hosts of all nodes of the job (a host
- * list; "": not told). */
+/* The job's name, this node's, its cores and gpus (idsets), the hosts of all nodes of the job (a
+ * host list; "": not told). */
 enum { WIRE_N_NAME, WIRE_N_NODE, WIRE_N_CORES, WIRE_N_GPUS, WIRE_N_HOSTS, WIRE_NODE_STRINGS };
 #define WIRE_RUN_FIXED 92
 

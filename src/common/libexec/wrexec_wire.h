@@ -1,47 +1,55 @@
-/* What the wrexec service and those who use it say to each other.
+/* wrexec_wire.h - the messages of the service wrexec.  A rank other than 0 refuses all requests but
+ * wrexec.tree, wrexec.down and wrexec.stats.
  *
- * The job module at rank 0:
- *    wrexec.jobs    streaming, {} -> struct wrexec_jobs, one for what came in a pass of the loop.
- *                   The first is sent at once and lists what runs: a module that was reloaded takes
- *                   up where the other left; what ended while nobody asked is told then.  One
- *                   stream at a time; a later one takes over (the former ends with ENODATA).
- *    wrexec.launch  raw -> (empty): jobs to be run, see launchbuf below.  Whatever goes wrong with
- *                   a job is told by `ended`, code 126 or 127, with a sentence.
- *    wrexec.kill    struct wrexec_kill -> {}; SIGKILL ends all there is of a job.  Who
- *                   listens to an id that is not known is told (ENOENT): so a job that ends before
- *                   it was launched is to be named here.
+ * From the job module, to rank 0:
+ *    wrexec.jobs    streaming, {} -> struct wrexec_jobs, at most one response for each pass of the
+ *                   event loop.  The first response comes at once.  It lists the jobs that run, and
+ *                   reports the jobs that ended while there was no stream and, once more, those
+ *                   that ended last: a job module that restarts compares them with its own record.
+ *                   There is one stream; a later request replaces it, and the earlier one ends with
+ *                   ENODATA.
+ *    wrexec.launch  raw -> (empty): jobs to start, see launchbuf below.  A message that cannot be
+ *                   decoded is refused with EPROTO.  A job that cannot be started is reported by
+ *                   `ended`, with code 126 or 127 and an error message.
+ *    wrexec.kill    struct wrexec_kill -> {}: sends a signal to all tasks of jobs.  SIGKILL also ends
+ *                   a job whose output nobody takes.  If an id is unknown, the client that listens
+ *                   to it gets ENOENT: the job module also names the jobs that ended before they
+ *                   were launched.
  *
- * Clients, to rank 0:
- *    wrexec.listen  streaming, struct wrexec_listen: output of a job whose output mode is "client"
- *                   (for others only notices and the result).  Responses: raw output records
- *                   (exec_wire.h); JSON struct wrexec_notice (the first when the job is launched, with
- *                   its ranks); as the last, not streaming, JSON struct wrexec_result.  It may come
- *                   before wrexec.launch does.  Tasks wait for it when their pipes are full.  One
- *                   client at a time: EBUSY.
- *    wrexec.stdin   raw -> (empty): u64 id, bytes (none: end of file); at most
- *                   WIRE_STDIN_WINDOW bytes that no notice has acknowledged.  From the client that
- *                   listens, or ran it.
- *    wrexec.credit  raw -> (empty): u64 id, u32 bytes: so much more output may be sent to me;
- *                   from nobody else
- *    wrexec.run     streaming, raw: struct jobreq with struct wrexec_run as its JSON: flux exec.
- *                   Responses as of wrexec.listen.
- *    wrexec.spawn   raw: u64 job or group, u32 1: by PMIx, then the frame SPAWN (exec_wire.h) without its
- *                   first number
- *                   -> struct wrexec_spawned: further tasks for a job that runs, of one of its own
- *                   (coord_spawn.c).  From instances.
- *    wrexec.signal  {id, signum} -> {}: to the tasks of a wrexec.run
+ * From clients, to rank 0:
+ *    wrexec.listen  streaming, struct wrexec_listen: follow a job.  Responses: struct wrexec_notice
+ *    as
+ *                   JSON, the first when the job is launched, with its ranks; records of output
+ *                   (exec_wire.h), raw, if the output mode of the job is "client"; last, and
+ *                   without the streaming flag, struct wrexec_result.  The request may arrive
+ *                   before the job is launched, or shortly after it ended.  A second client gets
+ *                   EBUSY.
+ *    wrexec.run     streaming, raw, struct jobreq with struct wrexec_run as its JSON: run a program on
+ *                   chosen ranks (flux exec).  Responses as for wrexec.listen.  The program ends
+ *                   when its client disconnects.
+ *    wrexec.stdin   raw -> (empty): u64 id, bytes (none: end of file).  At most WIRE_STDIN_WINDOW
+ *                   bytes may be without acknowledgement by a notice.
+ *    wrexec.credit  raw -> (empty): u64 id, u32 bytes: the client can take so many more bytes.
+ *                   Standard input and credit count only from the client that listens to the job or
+ *                   runs the program; others get the same response, and nothing happens.
+ *    wrexec.signal  struct wrexec_signal -> {}: to the tasks of a wrexec.run.  ESRCH if it has
+ *    ended. wrexec.name    see wrexec_names.h
  *
- * None of these may vanish or be overtaken by the next: who sends them uses a courier
- * (libflux/courier.h), which sends again what found a full mailbox (EAGAIN).
+ * To any rank:
+ *    wrexec.stats   {} -> jobs so far, jobs that run, and the launcher of the rank
  *
- * Between instances, raw, one message for all that waits in a pass: frames of exec_wire.h.
- *    wrexec.tree    streaming, to a child in the tree: an empty response when it is there, then
- *                   what comes up
- *    wrexec.down    raw -> (empty), to the same child
+ * Between instances, raw; each message holds all frames (exec_wire.h) that wait at the end of a
+ * pass:
+ *    wrexec.tree    streaming, to a child in the tree: an empty response when the child is ready, then
+ *                   the frames that go up
+ *    wrexec.down    raw -> (empty), to the same child: the frames that go down
+ *    wrexec.spawn   to rank 0, raw: u64 job or group, u32 1 if by PMIx, then the frame SPAWN without
+ *                   its first number -> struct wrexec_spawned: more tasks for a job that runs
  *
- * Numbers in raw payloads are little-endian.
+ * None of these requests may be lost or overtaken by the next: the sender uses a courier
+ * (libflux/courier.h), which repeats a request that found a full mailbox (EAGAIN).
  *
- * Functions are pure and thread-safe.
+ * Numbers in raw payloads are little-endian.  Functions are pure and thread-safe.
  */
 #ifndef EXEC_WREXEC_WIRE_H
 #define EXEC_WREXEC_WIRE_H

@@ -1,4 +1,4 @@
-/* What the files of rank 0 share: coord.c, coord_job.c, coord_client.c, coord_output.c, coord_exec.c. */
+/* What the files coord*.c share, which work at rank 0 only. */
 #ifndef WREXEC_COORD_H
 #define WREXEC_COORD_H
 

@@ -9,8 +9,9 @@
  *     SIGKILL, or by SIGTERM first where it has a period of grace.  A failure with code 0, a task
  *     that aborted the job with it, is not one: the job is ended in the same way, and completes.
  *     One that follows a signal which ends programs is that signal's doing.
- *  2. Tasks that were spawned (coord_spawn.c) are a group, with a life of its own here that is told to nobody:
- *     signals, output, failures and statuses are those of the job, which ends with the last of them.
+ *  2. Tasks that were spawned (coord_spawn.c) are a group, with a life of its own here that is told
+ *     to nobody: signals, output, failures and statuses are those of the job, which ends with the
+ *     last of them.
  *  3. Nothing is waited for between the last task's end and what is told, but the commit of output
  *     that is still under way.
  */
@@ -142,8 +143,8 @@ void coord_job_taken(struct subjob *j, uint32_t node, uint64_t bytes)
 
 /* --- the end of a job --- */
 
-/* The namespace in which the tasks of different nodes told each other where they are (subjob_pmi.c).  Most
- * jobs never made one, which is no error. */
+/* The namespace in which the tasks of different nodes told each other where they are
+ * (subjob_pmi.c).  Most jobs never made one, which is no error. */
 static void drop_namespace(struct coord_job *rj)
 {
     char ns[JOB_NAMESPACE_MAX];
@@ -155,8 +156,8 @@ static void drop_namespace(struct coord_job *rj)
     flux_future_destroy(flux_kvs_namespace_remove(rj->coord->ctx->h, ns));
 }
 
-/* The first tasks that failed, with the rank of each: [[task, rank, status], ...].  NULL without any,
- * or without memory: the result does without. */
+/* The first tasks that failed, with the rank of each: [[task, rank, status], ...].  NULL without
+ * any, or without memory: the result does without. */
 static json_t *failed_tasks(const struct subjob *j, const json_t *status)
 {
     const layout_t *l = j->spec->layout;

@@ -4,8 +4,8 @@
  * stderr) and that many bytes.
  *
  *  1. One commit is under way at a time, for all jobs; what comes meanwhile is the next.
- *  2. Above HELD bytes that wait no more is taken: the jobs concerned are asked again (subjob_flow_flush)
- *     when a commit is over, and their tasks stand still meanwhile.
+ *  2. Above HELD bytes that wait no more is taken: the jobs concerned are asked again
+ *     (subjob_flow_flush) when a commit is over, and their tasks stand still meanwhile.
  *  3. Of a job no more than its limit is kept, heads included; what is beyond counts as lost, which
  *     is told once by "raise", and with its end.
  *  4. A job's end is told after its output is in the store.

@@ -1,14 +1,15 @@
 /* wrexec.spawn: further tasks that the tasks of a job ask for (MPI_Comm_spawn, by PMI-1 or PMIx).
  *
- * They are a group: started over the job's nodes in the same way as a job, under a number of its own
- * (JOB_SPAWN_BIT), with ranks from 0 on, and a namespace of their own.  Everything else is the job's:
- * number, environment, output, directory, limits of time and memory, signals and end (coord_job.c).
- * Its tasks are numbered on in the job, in output and statuses.
+ * They are a group: started over the job's nodes in the same way as a job, under a number of its
+ * own (JOB_SPAWN_BIT), with ranks from 0 on, and a namespace of their own.  Everything else is the
+ * job's: number, environment, output, directory, limits of time and memory, signals and end
+ * (coord_job.c). Its tasks are numbered on in the job, in output and statuses.
  *
- * Resources: a node has room for one task on each core that the job has there, and for no fewer than
- * the job was started with; with --overcommit for as many as may be on a node.  Tasks of the job count
- * until all of those that it was started with have ended, those of a group until all of the group
- * have.  A group fills the nodes in the order of their ranks; with --overcommit it is spread evenly.
+ * Resources: a node has room for one task on each core that the job has there, and for no fewer
+ * than the job was started with; with --overcommit for as many as may be on a node.  Tasks of the
+ * job count until all of those that it was started with have ended, those of a group until all of
+ * the group have.  A group fills the nodes in the order of their ranks; with --overcommit it is
+ * spread evenly.
  *
  * state of a group     meaning                                           left when
  * starting             spawn_req is to be answered                       all nodes said STARTED, or a
@@ -19,7 +20,8 @@
  *  1. Every request is answered, once: with the name of the namespace when all tasks run, else with
  *     an error, and then no task of it stays and the job does not fail.
  *  2. A request is refused when the job is ending, or has as many groups as it may (GROUPS_MAX).
- *  3. Of the infos `wdir`, `path` and `env` (NAME=VALUE, any number) count; others are not looked at.
+ *  3. Of the infos `wdir`, `path` and `env` (NAME=VALUE, any number) count; others are not looked
+ *     at.
  */
 #include "config.h"
 #include "coord.h"

@@ -12,12 +12,12 @@
  *  2. Frames leave at the end of the pass, or as soon as BATCH bytes wait, BATCH bytes in a request
  *     (or one frame that is larger).  What waits for the answer of an earlier request is bounded by
  *     the credit of the jobs and by the jobs that the ranks below have room for.
- *  3. When the module hands over, streams and requests under way stay what they are, for both ends: the
- *     next instance waits for their answers, and answers the parent's.
+ *  3. When the module hands over, streams and requests under way stay what they are, for both ends:
+ *     the next instance waits for their answers, and answers the parent's.
  *  4. The request that comes before this instance is ready waits, unanswered; there is only one.
  *
- * Failure: an edge whose stream ends, or whose child refuses a request, is closed, what waits for it
- * is dropped, and its user is told once, with the reason.
+ * Failure: an edge whose stream ends, or whose child refuses a request, is closed, what waits for
+ * it is dropped, and its user is told once, with the reason.
  */
 #include "config.h"
 #include "edge.h"

@@ -2,8 +2,8 @@
  *
  * Whatever is sent during a pass of the loop goes out at its end, as one request "wrexec.down" an
  * edge, which the child answers when it has handled it.  For a child there is one streaming request
- * "wrexec.tree", opened with the first job that is passed on; its responses carry what comes up, and
- * its failure says that the child, or its module, is gone.
+ * "wrexec.tree", opened with the first job that is passed on; its responses carry what comes up,
+ * and its failure says that the child, or its module, is gone.
  */
 #ifndef WREXEC_EDGE_H
 #define WREXEC_EDGE_H
@@ -60,8 +60,8 @@ struct edge *edges_find(edges_t *es, uint32_t rank);
 void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
 void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
 
-/* Send what waits for the end of the pass; then what the next instance of the module needs to go on with
- * all streams.  It calls edges_load() when it has set the topology, before it sends anything. */
+/* Send what waits for the end of the pass; then what the next instance of the module needs to go on
+ * with all streams.  It calls edges_load() when it has set the topology, before it sends anything. */
 void edges_flush(edges_t *es);
 void edges_save(const edges_t *es, flux_handover_t *o);
 void edges_load(edges_t *es, flux_handover_t *o);

@@ -8,8 +8,9 @@
  *     may wait for children too.
  *  2. What the socket does not take waits in `out`, bounded by OUT_MAX; beyond that the launcher
  *     does not read, and is given up.
- *  3. When the module hands over, the launcher does not notice: its socket and its process descriptor
- *     go to the next instance, with the bytes that have been read and not understood, or not written.
+ *  3. When the module hands over, the launcher does not notice: its socket and its process
+ *     descriptor go to the next instance, with the bytes that have been read and not understood, or
+ *     not written.
  *  4. A launcher that was lost is followed by another, at once when it had run anything, else with
  *     the next job; that ends what the lost one left behind (--sweep).
  */

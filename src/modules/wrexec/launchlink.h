@@ -1,8 +1,8 @@
 /* How the tasks of a node are run: the module's side of the launcher.
  *
  * One object per instance of the module.  The launcher is started at the first job, and again at
- * the next one after it was lost.  Nothing here blocks, but launchlink_destroy() waits (at most a few
- * seconds) until every task is gone.
+ * the next one after it was lost.  Nothing here blocks, but launchlink_destroy() waits (at most a
+ * few seconds) until every task is gone.
  */
 #ifndef WREXEC_LAUNCHLINK_H
 #define WREXEC_LAUNCHLINK_H
@@ -46,8 +46,8 @@ void launchlink_send(launchlink_t *x, enum wire_type type, uint64_t job, const v
 int launchlink_try_send(launchlink_t *x, enum wire_type type, uint64_t job, const void *fixed,
                         size_t fixedlen, const void *data, size_t len);
 
-/* Write down what the next instance of the module needs to go on with this launcher, and let go of it
- * without a word; and the other way round, of an object that has no launcher yet. */
+/* Write down what the next instance of the module needs to go on with this launcher, and let go of
+ * it without a word; and the other way round, of an object that has no launcher yet. */
 void launchlink_save(const launchlink_t *x, flux_handover_t *o);
 void launchlink_leave(launchlink_t *x);
 void launchlink_load(launchlink_t *x, flux_handover_t *o);

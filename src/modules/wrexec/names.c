@@ -15,12 +15,13 @@
  *  1. A name is published once: the commit is guarded by its absence.
  *  2. It is removed when its job is over; a job that ends while its commit is under way is asked
  *     about when the answer is there.
- *  3. At the first request everything is removed that another instance left, unless it handed over: no
- *     job of that time is there any more.
+ *  3. At the first request everything is removed that another instance left, unless it handed over:
+ *     no job of that time is there any more.
  *  4. Who waits for a name hangs on the name and on its job; the end of either ends the waiting.
  *  5. At most REQUESTS_MAX requests wait or are under way, JOB_REQUESTS_MAX of them of one job.
  *
- * Failure: requests are answered with the store's sentence, and those that are too many with EAGAIN.
+ * Failure: requests are answered with the store's sentence, and those that are too many with
+ * EAGAIN.
  */
 #include "config.h"
 #include "names.h"

@@ -31,8 +31,8 @@
  * fails.  Tasks that share a node are their launcher's business.  Jobs without MPI send nothing.
  *
  * Failure: the tasks are told that the barrier failed, with the store's sentence, and the job
- * fails; so it does when the pairs of all nodes together are more than one frame to the launcher can
- * have (WIRE_PMI_MAX).  Those of one node are bounded by its PMI server.
+ * fails; so it does when the pairs of all nodes together are more than one frame to the launcher
+ * can have (WIRE_PMI_MAX).  Those of one node are bounded by its PMI server.
  */
 #include "config.h"
 #include "wrexec.h"
@@ -50,7 +50,8 @@
 #include "libexec/wrexec_names.h"
 #include "libexec/exec_result.h"
 
-/* A barrier under way; or a request about a name (subjob_pmi_name()), or for further tasks (subjob_pmi_spawn()). */
+/* A barrier under way; or a request about a name (subjob_pmi_name()), or for further tasks
+ * (subjob_pmi_spawn()). */
 enum step { NAMING, FENCING, READING, ASKING, SPAWNING, STEPS };
 struct fence {
     struct list_node node;

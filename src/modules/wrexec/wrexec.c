@@ -1,22 +1,47 @@
-/* wrexec - the module that runs programs: jobs (flux wreckrun) and flux exec.
+/* wrexec.c - the module that runs the tasks of jobs, and the programs of flux exec.
  *
- * An instance at every rank.  Rank 0's gives a job its id and its place (coord.c); the request then
- * goes down the tree, and output and results come up (subjob.c); at each rank the launcher, a process
- * of its own, starts the tasks (launchlink.c, launcher/launcher.c); MPI programs find each other by PMI over the
- * key-value store (subjob_pmi.c); the store keeps a record (record.c).  Messages: wrexec_wire.h; to the
- * launcher: exec_wire.h.
+ * Purpose.  Every rank has an instance.  The instance at rank 0 is the coordinator: the job module
+ * tells it which jobs to start, with their ids and the nodes that the scheduler chose, and which
+ * jobs to signal.  A launch travels down the tree to all ranks of the job; output, failures and
+ * exit statuses travel up.  On each node one process, flux-launcher, is the parent of all tasks.
  *
- *  1. The module never waits; what tells it something is the launcher's socket, or a message.
- *  2. A job belongs to the request it came with.  When who asked is gone (disconnect, cancel), so
- *     is the job: all the way down, since each instance is the client of the one above.
- *  3. When the module is unloaded, or its broker goes, the launcher sees its connection end, and no
- *     task stays.  So the module refuses to be unloaded under jobs, unless it is forced.
- *  4. When it is reloaded, and not forced, it hands over (handover.c), and nobody notices but by the
- *     moment it takes.  Under jobs the launcher stays; without, it ends, and the next one gets settings
- *     and plugins as they are then.
+ *    wrexec.c       the request handlers, and the start and end of the module
+ *    subjob.c       the part of a job in the subtree of one rank; subjob_flow.c moves its output
+ *                   and standard input, subjob_pmi.c joins the PMI barriers of its nodes
+ *    edge.c         the connections to the parent and to the children
+ *    launchlink.c   the connection to flux-launcher (src/launcher)
+ *    coord*.c       rank 0 only: coord.c talks to the job module, coord_job.c decides how a job
+ *                   ends, coord_client.c serves clients, coord_exec.c runs the programs of flux exec,
+ *                   coord_output.c writes job.ID.output, coord_spawn.c adds tasks to a running job
+ *    names.c        rank 0 only: the names that jobs publish for each other
+ *    settings.c     the attributes wrexec.*
+ *    handover.c     what a reload passes to the next instance
  *
- * Failure: a rank that cannot start its tasks, a launcher or a rank that is lost: the job ends with
- * an exit code that is not 0, and a sentence.
+ * Formats.  Requests and responses: libexec/wrexec_wire.h and wrexec_names.h.  Frames between
+ * ranks, and between a rank and its launcher: libexec/exec_wire.h.
+ *
+ * Ids.  The job module assigns the ids of jobs and keeps their records in the key-value store.
+ * This module assigns only the numbers of what is not a job: programs of flux exec (JOB_EXEC_BIT)
+ * and groups of spawned tasks (JOB_SPAWN_BIT).  In the store it writes the output of jobs, the
+ * names that they publish, and the namespaces that carry their PMI pairs.
+ *
+ * Invariants:
+ *  1. A handler never waits.  The module continues when the launcher's socket is readable or a
+ *     message arrives.
+ *  2. A job outlives the client that follows it.  When the client disconnects or cancels its
+ *     request, its output is discarded if it was for that client alone; whether the job ends is for
+ *     the job module to decide.  Only the programs of flux exec end with their client.
+ *  3. A rank ends its part of every job when it loses its parent in the tree: nobody is left to
+ *     take the results.
+ *  4. The launcher kills all tasks when its connection to the module closes.  The module therefore
+ *     refuses to be unloaded while it has jobs, unless the user forces it.
+ *  5. A reload that is not forced keeps all jobs, clients and requests (handover.c).  The launcher
+ *     stays if there are jobs.  Without jobs it ends, and the next launcher reads the settings and
+ *     plugins anew.
+ *
+ * Failure.  If a rank cannot start its tasks, or a launcher or a rank is lost, the job ends with an
+ * exit code other than 0 and an error message that names the rank.  Without memory for the shape of
+ * the tree the instance logs an error and starts no job.
  */
 #include "config.h"
 #include "coord.h"

@@ -34,7 +34,7 @@ struct ctx {
     bool ready; /* jobs may be launched: the tree and all settings are known */
     edges_t *edges;
     launchlink_t *exec;
-    hmap_t *jobs;       /* id -> struct subjob */
+    hmap_t *jobs;        /* id -> struct subjob */
     struct coord *coord; /* at rank 0 */
     struct names *names;
     flux_watcher_t *reaper;
@@ -98,8 +98,8 @@ void settings_destroy(struct settings *s); /* NULL-safe */
 
 /* handover.c */
 #define HANDOVER_FORM 2
-/* All that goes on when the module is reloaded.  The latter, before anything is sent; what has waited is
- * looked at again by handover_go_on().  -1 with errno and a sentence. */
+/* All that goes on when the module is reloaded.  The latter, before anything is sent; what has
+ * waited is looked at again by handover_go_on().  -1 with errno and a sentence. */
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
 int handover_load(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
 void handover_go_on(struct ctx *ctx);
