@@ -124,13 +124,13 @@ flux queue stop
 ids=$(flux submit --cc=1-10 --name=many sleep 1000)
 first=$(head -n 1 <<<"$ids")
 ok "cancel one" flux cancel "$first"
-ok "is cancelled" wait_until 10 state_is "$first" canceled
+ok "is canceled" wait_until 10 state_is "$first" canceled
 fails "cancel it again" flux cancel "$first"
 like "$err" "$first" "it is named"
 ok "cancel several" flux cancel -m "no need" "$((first + 1))-$((first + 3))"
-ok "are cancelled" wait_until 10 state_is "$((first + 3))" canceled
+ok "are canceled" wait_until 10 state_is "$((first + 3))" canceled
 like "$(flux jobs -n -o note "$((first + 3))")" "no need" "why is on record"
-is "$(flux cancel --all --dry-run)" "6 jobs would be cancelled" "cancel --all --dry-run"
+is "$(flux cancel --all --dry-run)" "6 jobs would be canceled" "cancel --all --dry-run"
 is "$(flux cancel --name=other)" "0 jobs" "cancel --name of nobody"
 flux queue start
 wait_until 10 sh -c "test -n \"\$('$FLUX' jobs -n -s running)\""

@@ -203,7 +203,7 @@ is $? 130 "twice does"
 like "$(cat attached.err)" "once more within 2 s leaves job $id" "as it says"
 ok "the job goes on" state_is "$id" running
 flux cancel --wait "$id"
-ok "until it is cancelled" state_is "$id" canceled
+ok "until it is canceled" state_is "$id" canceled
 
 # --- completion ---
 

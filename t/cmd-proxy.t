@@ -93,7 +93,7 @@ like "$err" "no session" "the sentence says so"
 gone() {
     ! "$FLUX" jobs -n -s active -o '{id}' | grep -q .
 }
-ok "cancelled" wait_until 10 gone
+ok "canceled" wait_until 10 gone
 fails "a job that has ended" proxy "$id" true
 like "$err" ended "the sentence says so"
 release

@@ -1,5 +1,5 @@
 #!/bin/bash
-# A deep queue that is held up: jobs come in, the first ones are listed, all are cancelled.
+# A deep queue that is held up: jobs come in, the first ones are listed, all are canceled.
 # shellcheck disable=SC2154 # set by run, ok, submit
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck jobs queue cancel
@@ -21,10 +21,10 @@ is "$("$FLUX" jobs -c 2 -n -o '{id}' | tr '\n' ' ')" "$((count / 2)) 1 " "it is 
 run "$FLUX" jobs -c 1 -n -o '{info}'
 like "$out" 'queue is stopped' "the list says why it waits"
 is "$("$FLUX" jobs -a -c 5 -n -o '{id}' | wc -l)" 5 "of all no more are listed than are asked for"
-ok "all are cancelled" "$FLUX" cancel --all --quiet
+ok "all are canceled" "$FLUX" cancel --all --quiet
 ok "the queue becomes idle" "$FLUX" queue idle -t $((60 * PATIENCE))s
 is "$("$FLUX" jobs -n -o '{id}' | wc -l)" 0 "no job is active"
-jobs_proved "the event logs prove that each was cancelled" --count=$count
+jobs_proved "the event logs prove that each was canceled" --count=$count
 release
 is "$status" 0 "the session ends well"
 finish

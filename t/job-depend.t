@@ -87,16 +87,16 @@ ok "a job with a begin time starts" "$FLUX" wreck wait "$id"
 ok "... not before" test $(($(cat began) - now)) -ge 900000000
 submit --begin-time=+1h true
 like "$("$FLUX" jobs "$id")" depend "... but waits"
-ok "one that waits for its time is cancelled" "$FLUX" cancel "$id"
+ok "one that waits for its time is canceled" "$FLUX" cancel "$id"
 run "$FLUX" wreck wait "$id"
 expect "$id" canceled -
 
-# Cancelled with what it depends on.
+# Canceled with what it depends on.
 "$FLUX" queue stop
 submit true
 first=$id
 submit --dependency=afterok:"$first" true
-ok "a job and the one that waits for it are cancelled" "$FLUX" cancel -m together "$first,$id"
+ok "a job and the one that waits for it are canceled" "$FLUX" cancel -m together "$first,$id"
 run "$FLUX" wreck wait "$first,$id"
 like "$("$FLUX" jobs -a -j "$id")" '"note": *"together"' "... and both for that reason"
 expect "$id" canceled -

@@ -29,7 +29,7 @@ says "notice.*job $id \(sleep\) of user $me has ended: timeout: its time limit" 
 submit --hold true
 held=$id
 ok "cancel one" "$FLUX" cancel -m "not wanted" "$held"
-says "notice.*user $me canceled 1 job of $held: not wanted" "who cancelled a job"
+says "notice.*user $me canceled 1 job of $held: not wanted" "who canceled a job"
 says "notice.*job $held \(true\) of user $me has ended: cancel by user $me: not wanted" "... and that it has ended for that"
 submit --dependency=afterok:"$held" true
 says "job $id .*has ended: dependency: its dependency afterok:$held can never be met" \

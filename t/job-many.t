@@ -19,12 +19,12 @@ waiter=$!
 ok "who waits for all is known" wait_until 10 eval '[ "$("$FLUX" module stats job |
     sed -n "s/.*senders[^0-9]*//p")" -gt 0 ]'
 run "$FLUX" cancel 1-2500
-is "$status" 0 "all are cancelled"
+is "$status" 0 "all are canceled"
 wait "$waiter"
 is $? 130 "... as who waited for them learns"
 is "$("$FLUX" jobs -a -n -o state | sort | uniq -c | tr -s ' ')" " 2500 canceled" "... and the list says"
 run "$FLUX" cancel 2-2400
-is "$status" 1 "what has ended is not cancelled again"
+is "$status" 1 "what has ended is not canceled again"
 ok "forget half of them" "$FLUX" wreck purge -q 2-1251
 is "$("$FLUX" kvs ls job | wc -w)" 1250 "... the store has the others"
 ok "... and all but ten" "$FLUX" wreck purge -q --keep=10
@@ -53,7 +53,7 @@ first=$("$FLUX" submit --hold true)
 run "$FLUX" submit --quiet --name=never --cc=1-1500 --dependency=afterok:"$first" true
 run "$FLUX" submit --quiet --name=later --hold --cc=1-1500 --dependency=afterany:"$first" true
 is "$status" 0 "3000 jobs wait for one"
-ok "which is cancelled" "$FLUX" cancel "$first"
+ok "which is canceled" "$FLUX" cancel "$first"
 all_are() {
     is_count=$("$FLUX" jobs -a -n --name="$1" -o state | sort | uniq -c | tr -s ' ')
     [ "$is_count" = " 1500 $2" ]
@@ -61,7 +61,7 @@ all_are() {
 ok "half of them end, since that can never be met" wait_until 20 all_are never failed
 ok "... the others have gone on" wait_until 20 all_are later held
 "$FLUX" cancel -q --all
-ok "... until they are cancelled" "$FLUX" wreck wait --all
+ok "... until they are canceled" "$FLUX" wreck wait --all
 jobs_proved "the event logs prove it"
 release
 is "$status" 0 "the session ends"

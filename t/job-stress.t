@@ -103,10 +103,10 @@ count
 set -- $ids
 ok "some are released" "$FLUX" wreck release "${@:1:20}"
 expect_all completed 0 "${@:1:20}"
-ok "others are cancelled" "$FLUX" cancel --quiet "${@:21}"
+ok "others are canceled" "$FLUX" cancel --quiet "${@:21}"
 expect_all canceled - "${@:21}"
 
-# Cancelled while they run and while they wait.
+# Canceled while they run and while they wait.
 ok "jobs that would run for ever" submit --cc=1-60 --urgency=20 sleep 1000
 count
 # shellcheck disable=SC2086
@@ -117,7 +117,7 @@ ok "some of them run" wait_until 20 sh -c "'$FLUX' jobs -n -s run -o '{name}' | 
 # Nodes go away and come back meanwhile.
 ok "a node is drained" "$FLUX" resource drain 3 "being looked at"
 # shellcheck disable=SC2086
-ok "they are cancelled" "$FLUX" cancel --quiet $forever
+ok "they are canceled" "$FLUX" cancel --quiet $forever
 ok "another node is drained" "$FLUX" resource drain 2 "being looked at"
 wait_until 20 sh -c "[ \$('$FLUX' jobs -n -o '{id}' | wc -l) -lt 500 ]"
 ok "the nodes come back" "$FLUX" resource undrain 2-3

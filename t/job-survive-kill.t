@@ -94,7 +94,7 @@ expect "$id" completed 0
 ok "one that needs the lost node waits" submit -N5 true
 expect "$id" canceled -
 is "$("$FLUX" jobs -n -o '{state}' "$id")" pending "it does not start"
-ok "and can be cancelled" "$FLUX" cancel --wait --quiet "$id"
+ok "and can be canceled" "$FLUX" cancel --wait --quiet "$id"
 
 # --- an inner broker, with those below it ---
 ok "a job over what is left" submit -N4 --env=MARK=inner.$$ sleep 1000

@@ -21,7 +21,7 @@ ok "a task that ignores SIGTERM" submit --grace=0.3s --env=MARK=deaf.$$ \
     sh -c 'trap "" TERM; touch deaf.ready; while :; do sleep 1; done'
 deaf=$id
 wait_until 20 test -e deaf.ready
-ok "is cancelled" "$FLUX" cancel --wait --quiet "$deaf"
+ok "is canceled" "$FLUX" cancel --wait --quiet "$deaf"
 ok "and is gone, with its children" wait_until 10 gone deaf
 expect "$deaf" canceled 137
 

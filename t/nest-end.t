@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The end of a job that is a session: by itself, cancelled, out of time, killed.  Nothing is left.
+# The end of a job that is a session: by itself, canceled, out of time, killed.  Nothing is left.
 # shellcheck disable=SC2016,SC2154 # the scripts expand; set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start batch submit cancel jobs pstree
@@ -50,9 +50,9 @@ for _ in 1 2 3; do
     [ "$asked" = "job level 1 level 2 level 3 " ] && break
     note "asked: $asked"
 done
-ok "a cancelled tree of sessions is gone" gone
+ok "a canceled tree of sessions is gone" gone
 is "$asked" "job level 1 level 2 level 3 " "all were asked before"
-like "$("$FLUX" jobs -n -a -o '{result}' "$id")" "[Cc]anceled" "the job was cancelled"
+like "$("$FLUX" jobs -n -a -o '{result}' "$id")" "[Cc]anceled" "the job was canceled"
 
 tree -t 3s
 ok "so is one whose time is up" wait_until 15 gone

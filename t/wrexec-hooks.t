@@ -41,7 +41,7 @@ is "$(cut -d ' ' -f 1 log | tr '\n' ' ')" "prolog epilog " "... but its epilog d
 id=$(SITE=slow "$FLUX" submit true)
 wait_until 10 sh -c "'$FLUX' jobs -a | grep -q 'running\|RUN'"
 "$FLUX" cancel "$id"
-ok "a job that is cancelled during its prolog ends" wait_until 10 sh -c \
+ok "a job that is canceled during its prolog ends" wait_until 10 sh -c \
     "'$FLUX' kvs get job.$id.eventlog | grep -q '\"clean\"'"
 id=$(SITE=dirty "$FLUX" submit --wait true)
 is $? 0 "an epilog that fails does not change the job's result"

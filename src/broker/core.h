@@ -111,7 +111,7 @@ void core_child_event_up(core_t *c, uint32_t rank);
  * be, for a while.  `skipped`: they went out without waiting for it any longer. */
 void core_event_slow(core_t *c, bool skipped);
 /* A neighbour is gone for good.  Requests in flight to it end with EHOSTUNREACH, its own are
- * cancelled. */
+ * canceled. */
 void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char *why);
 /* The queue towards a neighbour that gave EAGAIN has room again. */
 void core_peer_writable(core_t *c, uint32_t rank);

@@ -10,7 +10,7 @@
 
 sound() {
     printf '%s\n' '1 1 any' '2 2 any' '3 1 endless' '5 1 any' >accepted
-    printf '%s\n' '2 1' '1 0' '2 0' '3 0' '4 0' >runs # 4: whoever submitted it was killed; 5 was cancelled
+    printf '%s\n' '2 1' '1 0' '2 0' '3 0' '4 0' >runs # 4: whoever submitted it was killed; 5 was canceled
     printf '%s\n' '1 completed 1' '2 completed 2' '3 timeout 1' '4 failed 1' '5 canceled 1' >listed
 }
 # planted NAME SENTENCE COMMAND...: what is wrong after this command

@@ -23,7 +23,7 @@ struct vowner {
     struct list_node stalled;
 };
 
-/* Before the first use of an owner, and when it ends (its events must be cancelled or be harmless:
+/* Before the first use of an owner, and when it ends (its events must be canceled or be harmless:
  * those that wait are run at the next step). */
 void vowner_init(struct vowner *o);
 void vowner_pause(struct vowner *o);

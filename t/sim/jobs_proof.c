@@ -2,7 +2,7 @@
  * proves that it was treated as it should be.
  *
  * What could keep a job is taken away first: the queue is started, nodes are undrained, held jobs are
- * released, and those cancelled that ask for more than is left of the session.  All others have to
+ * released, and those canceled that ask for more than is left of the session.  All others have to
  * end by themselves within PATIENCE of virtual time.  Then the store is read, and besides what the
  * checker of t/jobs proves (audit.h) this has to hold:
  *

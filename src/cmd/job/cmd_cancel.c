@@ -81,7 +81,7 @@ int cmd_cancel(struct cmd *c, int argc, char **argv)
             rc = job_args_states(c, "--states", val, &query.states);
             query.states &= JOB_STATES_ACTIVE;
             if (rc == 0 && !query.states)
-                return cmd_usage_error(c, "--states: jobs that have ended cannot be cancelled");
+                return cmd_usage_error(c, "--states: jobs that have ended cannot be canceled");
             break;
         case 'N':
             filter = true;
@@ -117,12 +117,12 @@ int cmd_cancel(struct cmd *c, int argc, char **argv)
     if (dry || idset_empty(ids)) {
         if (!quiet)
             printf("%zu job%s%s\n", idset_count(ids), idset_count(ids) == 1 ? "" : "s",
-                   dry ? " would be cancelled" : "");
+                   dry ? " would be canceled" : "");
         code = CMD_OK;
         goto out;
     }
     if ((text = job_args_format(c, ids)))
-        code = job_args_finish(c, flux_job_cancel(h, text, note), "jobs to be cancelled", &count);
+        code = job_args_finish(c, flux_job_cancel(h, text, note), "jobs to be canceled", &count);
     if (text && filter && !quiet)
         printf("%u job%s\n", count, count == 1 ? "" : "s");
     if (wait && count > 0 && wait_for(c, h, ids) != CMD_OK)

@@ -31,7 +31,7 @@ static const struct cmd_usage usage = {
     opts,
     "Exit code: the greatest of all tasks, 128 + N for signal N; 127 when the program is not\n"
     "found and 126 when it cannot be run; 124 after the time limit; what MPI_Abort said; 130\n"
-    "when it was cancelled before it was started.\n",
+    "when it was canceled before it was started.\n",
     CMD_STOP,
 };
 

@@ -72,7 +72,7 @@ struct job_attach {
     bool reads; /* standard input is forwarded */
     double interrupted;
     int pending_signal;        /* came before there were tasks */
-    int cancelled_by;          /* signal, or 0 */
+    int canceled_by;           /* signal, or 0 */
     courier_t *acts;           /* of signals and cancels */
     flux_future_t *wait;       /* the end of the job */
     job_waitline_t *tell;      /* that it waits */
@@ -208,7 +208,7 @@ static void act_failed(void *arg, const char *topic, int errnum, const char *why
     if (rc->finished || rc->result || errnum == ENOENT)
         return;
     cmd_error(rc->c, "%s: %s",
-              strcmp(topic, "job.cancel") == 0 ? "the job may not have been cancelled"
+              strcmp(topic, "job.cancel") == 0 ? "the job may not have been canceled"
                                                : "a signal may not have reached the tasks",
               why);
 }
@@ -230,7 +230,7 @@ static void forward(struct job_attach *rc, int signum)
     struct wrexec_signal s = {rc->s.id, signum};
 
     if (is_waiting(rc) && signum != SIGUSR1 && signum != SIGUSR2) {
-        rc->cancelled_by = signum == SIGKILL ? SIGINT : signum;
+        rc->canceled_by = signum == SIGKILL ? SIGINT : signum;
         act(rc, "job.cancel", FLUX_NODEID_ANY, &job_cancel_schema, &cancel);
     } else if (!rc->started) {
         rc->pending_signal = signum;
@@ -314,15 +314,15 @@ static void conclude(struct job_attach *rc, const struct job_ended *e)
         return;
     job_waitline_stop(rc->tell);
     rc->tell = NULL;
-    if (rc->cancelled_by)
-        code = 128 + rc->cancelled_by;
+    if (rc->canceled_by)
+        code = 128 + rc->canceled_by;
     else if (e && e->error)
         code = CMD_FAIL;
     else if (!e && rc->text && (!rc->said || strcmp(rc->said, rc->text) != 0))
         cmd_error(rc->c, "%s", rc->text);
     if (e)
         rc->ended = *e;
-    rc->name_failed = !rc->cancelled_by && (e || (code && rc->res && !rc->text));
+    rc->name_failed = !rc->canceled_by && (e || (code && rc->res && !rc->text));
     finish(rc, code);
 }
 

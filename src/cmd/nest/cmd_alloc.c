@@ -7,7 +7,7 @@
  *    state      what happens                                           left when
  *    waiting    the job is in the queue; ^C cancels it                 notice of the launch, or its end
  *    running    bytes both ways; the terminal is raw                   result
- *    ending     it was cancelled: SIGTERM, SIGHUP, output that nobody
+ *    ending     it was canceled: SIGTERM, SIGHUP, output that nobody
  *               reads; a second signal does not wait for it            result
  *
  * The job goes with this program: it was submitted as a client's, so the service cancels it when
@@ -193,7 +193,7 @@ static void begin(struct alloc *a)
         flux_watcher_start(a->in);
 }
 
-static void cancelled_cb(flux_future_t *f, void *arg)
+static void canceled_cb(flux_future_t *f, void *arg)
 {
     struct alloc *a = arg;
 
@@ -214,7 +214,7 @@ static void end_it(struct alloc *a, int signum)
     flux_watcher_stop(a->in);
     snprintf(ids, sizeof(ids), "%" PRIu64, a->s.id);
     a->cancel = flux_job_cancel(a->h, ids, "flux alloc was interrupted");
-    if (!a->cancel || flux_future_then(a->cancel, -1., cancelled_cb, a) < 0)
+    if (!a->cancel || flux_future_then(a->cancel, -1., canceled_cb, a) < 0)
         give_up(a, 128 + signum);
 }
 

@@ -36,8 +36,8 @@
 
 #define MRPC_WINDOW 4096
 #define TAG_MAX 0x7fffffffu
-#define CANCELLED_MAX 4096 /* streams that are remembered */
-#define HEARD_MIN 4        /* responses that may have been under way */
+#define CANCELED_MAX 4096 /* streams that are remembered */
+#define HEARD_MIN 4       /* responses that may have been under way */
 
 struct pending {
     flux_future_t *f;
@@ -86,8 +86,8 @@ struct flux_future {
     size_t outstanding;
 };
 
-/* A stream that was cancelled, and has not had its last response. */
-struct cancelled {
+/* A stream that was canceled, and has not had its last response. */
+struct canceled {
     flux_t *h;
     uint32_t tag;
     uint32_t nodeid;
@@ -98,7 +98,7 @@ struct cancelled {
 
 struct pending_table {
     hmap_t *by_tag;
-    hmap_t *cancelled; /* by tag */
+    hmap_t *canceled; /* by tag */
     struct list_node futures;
     uint32_t last_tag;
 };
@@ -111,10 +111,10 @@ struct pending_table *pending_table_create(void)
         return NULL;
     list_init(&t->futures);
     t->by_tag = hmap_create_u64(NULL);
-    t->cancelled = hmap_create_u64(free);
-    if (!t->by_tag || !t->cancelled) {
+    t->canceled = hmap_create_u64(free);
+    if (!t->by_tag || !t->canceled) {
         hmap_destroy(t->by_tag);
-        hmap_destroy(t->cancelled);
+        hmap_destroy(t->canceled);
         free(t);
         return NULL;
     }
@@ -128,7 +128,7 @@ void pending_table_destroy(struct pending_table *t)
         while ((n = list_first(&t->futures)))
             flux_future_destroy(list_entry(n, struct flux_future, node));
         hmap_destroy(t->by_tag);
-        hmap_destroy(t->cancelled);
+        hmap_destroy(t->canceled);
         free(t);
     }
 }
@@ -263,7 +263,7 @@ static void add_result(flux_future_t *f, uint32_t rank, flux_msg_t *msg, int err
 
 static void mrpc_fill(flux_future_t *f);
 
-static void cancel(const struct cancelled *c)
+static void cancel(const struct canceled *c)
 {
     const struct cancel body = {c->tag};
     char *json = flux_schema_encode(&cancel_schema, &body);
@@ -283,14 +283,14 @@ done:
 
 /* The cancel was acted upon when the last response comes.  Some others may have been under way; when
  * more and more come it is lost, and sent again. */
-static void heard_of_cancelled(struct pending_table *t, const flux_msg_t *msg)
+static void heard_of_canceled(struct pending_table *t, const flux_msg_t *msg)
 {
-    struct cancelled *c = hmap_get_u64(t->cancelled, flux_msg_matchtag(msg));
+    struct canceled *c = hmap_get_u64(t->canceled, flux_msg_matchtag(msg));
 
     if (!c)
         return;
     if (!flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
-        hmap_del_u64(t->cancelled, c->tag);
+        hmap_del_u64(t->canceled, c->tag);
     else if (++c->heard >= HEARD_MIN && (c->heard & (c->heard - 1)) == 0)
         cancel(c);
 }
@@ -302,7 +302,7 @@ void pending_deliver(struct pending_table *t, flux_msg_t *msg)
     uint32_t rank;
 
     if (!p) {
-        heard_of_cancelled(t, msg);
+        heard_of_canceled(t, msg);
         flux_msg_destroy(msg);
         return;
     }
@@ -365,7 +365,7 @@ static void send_cancel(flux_future_t *f)
     struct list_node *n = list_first(&f->pendings);
     struct pending_table *t = flux_handle_pending(f->h);
     const char *dot = strchr(f->topic, '.');
-    struct cancelled *c;
+    struct canceled *c;
 
     if (!n || flux_handle_is_lost(f->h) || !(c = calloc(1, sizeof(*c) + FLUX_MSG_TOPIC_MAX + 8)))
         return;
@@ -376,7 +376,7 @@ static void send_cancel(flux_future_t *f)
     snprintf(c->topic, FLUX_MSG_TOPIC_MAX + 8, "%.*s.cancel",
              dot ? (int)(dot - f->topic) : (int)strlen(f->topic), f->topic);
     cancel(c);
-    if (hmap_count(t->cancelled) >= CANCELLED_MAX || hmap_put_u64(t->cancelled, c->tag, c) < 0)
+    if (hmap_count(t->canceled) >= CANCELED_MAX || hmap_put_u64(t->canceled, c->tag, c) < 0)
         free(c);
 }
 

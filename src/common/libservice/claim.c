@@ -111,7 +111,7 @@ static void sender_settle(struct claims *ss, struct claimant *s)
 }
 
 int claim_take_sender(struct claims *ss, struct claim *c, const flux_msg_t *req,
-                      void (*gone)(struct claim *c, bool cancelled))
+                      void (*gone)(struct claim *c, bool canceled))
 {
     char name[FLUX_SENDER_MAX];
     struct claimant *s;
@@ -129,7 +129,7 @@ int claim_take_sender(struct claims *ss, struct claim *c, const flux_msg_t *req,
 }
 
 int claim_take(struct claims *ss, struct claim *c, const flux_msg_t *req,
-               void (*gone)(struct claim *c, bool cancelled))
+               void (*gone)(struct claim *c, bool canceled))
 {
     if (claim_take_sender(ss, c, req, gone) < 0)
         return -1;
@@ -212,9 +212,9 @@ void claims_cancel(struct claims *ss, const flux_msg_t *msg, uint32_t matchtag)
     c->gone(c, true);
 }
 
-const char *claim_gone_why(bool cancelled)
+const char *claim_gone_why(bool canceled)
 {
-    return cancelled ? "was cancelled" : "has lost who asked for it";
+    return canceled ? "was canceled" : "has lost who asked for it";
 }
 
 size_t claims_count(const struct claims *ss)

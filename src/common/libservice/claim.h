@@ -18,10 +18,10 @@ struct claim {
     struct list_node node; /* in claimant.claims */
     struct claimant *s;    /* NULL: no claim */
     uint32_t matchtag;
-    /* The sender is gone, or (`cancelled`) wants an end of this.  Called without a claim: it was
+    /* The sender is gone, or (`canceled`) wants an end of this.  Called without a claim: it was
      * dropped before.  The thing may be freed.  A request is to be answered (claim_gone_why()) also
      * when nobody is there to hear it: brokers on the way keep it until its end. */
-    void (*gone)(struct claim *c, bool cancelled);
+    void (*gone)(struct claim *c, bool canceled);
 };
 
 struct claims *claims_create(void);     /* NULL with ENOMEM */
@@ -29,10 +29,10 @@ void claims_destroy(struct claims *ss); /* NULL-safe; claims are dropped */
 
 /* Claim for the sender of `req`.  -1 with ENOMEM; then there is no claim. */
 int claim_take(struct claims *ss, struct claim *c, const flux_msg_t *req,
-               void (*gone)(struct claim *c, bool cancelled));
+               void (*gone)(struct claim *c, bool canceled));
 /* The same for something that no cancel is for. */
 int claim_take_sender(struct claims *ss, struct claim *c, const flux_msg_t *req,
-                      void (*gone)(struct claim *c, bool cancelled));
+                      void (*gone)(struct claim *c, bool canceled));
 /* The thing ends by itself.  Harmless without a claim (all zeros). */
 void claim_drop(struct claims *ss, struct claim *c);
 
@@ -45,8 +45,8 @@ void claims_lost(struct claims *ss, const idset_t *ranks);
 uint32_t claim_sender_rank(const flux_msg_t *msg);
 /* The sender of `msg` cancels its request with this match tag. */
 void claims_cancel(struct claims *ss, const flux_msg_t *msg, uint32_t matchtag);
-/* "was cancelled", or the like: the end of a sentence. */
-const char *claim_gone_why(bool cancelled);
+/* "was canceled", or the like: the end of a sentence. */
+const char *claim_gone_why(bool canceled);
 size_t claims_count(const struct claims *ss);
 
 #endif

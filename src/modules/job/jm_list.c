@@ -58,12 +58,12 @@ static void listing_free(struct listing *l)
     free(l);
 }
 
-static void gone(struct claim *c, bool cancelled)
+static void gone(struct claim *c, bool canceled)
 {
     struct listing *l = list_entry(c, struct listing, claim);
 
-    if (cancelled)
-        flux_respond_error(l->jm->h, l->req, ENODATA, "cancelled");
+    if (canceled)
+        flux_respond_error(l->jm->h, l->req, ENODATA, "canceled");
     listing_free(l);
 }
 

@@ -16,7 +16,7 @@
  *    CLEANUP            what is left to be said is said
  *    another user's     any of these but INACTIVE: it ends with an exception "user"
  *
- * Jobs that were to end with their client (wreckrun) and do not run yet are cancelled; those for
+ * Jobs that were to end with their client (wreckrun) and do not run yet are canceled; those for
  * hosts that are not there any more end with an exception "alloc".
  *
  * Invariants:

@@ -6,7 +6,7 @@
  *    disable  no job is accepted any more             enable   ... again
  *    drain    disable, and answer when no job is left
  *    idle     answer when no job is queued that could run, and none runs
- *    end      the session goes down: nothing is accepted or started, what runs is cancelled, and
+ *    end      the session goes down: nothing is accepted or started, what runs is canceled, and
  *             the answer comes when nothing runs; what is queued stays as it is (not on record)
  *
  * Whether it is stopped or disabled, and why, is kept under job-queue and survives a restart.
@@ -116,7 +116,7 @@ static void drain_free(struct drain *d)
     free(d);
 }
 
-static void gone(struct claim *c, bool cancelled)
+static void gone(struct claim *c, bool canceled)
 {
     drain_free(list_entry(c, struct drain, claim));
 }

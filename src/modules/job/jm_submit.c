@@ -84,11 +84,11 @@ static void refuse(struct jm *jm, struct jm_submission *sub, int errnum, const c
 
 /* --- one job --- */
 
-static void client_gone(struct claim *c, bool cancelled)
+static void client_gone(struct claim *c, bool canceled)
 {
     struct jm_job *j = list_entry(c, struct jm_job, claim);
 
-    if (cancelled)
+    if (canceled)
         return;
     jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", j->st.userid, true);
     jm_module_kick(j->jm);

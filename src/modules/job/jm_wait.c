@@ -76,12 +76,12 @@ static void wait_free(struct jm_wait *w)
     free(w);
 }
 
-static void gone(struct claim *c, bool cancelled)
+static void gone(struct claim *c, bool canceled)
 {
     struct jm_wait *w = list_entry(c, struct jm_wait, claim);
 
-    if (cancelled)
-        flux_respond_error(w->jm->h, w->req, ENODATA, "cancelled");
+    if (canceled)
+        flux_respond_error(w->jm->h, w->req, ENODATA, "canceled");
     wait_free(w);
 }
 

@@ -73,12 +73,12 @@ static void watcher_free(struct watcher *w)
     free(w);
 }
 
-static void gone(struct claim *c, bool cancelled)
+static void gone(struct claim *c, bool canceled)
 {
     struct watcher *w = list_entry(c, struct watcher, claim);
 
-    if (cancelled)
-        flux_respond_error(w->jm->h, w->req, ENODATA, "cancelled");
+    if (canceled)
+        flux_respond_error(w->jm->h, w->req, ENODATA, "canceled");
     watcher_free(w);
 }
 

@@ -84,11 +84,11 @@ static void drop_free(struct drop *d)
     free(d);
 }
 
-static void drop_gone(struct claim *c, bool cancelled)
+static void drop_gone(struct claim *c, bool canceled)
 {
     struct drop *d = list_entry(c, struct drop, claim);
 
-    flux_respond_error(d->ns->h, d->req, ENODATA, "the request %s", claim_gone_why(cancelled));
+    flux_respond_error(d->ns->h, d->req, ENODATA, "the request %s", claim_gone_why(canceled));
     drop_free(d);
 }
 

@@ -443,12 +443,12 @@ void km_fence_work(struct km_ns *ns)
 
 /* --- requests --- */
 
-static void part_gone(struct claim *c, bool cancelled)
+static void part_gone(struct claim *c, bool canceled)
 {
     struct part *p = list_entry(c, struct part, claim);
     struct km_fence *f = p->f;
     errmsg_t why;
-    if (cancelled)
+    if (canceled)
         return; /* no stream: the call was made */
     if (p->instance)
         errmsg_set(&why,

@@ -39,12 +39,12 @@ static void follower_free(struct follower *w)
     free(w);
 }
 
-static void follower_gone(struct claim *c, bool cancelled)
+static void follower_gone(struct claim *c, bool canceled)
 {
     struct follower *w = list_entry(c, struct follower, claim);
 
     flux_respond_error(w->ns->h, w->req, ENODATA, "the following of a namespace %s",
-                       claim_gone_why(cancelled));
+                       claim_gone_why(canceled));
     follower_free(w);
 }
 

@@ -52,11 +52,11 @@ static void gc_free(struct gc *g)
     free(g);
 }
 
-static void gc_gone(struct claim *c, bool cancelled)
+static void gc_gone(struct claim *c, bool canceled)
 {
     struct gc *g = list_entry(c, struct gc, claim);
 
-    flux_respond_error(g->ns->h, g->req, ENODATA, "the request %s", claim_gone_why(cancelled));
+    flux_respond_error(g->ns->h, g->req, ENODATA, "the request %s", claim_gone_why(canceled));
     gc_free(g);
 }
 

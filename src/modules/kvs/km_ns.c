@@ -125,11 +125,11 @@ static void early_free(struct early *e)
     free(e);
 }
 
-static void early_gone(struct claim *c, bool cancelled)
+static void early_gone(struct claim *c, bool canceled)
 {
     struct early *e = list_entry(c, struct early, claim);
 
-    flux_respond_error(e->ns->h, e->msg, ENODATA, "the request %s", claim_gone_why(cancelled));
+    flux_respond_error(e->ns->h, e->msg, ENODATA, "the request %s", claim_gone_why(canceled));
     early_free(e);
 }
 

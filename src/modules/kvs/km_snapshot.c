@@ -48,11 +48,11 @@ static void snapshot_free(struct snapshot *s)
     free(s);
 }
 
-static void snapshot_gone(struct claim *c, bool cancelled)
+static void snapshot_gone(struct claim *c, bool canceled)
 {
     struct snapshot *s = list_entry(c, struct snapshot, claim);
 
-    flux_respond_error(s->ns->h, s->req, ENODATA, "the snapshot %s", claim_gone_why(cancelled));
+    flux_respond_error(s->ns->h, s->req, ENODATA, "the snapshot %s", claim_gone_why(canceled));
     snapshot_free(s);
 }
 

@@ -186,7 +186,7 @@ static void notice_free(struct notice *t)
     free(t);
 }
 
-static void notice_gone(struct claim *c, bool cancelled)
+static void notice_gone(struct claim *c, bool canceled)
 {
     notice_free(list_entry(c, struct notice, claim));
 }

@@ -95,7 +95,7 @@ static void leave(struct uploader *c)
     km_ns_poke(c->ns);
 }
 
-static void uploader_gone(struct claim *claim, bool cancelled)
+static void uploader_gone(struct claim *claim, bool canceled)
 {
     struct uploader *c = list_entry(claim, struct uploader, claim);
     struct km_ns *ns = c->ns;

@@ -48,11 +48,11 @@ static void vwait_free(struct vwait *v)
     free(v);
 }
 
-static void vwait_gone(struct claim *c, bool cancelled)
+static void vwait_gone(struct claim *c, bool canceled)
 {
     struct vwait *v = list_entry(c, struct vwait, claim);
 
-    flux_respond_error(v->ns->h, v->msg, ENODATA, "the wait %s", claim_gone_why(cancelled));
+    flux_respond_error(v->ns->h, v->msg, ENODATA, "the wait %s", claim_gone_why(canceled));
     vwait_free(v);
 }
 

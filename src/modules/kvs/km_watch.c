@@ -165,11 +165,11 @@ static void watcher_free(struct km_ns *ns, struct watcher *w)
     ns->watches->count--;
 }
 
-static void watcher_gone(struct claim *c, bool cancelled)
+static void watcher_gone(struct claim *c, bool canceled)
 {
     struct watcher *w = list_entry(c, struct watcher, claim);
     struct km_ns *ns = w->read.ns;
-    flux_respond_error(ns->h, w->req, ENODATA, "the watch %s", claim_gone_why(cancelled));
+    flux_respond_error(ns->h, w->req, ENODATA, "the watch %s", claim_gone_why(canceled));
     watcher_free(ns, w);
 }
 

@@ -304,7 +304,7 @@ START_TEST(resumed)
     ck_assert_ptr_nonnull(again = flux_rpc_resume(h, "a.b", 3, 0, 0));
     ck_assert_int_eq(flux_future_errnum(again), EIO);
     ck_assert_uint_eq(f->nsent, 2);
-    /* a stream that is given up is cancelled where it was asked for */
+    /* a stream that is given up is canceled where it was asked for */
     flux_future_destroy(many);
     ck_assert_uint_eq(f->nsent, 3);
     ck_assert_str_eq(flux_msg_topic(f->sent[2]), "c.cancel");

@@ -524,16 +524,16 @@ END_TEST
 
 struct thing {
     struct claim claim;
-    int ended, cancelled;
+    int ended, canceled;
 };
 
-static void gone(struct claim *c, bool was_cancelled)
+static void gone(struct claim *c, bool was_canceled)
 {
     struct thing *t = list_entry(c, struct thing, claim);
 
     ck_assert_ptr_null(c->s);
     t->ended++;
-    t->cancelled += was_cancelled;
+    t->canceled += was_canceled;
 }
 
 START_TEST(index_of_senders)
@@ -557,7 +557,7 @@ START_TEST(index_of_senders)
     claims_cancel(ss, a, tags[5]);
     claims_cancel(ss, a, tags[6]);
     ck_assert_int_eq(t[5].ended, 1);
-    ck_assert_int_eq(t[5].cancelled, 1);
+    ck_assert_int_eq(t[5].canceled, 1);
     ck_assert_int_eq(t[6].ended, 0);
     /* What ends by itself is not told. */
     claim_drop(ss, &t[9].claim);
