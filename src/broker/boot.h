@@ -31,7 +31,7 @@
 #define BROKER_BOOT_H
 
 #include "core.h"
-#include "link.h"
+#include "link/zmq/link.h"
 
 typedef struct boot boot_t;
 

@@ -41,7 +41,7 @@
 #include "libutil/size.h"
 #include "libutil/strutil.h"
 #include "libutil/strvec.h"
-#include "link.h"
+#include "link/zmq/link.h"
 #include "modhost.h"
 #include "nested.h"
 #include "program.h"

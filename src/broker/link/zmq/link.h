@@ -5,7 +5,7 @@
 #ifndef BROKER_LINK_H
 #define BROKER_LINK_H
 
-#include "core.h"
+#include "../../core.h"
 
 typedef struct link link_t;
 

@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "broker/link.h"
-#include "broker/link_private.h"
+#include "broker/link/zmq/link.h"
+#include "broker/link/zmq/link_private.h"
 #include "libutil/fdutil.h"
 
 #define NODES 4
