@@ -42,13 +42,15 @@ ok "job is reloaded while many jobs end" run_with_timeout 30 "$FLUX" queue idle
 is "$(count failed)" 0 "... none is taken for dead"
 
 : >wrexec.ran
-submit --cc=1-12 sh -c 'echo {{cc}} >>wrexec.ran; sleep 2'
+# Until the reload nobody ends, so that nobody starts who would be ended before it has said so.
+submit --cc=1-12 sh -c 'echo {{cc}} >>wrexec.ran; while [ ! -e reloaded ]; do sleep 0.05; done'
 # Those that run are ended: not before they have said so.
 eight_said() {
     [ "$(wc -l <wrexec.ran)" -ge 8 ]
 }
 wait_until 30 eight_said
 ok "reload wrexec" "$FLUX" module reload --force wrexec
+touch reloaded
 ok "... the others go on" run_with_timeout 30 "$FLUX" queue idle
 is "$(sort -n wrexec.ran | uniq | wc -l)" 12 "... all were started"
 is "$(wc -l <wrexec.ran)" 12 "... once"
