@@ -64,7 +64,7 @@ extern char **environ;
 
 /* --- start --- */
 
-/* Beside our own file: in the build directory and where we are installed. */
+/* Where we are installed it is beside our own file, in the build directory it is in a folder of its own. */
 static char *server_path(void)
 {
     char self[4096], *slash, *path;
@@ -77,7 +77,12 @@ static char *server_path(void)
     if (!slash)
         return NULL;
     *slash = '\0';
-    return asprintf(&path, "%s/flux-pmixd", self) < 0 ? NULL : path;
+    if (asprintf(&path, "%s/flux-pmixd", self) < 0)
+        return NULL;
+    if (access(path, X_OK) == 0)
+        return path;
+    free(path);
+    return asprintf(&path, "%s/../pmixd/flux-pmixd", self) < 0 ? NULL : path;
 }
 
 static void pmix_ready(struct source *s, uint32_t events);
