@@ -58,13 +58,13 @@ stop_all() {
 }
 
 # Long enough that a busy host does not make a pause of its own of it.
-timeout=$((3 + TIME_SCALE))
+timeout=$((5 + TIME_SCALE))
 start_all --set=peer.timeout=${timeout}s
 ok "three hosts" up_is 0-2
-# A pause that is a second shorter than peer.timeout, of a leaf and of the root.
+# A pause that is two seconds shorter than peer.timeout, of a leaf and of the root.
 for rank in 1 0; do
     kill -STOP "${pids[rank]}"
-    sleep $((timeout - 1))
+    sleep $((timeout - 2))
     kill -CONT "${pids[rank]}"
     sleep 2
     ok "rank $rank: a pause shorter than peer.timeout is not a loss" up_is 0-2
