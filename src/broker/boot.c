@@ -306,7 +306,8 @@ static void log_link(void *arg, int level, const char *text)
     core_say(arg, level, text);
 }
 
-static link_t *make_link(boot_t *b, core_t *core, errmsg_t *err)
+/* NULL with errno and a sentence. */
+static void *make_link(boot_t *b, const struct transport *t, core_t *core, errmsg_t *err)
 {
     struct link_config lc = {
         .curve = b->curve,
@@ -335,35 +336,36 @@ static link_t *make_link(boot_t *b, core_t *core, errmsg_t *err)
         return NULL;
     lc.public_key = b->cert.public_key;
     lc.secret_key = b->cert.secret_key;
-    return link_create(core, &lc, err);
+    return t->create(core, &lc, err);
 }
 
-static int listen_and_publish(boot_t *b, link_t *l, errmsg_t *err)
+static int listen_and_publish(boot_t *b, const struct transport_link *l, errmsg_t *err)
 {
     struct boot_card card = {.key = ""};
     char tree_uri[BOOT_URI_MAX], event_uri[BOOT_URI_MAX];
 
     if (b->ops->endpoints(b, tree_uri, event_uri, err) < 0 ||
-        link_bind(l, tree_uri, event_uri, err) < 0)
+        l->ops->bind(l->arg, tree_uri, event_uri, err) < 0)
         return -1;
-    if (snprintf(card.tree_uri, BOOT_URI_MAX, "%s", link_tree_uri(l)) >= BOOT_URI_MAX ||
-        snprintf(card.event_uri, BOOT_URI_MAX, "%s", link_event_uri(l)) >= BOOT_URI_MAX)
-        return errmsg_fail(err, ENAMETOOLONG, "the address %.100s is too long", link_tree_uri(l));
+    if (snprintf(card.tree_uri, BOOT_URI_MAX, "%s", l->ops->tree_uri(l->arg)) >= BOOT_URI_MAX ||
+        snprintf(card.event_uri, BOOT_URI_MAX, "%s", l->ops->event_uri(l->arg)) >= BOOT_URI_MAX)
+        return errmsg_fail(err, ENAMETOOLONG, "the address %.100s is too long",
+                           l->ops->tree_uri(l->arg));
     if (b->curve)
         memcpy(card.key, b->cert.public_key, CERT_KEY_SIZE);
     return b->ops->publish(b, &card, err);
 }
 
-static int allow(boot_t *b, link_t *l, uint32_t rank, errmsg_t *err)
+static int allow(boot_t *b, const struct transport_link *l, uint32_t rank, errmsg_t *err)
 {
     struct boot_card card;
 
     if (b->ops->lookup(b, rank, &card, err) < 0)
         return -1;
-    return link_allow(l, rank, card.key, err);
+    return l->ops->allow(l->arg, rank, card.key, err);
 }
 
-static int meet(boot_t *b, link_t *l, const topology_t *topo, errmsg_t *err)
+static int meet(boot_t *b, const struct transport_link *l, const topology_t *topo, errmsg_t *err)
 {
     uint32_t parent = topology_parent(topo, b->rank);
     uint32_t next = topology_ring_next(topo, b->rank), prev = topology_ring_prev(topo, b->rank);
@@ -376,29 +378,30 @@ static int meet(boot_t *b, link_t *l, const topology_t *topo, errmsg_t *err)
     if (allow(b, l, prev, err) < 0)
         return -1;
     if (b->ops->lookup(b, next, &card, err) < 0 ||
-        link_connect_ring(l, next, card.tree_uri, card.key, err) < 0)
+        l->ops->connect(l->arg, CORE_RING, next, card.tree_uri, NULL, card.key, err) < 0)
         return -1;
     if (parent == TOPOLOGY_NONE)
         return 0;
     if (parent != next && b->ops->lookup(b, parent, &card, err) < 0)
         return -1;
-    return link_connect_parent(l, parent, card.tree_uri, card.event_uri, card.key, err);
+    return l->ops->connect(l->arg, CORE_TREE, parent, card.tree_uri, card.event_uri, card.key, err);
 }
 
-int boot_link(boot_t *b, core_t *core, link_t **link, errmsg_t *err)
+int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *err)
 {
-    link_t *l;
+    const struct transport *t = &transport_zmq;
+    struct transport_link l = {.ops = t->ops};
 
-    *link = NULL;
+    *link = (struct transport_link){.ops = &nobody};
     if (b->size == 1) {
         core_set_link(core, &nobody, NULL);
         return 0;
     }
-    if (!(l = make_link(b, core, err)))
+    if (!(l.arg = make_link(b, t, core, err)))
         return -1;
-    if (listen_and_publish(b, l, err) < 0 || meet(b, l, core_topology(core), err) < 0 ||
-        link_start(l, err) < 0) {
-        link_destroy(l);
+    if (listen_and_publish(b, &l, err) < 0 || meet(b, &l, core_topology(core), err) < 0 ||
+        l.ops->start(l.arg, err) < 0) {
+        l.ops->destroy(l.arg);
         return -1;
     }
     cert_wipe(&b->cert);

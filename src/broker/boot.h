@@ -15,11 +15,12 @@
  *       ... what the configuration file sets and the command line did not ...
  *   cc.rank = boot_rank(b), cc.size = boot_size(b), cc.topology = boot_topology(b);
  *   core_t *core = core_create(&cc, reactor, ...);
- *   link_t *link;
+ *   struct transport_link link;
  *   if (boot_link(b, core, &link, &err) < 0) ...         phase 2: bind, exchange, connect, plug in
  *   core_start(core);
  *   ... run ...
- *   link_destroy(link);                                  NULL for a session of one
+ *   if (link.arg)                                        NULL for a session of one
+ *       link.ops->destroy(link.arg);
  *   core_destroy(core);
  *   boot_destroy(b);                                     removes boot_rankdir() and what is in it
  *
@@ -31,7 +32,7 @@
 #define BROKER_BOOT_H
 
 #include "core.h"
-#include "link/zmq/link.h"
+#include "link/transport.h"
 
 typedef struct boot boot_t;
 
@@ -77,9 +78,9 @@ const char *boot_attr_at(const boot_t *b, size_t i, const char **name);
 /* Where those were said, "FILE:LINE". */
 const char *boot_attr_source(const boot_t *b);
 
-/* Phase 2.  *link is NULL for a session of one (a link that reaches nobody is plugged in).  -1 with
+/* Phase 2.  link->arg is NULL for a session of one (a link that reaches nobody is plugged in).  -1 with
  * errno and a sentence. */
-int boot_link(boot_t *b, core_t *core, link_t **link, errmsg_t *err);
+int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *err);
 
 /* Phase 3, when the session runs or goes down in order: the launcher need not take the end of this
  * broker for a failure to start any more.  Until then a launcher that sees it die ends the whole

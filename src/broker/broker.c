@@ -41,7 +41,6 @@
 #include "libutil/size.h"
 #include "libutil/strutil.h"
 #include "libutil/strvec.h"
-#include "link/zmq/link.h"
 #include "modhost.h"
 #include "nested.h"
 #include "program.h"
@@ -74,7 +73,7 @@ struct broker {
     connector_t *connector;
     sockwatch_t *sockwatch;
     modhost_t *modhost;
-    link_t *link;
+    struct transport_link link;
     program_t *program;
     ending_t *ending;
     struct nested nested;
@@ -465,7 +464,7 @@ static int sockets_cb(void *arg)
     errmsg_t err;
     int dirs = boot_restore_dirs(b->boot, &err);
     int client = dirs < 0 ? -1 : connector_relisten(b->connector, &err);
-    int peers = client < 0 ? -1 : b->link ? link_rebind(b->link, &err) : 0;
+    int peers = client < 0 ? -1 : b->link.arg ? b->link.ops->rebind(b->link.arg, &err) : 0;
 
     if (peers < 0) {
         flux_log(core_handle(b->core), LOG_ERR,
@@ -521,13 +520,19 @@ static int bring_up(struct broker *b, errmsg_t *err)
     return 0;
 }
 
+static void close_link(struct broker *b)
+{
+    if (b->link.arg)
+        b->link.ops->destroy(b->link.arg);
+}
+
 static void take_down(struct broker *b)
 {
     program_destroy(b->program);
     ending_destroy(b->ending);
     sockwatch_destroy(b->sockwatch);
     connector_destroy(b->connector);
-    link_destroy(b->link);
+    close_link(b);
     attrs_unserve(b->attrs);
     modhost_destroy(b->modhost);
     core_destroy(b->core);
@@ -572,7 +577,7 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose)
         ending_destroy(b.ending);
         sockwatch_destroy(b.sockwatch);
         connector_destroy(b.connector);
-        link_destroy(b.link);
+        close_link(&b);
         boot_destroy(b.boot);
     } else
         boot_destroy(b.boot); /* threads still use the rest: it goes with the process */

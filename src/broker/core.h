@@ -38,6 +38,27 @@ struct core_link_ops {
     /* Orderly end: cut the connection to this neighbour (a child that said goodbye, was
      * refused...). */
     void (*drop)(void *arg, enum core_plane plane, uint32_t rank);
+
+    /* Setup and end, for the owner of the broker: the core calls none of these.  A link that is set
+     * up by other means leaves them NULL.  -1 with errno and a sentence. */
+
+    /* Listen for children and for the ring predecessor; the addresses may hold wildcards. */
+    int (*bind)(void *arg, const char *tree_uri, const char *event_uri, errmsg_t *err);
+    /* The addresses that were bound, resolved, for others to connect to. */
+    const char *(*tree_uri)(void *arg);
+    const char *(*event_uri)(void *arg);
+    /* Make sockets with names again where somebody has removed them.  1: made some; 0: none. */
+    int (*rebind)(void *arg, errmsg_t *err);
+    /* A neighbour that may connect here, with its public key: all others are refused. */
+    int (*allow)(void *arg, uint32_t rank, const char *public_key, errmsg_t *err);
+    /* CORE_TREE: connect to the parent, and to its events; CORE_RING: to the ring successor.  The
+     * key is NULL without CURVE. */
+    int (*connect)(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
+                   const char *event_uri, const char *public_key, errmsg_t *err);
+    /* Plug into the core and start. */
+    int (*start)(void *arg, errmsg_t *err);
+    /* NULL-safe, keeps errno; goodbyes that wait are still sent, for at most a second. */
+    void (*destroy)(void *arg);
 };
 
 /* --- life --- */

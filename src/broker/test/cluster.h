@@ -177,7 +177,8 @@ static inline void cl_drop(void *arg, enum core_plane plane, uint32_t rank)
     nd->event_link[rank] = false;
 }
 
-static const struct core_link_ops cl_link_ops = {cl_send, cl_publish, cl_drop};
+static const struct core_link_ops cl_link_ops = {
+    .send = cl_send, .publish = cl_publish, .drop = cl_drop};
 
 /* Deliver one frame, or fire one deferral. */
 static inline bool cl_step(struct cluster *cl)

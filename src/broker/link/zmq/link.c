@@ -277,7 +277,7 @@ static int open_context(link_t *l, errmsg_t *err)
     return 0;
 }
 
-link_t *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
+void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
 {
     link_t *l;
 
@@ -328,8 +328,9 @@ error:
     return NULL;
 }
 
-void link_destroy(link_t *l)
+void link_destroy(void *arg)
 {
+    link_t *l = arg;
     int saved = errno;
 
     if (!l)
@@ -376,8 +377,9 @@ static int bind_source(struct link_source *src, const char *uri, errmsg_t *err)
     return 0;
 }
 
-int link_bind(link_t *l, const char *tree_uri, const char *event_uri, errmsg_t *err)
+int link_bind(void *arg, const char *tree_uri, const char *event_uri, errmsg_t *err)
 {
+    link_t *l = arg;
     struct link_source *in, *pub;
 
     if (l->src[SRC_IN].sock)
@@ -398,20 +400,25 @@ int link_bind(link_t *l, const char *tree_uri, const char *event_uri, errmsg_t *
     return bind_source(pub, event_uri, err);
 }
 
-const char *link_tree_uri(const link_t *l)
+const char *link_tree_uri(void *arg)
 {
+    const link_t *l = arg;
+
     return l->src[SRC_IN].uri;
 }
 
-const char *link_event_uri(const link_t *l)
+const char *link_event_uri(void *arg)
 {
+    const link_t *l = arg;
+
     if (l->src[SRC_PUB].uri)
         return l->src[SRC_PUB].uri;
     return l->src[SRC_IN].uri ? "" : NULL;
 }
 
-int link_rebind(link_t *l, errmsg_t *err)
+int link_rebind(void *arg, errmsg_t *err)
 {
+    link_t *l = arg;
     static const int bound[] = {SRC_IN, SRC_PUB}; /* the others' names are those of peers */
     int made = 0;
 
@@ -440,8 +447,9 @@ static int allow_one(link_t *l, enum core_plane plane, uint32_t rank, const char
     return 1;
 }
 
-int link_allow(link_t *l, uint32_t rank, const char *public_key, errmsg_t *err)
+int link_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t *err)
 {
+    link_t *l = arg;
     if (l->curve && !key_ok(public_key))
         return errmsg_fail(err, EINVAL, "the key of rank %u is not in Z85 of 40 characters", rank);
     if (allow_one(l, CORE_TREE, rank, public_key) + allow_one(l, CORE_RING, rank, public_key) == 0)
@@ -519,8 +527,8 @@ static int connect_dealer(link_t *l, int which, enum core_plane plane, uint32_t 
     return 0;
 }
 
-int link_connect_parent(link_t *l, uint32_t rank, const char *tree_uri, const char *event_uri,
-                        const char *public_key, errmsg_t *err)
+static int connect_parent(link_t *l, uint32_t rank, const char *tree_uri, const char *event_uri,
+                          const char *public_key, errmsg_t *err)
 {
     struct link_source *sub;
     char topic[24];
@@ -535,9 +543,13 @@ int link_connect_parent(link_t *l, uint32_t rank, const char *tree_uri, const ch
     return connect_source(sub, event_uri, public_key, err);
 }
 
-int link_connect_ring(link_t *l, uint32_t rank, const char *tree_uri, const char *public_key,
-                      errmsg_t *err)
+int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
+                 const char *event_uri, const char *public_key, errmsg_t *err)
 {
+    link_t *l = arg;
+
+    if (plane == CORE_TREE)
+        return connect_parent(l, rank, tree_uri, event_uri, public_key, err);
     return connect_dealer(l, SRC_RING, CORE_RING, rank, tree_uri, public_key, &l->next, err);
 }
 
@@ -558,8 +570,10 @@ static int open_cast(link_t *l, errmsg_t *err)
     return 0;
 }
 
-int link_start(link_t *l, errmsg_t *err)
+int link_start(void *arg, errmsg_t *err)
 {
+    link_t *l = arg;
+
     if (l->started)
         return errmsg_fail(err, EINVAL, "the broker's link runs already");
     if (l->cast_uri && open_cast(l, err) < 0)
@@ -576,3 +590,5 @@ void link_get_stats(const link_t *l, struct link_stats *st)
     *st = l->stats;
     st->refused = l->zap ? zap_refused(l->zap) : 0;
 }
+
+const struct transport transport_zmq = {.name = "zmq", .create = link_create, .ops = &link_ops};

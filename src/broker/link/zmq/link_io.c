@@ -397,6 +397,14 @@ const struct core_link_ops link_ops = {
     .send = op_send,
     .publish = op_publish,
     .drop = op_drop,
+    .bind = link_bind,
+    .tree_uri = link_tree_uri,
+    .event_uri = link_event_uri,
+    .rebind = link_rebind,
+    .allow = link_allow,
+    .connect = link_connect,
+    .start = link_start,
+    .destroy = link_destroy,
 };
 
 /* --- receiving --- */

@@ -120,7 +120,6 @@ struct link {
 void link_logf(link_t *l, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* link_io.c */
-extern const struct core_link_ops link_ops;
 int link_io_start(link_t *l);
 void link_io_stop(link_t *l);
 /* Hand everything over that ZeroMQ takes. */
@@ -154,6 +153,17 @@ void link_gate_stop(link_t *l);
 /* link_beat.c */
 int link_beat_start(link_t *l);
 void link_beat_stop(link_t *l);
+
+/* link.c: the operations of link_ops that set a link up and end it. */
+int link_bind(void *arg, const char *tree_uri, const char *event_uri, errmsg_t *err);
+const char *link_tree_uri(void *arg);
+const char *link_event_uri(void *arg);
+int link_rebind(void *arg, errmsg_t *err);
+int link_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t *err);
+int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
+                 const char *event_uri, const char *public_key, errmsg_t *err);
+int link_start(void *arg, errmsg_t *err);
+void link_destroy(void *arg);
 
 struct link_peer *link_inbound(const link_t *l, enum core_plane plane, uint32_t rank);
 void link_make_id(uint8_t *id, enum core_plane plane, uint32_t rank);

@@ -203,14 +203,13 @@ static void connect_node(uint32_t i)
     uint32_t next = topology_ring_next(node[i].core.topo, i);
     errmsg_t err = {""};
 
-    ck_assert_msg(link_connect_ring(node[i].link, next, link_tree_uri(node[next].link),
-                                    node[next].key.pub, &err) == 0,
+    ck_assert_msg(link_connect(node[i].link, CORE_RING, next, link_tree_uri(node[next].link), NULL,
+                               node[next].key.pub, &err) == 0,
                   "%s", err.text);
     if (parent == TOPOLOGY_NONE)
         return;
-    ck_assert_msg(link_connect_parent(node[i].link, parent, link_tree_uri(node[parent].link),
-                                      link_event_uri(node[parent].link), node[parent].key.pub,
-                                      &err) == 0,
+    ck_assert_msg(link_connect(node[i].link, CORE_TREE, parent, link_tree_uri(node[parent].link),
+                               link_event_uri(node[parent].link), node[parent].key.pub, &err) == 0,
                   "%s", err.text);
 }
 
@@ -752,8 +751,8 @@ START_TEST(test_wrong_parent_key)
     two_of_three();
     allow_all(1);
     ck_assert_int_eq(zmq_curve_keypair(pub, sec), 0);
-    ck_assert_int_eq(link_connect_parent(node[1].link, 0, link_tree_uri(node[0].link),
-                                         link_event_uri(node[0].link), pub, &err),
+    ck_assert_int_eq(link_connect(node[1].link, CORE_TREE, 0, link_tree_uri(node[0].link),
+                                  link_event_uri(node[0].link), pub, &err),
                      0);
     ck_assert_int_eq(link_start(node[1].link, &err), 0);
     for (int i = 0; i < PATIENCE * 50 && !(node[0].log[0] && node[1].log[0]); i++)
