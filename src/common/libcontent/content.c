@@ -9,17 +9,17 @@
  * free: none of these              yes        held or kept again; dropped
  *
  * The index is a table with open addressing. Beside the pointer stand 32 bits of the object's hash,
- * so that a probe seldom touches an object in vain: 12 bytes for each slot, of which at most 3/4 are
- * used.
+ * so that a probe seldom touches an object in vain: 12 bytes for each slot, of which at most 3/4
+ * are used.
  *
  * Invariants:
  *  1. An object is in the index under the hash of its bytes; there is one object for a hash.
  *  2. `lru` is in the order of the last use, and so in that of the `used` stamps.
  *  3. free_bytes is the sum of idle_cost() over `lru`.  Only content_trim(), content_drop(),
- * content_expire() and content_forget() free objects or bytes, so a caller may use pointers to free
- * objects until it calls one of these.
+ *     content_expire() and content_forget() free objects or bytes, so a caller may use pointers to
+ *     free objects until it calls one of these.
  *  4. A digest is in `awaited` from the first content_wait() until content_supply() or
- * content_deny(), also when all who waited gave up: then nobody fetches it twice.
+ *     content_deny(), also when all who waited gave up: then nobody fetches it twice.
  *  5. Wakers take an entry out of `awaited` before they call anybody, so a callback may wait again,
  *     for the same object too.
  *

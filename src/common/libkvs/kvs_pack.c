@@ -27,8 +27,8 @@
  *     KVS_TXN_MAX bytes of keys.  It allocates 16 bytes for each value, which has at least one byte
  *     in the pack, and nothing for a put.
  *
- * Failure: EPROTO with a sentence for bytes that are no pack, the error of the key for a key that is
- * none.  Whether a run meets a key of another item is not checked: the later one wins then.
+ * Failure: EPROTO with a sentence for bytes that are no pack, the error of the key for a key that
+ * is none.  Whether a run meets a key of another item is not checked: the later one wins then.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* kvs_pack_write.c - writing packs (format: kvs_pack.c).
  *
- * Keys are split at their last digits; those that agree before and after are a group; within a group
- * those with one value, and all whose value nobody shares, are numbers for kvs_runs.h.  A chain of
- * less than three is written key by key.
+ * Keys are split at their last digits; those that agree before and after are a group; within a
+ * group those with one value, and all whose value nobody shares, are numbers for kvs_runs.h.  A
+ * chain of less than three is written key by key.
  *
  * Invariants:
  *  1. One set of puts has one encoding (for one dictionary), whatever the order in which it came

@@ -7,8 +7,8 @@
  * fewest chains remain is taken.
  *
  * Invariants:
- *  1. The chains of one distance are disjoint and cover the set, whatever the distance: a bad choice
- *     costs bytes, never an element.
+ *  1. The chains of one distance are disjoint and cover the set, whatever the distance: a bad
+ *     choice costs bytes, never an element.
  *  2. Cost is linear in the set: candidates are tried on a sample of fixed size.
  */
 #include "config.h"

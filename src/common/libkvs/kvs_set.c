@@ -5,12 +5,12 @@
  * no key has any more is freed.  Keys stand in blocks that are freed together.
  *
  * Invariants:
- *  1. Every key has one value; `refs` of a value is the number of its keys, and a value in the table
- *     has at least one.
+ *  1. Every key has one value; `refs` of a value is the number of its keys, and a value in the
+ *     table has at least one.
  *  2. bytes = for each key 8 + its length, for each value 8 + its length, and the rest.  It is an
  *     upper bound of the pack and stays within KVS_TXN_MAX.
- *  3. Hashes have a key that is another one in each process, so that nobody can choose keys or values
- * that collide; nothing depends on their order.
+ *  3. Hashes have a key that is another one in each process, so that nobody can choose keys or
+ *     values that collide; nothing depends on their order.
  *
  * Failure: what does not fit is refused with a sentence.  The set stays whole, but may hold a part
  * of what was to be merged.

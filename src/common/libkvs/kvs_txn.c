@@ -21,7 +21,7 @@
  * Invariants:
  *  1. Operations take effect in the order in which they stand.
  *  2. One sequence of operations has one encoding: unused bits are zero and nothing follows the
- * last.
+ *     last.
  *  3. A transaction has at most 64 MiB and 2^20 operations; one that has more is refused whole.
  *
  * Failure: anything else is refused with EPROTO (no transaction), or with the error of the key or

@@ -7,12 +7,12 @@
  *
  * Invariants:
  *  1. Objects are only looked at where the digests differ; a branch met by a leaf has more entries
- * than a leaf may have, so its entries are differences but for 32.
+ *     than a leaf may have, so its entries are differences but for 32.
  *  2. Recursion ends: a trie has 17 levels, a key 64 names.
  *  3. The walk ends: after STEPS_MAX entries and nodes it fails.  A directory that was copied into
- * itself sixty times has 2^60 keys below it, in sixty objects.
+ *     itself sixty times has 2^60 keys below it, in sixty objects.
  *  4. Once an object is missing, here or for the callback, what is told does not count, and what is
- * looked for are other missing objects: each pair of digests is visited once then.
+ *     looked for are other missing objects: each pair of digests is visited once then.
  *
  * Failure: a missing object is noted, and the walk goes on as said; it then ends with EAGAIN.
  */

@@ -7,15 +7,15 @@
  *
  * Invariants:
  *  1. Counts are exact at all times: a node's count is the number of entries below it, a slot's
- * that of its child.
+ *     that of its child.
  *  2. A leaf splits at once when it grows beyond TREEOBJ_LEAF_MAX.  A branch that shrank stays one
- * until the flush, which makes it a leaf when it holds no more than that: form depends on contents
- * only.
+ *     until the flush, which makes it a leaf when it holds no more than that: form depends on
+ *     contents only.
  *  3. Entries in a leaf node are sorted by name.
  *  4. A node whose `digest` is set in this epoch is what that object says, with all below it; a
- * change, and opening a directory for one, takes it back on the whole way from the top.
+ *     change, and opening a directory for one, takes it back on the whole way from the top.
  *  5. Entries point into objects of the tree being changed (which its owner holds), transactions
- * (which the owner keeps) or the arena; nothing is freed before the flush is over.
+ *     (which the owner keeps) or the arena; nothing is freed before the flush is over.
  *
  * Failure: a function that fails leaves the directory as it was, but for objects turned into nodes,
  * which changes nothing that can be seen.  A flush that fails has kept some objects; their owner

@@ -18,8 +18,8 @@
  * Invariants:
  *  1. All that the root, a held root or an upload reaches is kept.
  *  2. A left-over object that comes up again (equal contents) is kept anew, with its children: they
- * are kept, because flush makes children before parents and a parent refers only to what it was
- * just given.
+ *     are kept, because flush makes children before parents and a parent refers only to what it was
+ *     just given.
  *  3. Between begin() and end() nothing is collected or dropped.
  *  4. A transaction that fails is undone by its journal, so that others in the same root change are
  *     not touched.

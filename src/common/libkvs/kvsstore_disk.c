@@ -6,16 +6,17 @@
  * on disk          1        0        nothing, or the content store's list (a blob that is backed)
  *
  * An object that dies leaves dirty and pending: what lives shorter than a checkpoint is never
- * written.  One that dies while it is being written waits outside of the zero list until it is on disk.
+ * written.  One that dies while it is being written waits outside of the zero list until it is on
+ * disk.
  *
- * Loading: all objects come in any order, as kept, on disk and with no reference, and into the zero list.
- * Then the references of all are counted.  What no root needs is collected as usual and so is
+ * Loading: all objects come in any order, as kept, on disk and with no reference, and into the zero
+ * list. Then the references of all are counted.  What no root needs is collected as usual and so is
  * deleted on disk.
  *
  * Invariants:
  *  1. A kept object that is not on disk and not being written is in dirty or pending.
  *  2. Counts after loading are exact: an object that refers to one that is missing does not count
- * it, and lets go of it as little.
+ *     it, and lets go of it as little.
  *
  * Failure: damaged and missing objects are EIO with a sentence; for the missing one it says which
  * key needs it.

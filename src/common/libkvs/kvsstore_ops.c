@@ -16,14 +16,14 @@
  *
  * Invariants:
  *  1. An operation sees what those before it did, in its transaction and in those before it in the
- * same root change.
+ *     same root change.
  *  2. Each change of an entry is in the journal before the next operation begins.
  *  3. Copying and moving cost the same for a value of a byte and a directory of a million keys: an
- * entry is set that has the digest of what was there; what was changed there in this root change is
- * encoded once, then or at the end.
+ *     entry is set that has the digest of what was there; what was changed there in this root
+ *     change is encoded once, then or at the end.
  *  4. No operation makes a key that is longer, or has more names, than keys may have, whatever it
- * places and through whatever links: so directories under change are nested 64 deep at most, and
- * what walks through them, such as the flush, may be recursive.
+ *     places and through whatever links: so directories under change are nested 64 deep at most,
+ *     and what walks through them, such as the flush, may be recursive.
  *
  * Failure: a sentence that names the key.  What was changed before is undone by the caller.
  */

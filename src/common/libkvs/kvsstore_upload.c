@@ -5,9 +5,9 @@
  * transaction takes one back, so that neither loses its chunk by what the other does.
  *
  * All that waits is bounded, and so is the share of each client: no more than it leaves for others.
- * One alone gets half, of two that take what they can each gets a third, and so on: there is always room
- * for one more.  A chunk counts as its bytes and KVSSTORE_UPLOAD_COST, once in all, and once for each
- * client that has brought it.
+ * One alone gets half, of two that take what they can each gets a third, and so on: there is always
+ * room for one more.  A chunk counts as its bytes and KVSSTORE_UPLOAD_COST, once in all, and once
+ * for each client that has brought it.
  *
  * Invariants:
  *  1. A record has one reference to its chunk, so the chunk is kept.

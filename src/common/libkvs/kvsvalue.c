@@ -8,9 +8,9 @@
  *
  * Invariants:
  *  1. The form of a value depends on its length alone, so equal values have equal digests however
- * they came about.
+ *     they came about.
  *  2. What is read is checked: an index has the number of children, a blob the number of bytes that
- * the size of the value asks for.  Else EIO.
+ *     the size of the value asks for.  Else EIO.
  *  3. A read touches the objects of its range and their indexes, nothing else.
  *
  * Failure: ENOMEM, EIO; a missing object is EAGAIN with its digest noted.  Objects made before a

@@ -3,9 +3,9 @@
  * Invariants:
  *  1. Nothing is copied or changed: what is handed out points into objects.
  *  2. No unbounded work: a key has a bounded number of names, a trie a bounded depth, and links are
- * followed 16 times.
+ *     followed 16 times.
  *  3. An object is used only as what it should be at this place; one that is something else is EIO,
- * so that a damaged or forged tree cannot lead a reader astray or in circles.
+ *     so that a damaged or forged tree cannot lead a reader astray or in circles.
  *
  * Failure: a missing object is EAGAIN with its digest noted, everything else has a sentence.
  */

@@ -33,10 +33,10 @@
  * Invariants:
  *  1. The kind stands in the object, so that a user's value never has the hash of a directory.
  *  2. One content, one encoding: offsets are those of entries without gaps, names rise strictly,
- * values that fit are inline, branches hold more than 32 entries and no empty child, an index is
- * no higher than its value's size asks for.
+ *     values that fit are inline, branches hold more than 32 entries and no empty child, an index
+ *     is no higher than its value's size asks for.
  *  3. After treeobj_check() the accessors read inside the object only.  That a child is of the
- * right depth is seen where it is followed.
+ *     right depth is seen where it is followed.
  *
  * Failure: treeobj_check() refuses anything else with EPROTO and a sentence.
  */

@@ -2,8 +2,8 @@
  * job.memo.
  *
  * The first four take a set of ids, do it to each job (jm_many.c), and are answered when that is on
- * record: {"count":n,"errors":[[id,errno,"sentence"]...]}.  job.cancel without response and with a match
- * tag is what libflux sends when a client drops a stream (job.wait, job.list, job.watch): a
+ * record: {"count":n,"errors":[[id,errno,"sentence"]...]}.  job.cancel without response and with a
+ * match tag is what libflux sends when a client drops a stream (job.wait, job.list, job.watch): a
  * service of any name gets that under NAME.cancel.
  *
  * Invariant: nothing is done to a job of somebody else, but by the owner of the session.

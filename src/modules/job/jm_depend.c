@@ -1,8 +1,9 @@
 /* jm_depend.c - jobs that wait for other jobs, or for a time.
  *
  * Each job has a list of those that wait for it, so that the start or end of a job costs as much as
- * there are jobs that wait for just that one.  Of many of them each pass takes a slice (libflux/slice.h): what waited
- * for one end, or start, then is a struct jm_fanout, and knows how that was.
+ * there are jobs that wait for just that one.  Of many of them each pass takes a slice
+ * (libflux/slice.h): what waited for one end, or start, then is a struct jm_fanout, and knows how
+ * that was.
  *
  *    scheme      met when the other job                        can never be met when
  *    after       has started, or has ended without             -

@@ -1,7 +1,8 @@
 /* jm_hold.c - requests that come before the jobs have been read back from the store.
  *
- * Purpose: after a restart the module does not answer for jobs that it has not read yet (jm_load.c).
- * Requests that come meanwhile are held, and handled in their order when all jobs are there.
+ * Purpose: after a restart the module does not answer for jobs that it has not read yet
+ * (jm_load.c). Requests that come meanwhile are held, and handled in their order when all jobs are
+ * there.
  *
  * Invariant: at most HELD_MAX requests are held, with at most HELD_BYTES of payload.
  *

@@ -2,10 +2,11 @@
  *
  * The ids of the jobs that are asked for are gathered when the request comes; each pass of the
  * reactor makes pages for one slice (libflux/slice.h), of the requests in turn, from what the jobs
- * are then.  So a long list costs eight bytes a job, and delays nobody by more than a slice.  Order: queued ones by
- * urgency and id, then those that run, by id, then ended ones, newest first.  Of a list with a limit
- * only those that are shown are kept and sorted; of ended jobs no more are looked at.  Why jobs wait
- * and when they are expected to start is asked of the scheduler first, when that is wanted.
+ * are then.  So a long list costs eight bytes a job, and delays nobody by more than a slice.
+ * Order: queued ones by urgency and id, then those that run, by id, then ended ones, newest first.
+ * Of a list with a limit only those that are shown are kept and sorted; of ended jobs no more are
+ * looked at.  Why jobs wait and when they are expected to start is asked of the scheduler first,
+ * when that is wanted.
  *
  * Invariant: at most LISTINGS_MAX requests are under way.
  *

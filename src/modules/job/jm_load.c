@@ -1,10 +1,11 @@
 /* jm_load.c - after a restart: the jobs as the store has them.
  *
- * First an empty transaction is committed: when it is answered, all that an earlier instance of this
- * module has sent to the store was taken or refused, so what is read after that stays as it is.  Then
- * job-next and job-queue are read, then the directory "job" page by page, and of each job in it its
- * directory with what is no longer than SMALL (output is, usually, and is not wanted), then what is
- * missing of log, jobspec, R and environment; WINDOW jobs at a time.  When all are there:
+ * First an empty transaction is committed: when it is answered, all that an earlier instance of
+ * this module has sent to the store was taken or refused, so what is read after that stays as it
+ * is.  Then job-next and job-queue are read, then the directory "job" page by page, and of each job
+ * in it its directory with what is no longer than SMALL (output is, usually, and is not wanted),
+ * then what is missing of log, jobspec, R and environment; WINDOW jobs at a time.  When all are
+ * there:
  *
  *    the log says       what is done
  *    INACTIVE           a small record is kept

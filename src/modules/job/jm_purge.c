@@ -1,4 +1,5 @@
-/* jm_purge.c - forgetting jobs that are over: their records here and their directories in the store.
+/* jm_purge.c - forgetting jobs that are over: their records here and their directories in the
+ * store.
  *
  * On request (job.purge: these ids; older than an age; all but the newest so many; all, when
  * forced), and by the settings job.purge-age and job.purge-count, each time that jobs have ended

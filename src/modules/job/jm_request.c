@@ -1,5 +1,5 @@
-/* jm_request.c - what the handlers of requests ask about a request: who sent it, may they, and which
- * jobs does it name.
+/* jm_request.c - what the handlers of requests ask about a request: who sent it, may they, and
+ * which jobs does it name.
  *
  * Failure: a request whose ids cannot be read is answered with the error.
  */

@@ -4,9 +4,10 @@
  * in memory and inventory; of a thousand equal jobs the first pays.  Up, down and drained do not
  * matter here: nodes come back.
  *
- * Where several brokers run on one host (a session for a test, mostly) each of them has all its cores,
- * core 0 of all these nodes is the same, and tasks that were bound to it would crowd there.  Such
- * nodes are found in each inventory, and tasks on them are not bound unless each has its own share.
+ * Where several brokers run on one host (a session for a test, mostly) each of them has all its
+ * cores, core 0 of all these nodes is the same, and tasks that were bound to it would crowd there.
+ * Such nodes are found in each inventory, and tasks on them are not bound unless each has its own
+ * share.
  *
  * Invariant: spec->checked is the number of the inventory that the spec was found satisfiable by.
  *

@@ -14,8 +14,8 @@
  *    INACTIVE  clean                  jm_store.c: once that is recorded, jm_job.c retires it
  *
  * Invariants:
- *  1. Every event goes through jm_state_event(), so the log in memory, the one in the store a transaction
- *     later, and the state are the same thing.
+ *  1. Every event goes through jm_state_event(), so the log in memory, the one in the store a
+ *     transaction later, and the state are the same thing.
  *  2. start is logged before a job is launched: one whose log has alloc and no start never was.
  *  3. A job whose tasks may live is not cleaned up before wrexec said that they are gone.
  *  4. Resources are given back to the scheduler exactly once for each alloc.

@@ -1,8 +1,9 @@
 /* jm_submit.c - job.submit: many jobs in one request (libjob/submit.h).
  *
- * A request is looked through when it comes, and then read slice by slice (libflux/slice.h), one
- * in each pass, so that a frame of ten thousand jobs delays nobody else by more than that.  Requests are read one after the other:
- * the ids of one are consecutive.  A job that is refused has no id and does not touch the others.
+ * A request is looked through when it comes, and then read slice by slice (libflux/slice.h), one in
+ * each pass, so that a frame of ten thousand jobs delays nobody else by more than that.  Requests
+ * are read one after the other: the ids of one are consecutive.  A job that is refused has no id
+ * and does not touch the others.
  *
  * When all of it was read, the jobs go on record in one transaction, and then the ids are told.
  * Meanwhile they are on their way already: what is submitted can be running when its client learns
@@ -10,8 +11,8 @@
  *
  * Invariants:
  *  1. Every request is answered once: with ids and refusals, or with the error of the store.
- *  2. At most WAITING_MAX requests wait to be read, and those that wait to be read or to go on record
- *     have at most WAITING_BYTES, but for a single one; one more is refused with EAGAIN.
+ *  2. At most WAITING_MAX requests wait to be read, and those that wait to be read or to go on
+ *     record have at most WAITING_BYTES, but for a single one; one more is refused with EAGAIN.
  *
  * Failure: a frame that is malformed is refused as a whole with EPROTO.
  */

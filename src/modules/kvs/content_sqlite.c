@@ -27,8 +27,8 @@
  *  5. The queue holds at most max_bytes, plus one request and plus reads, which carry nothing.
  *
  *  6. No transaction is committed to a file that has no name any more: i-node numbers are compared
- * before it begins and before it is committed.  A file that was removed, or whose log was, is written
- * anew from what is open, also at the end; a file that took its place is not touched.
+ *     before it begins and before it is committed.  A file that was removed, or whose log was, is
+ *     written anew from what is open, also at the end; a file that took its place is not touched.
  *
  * Failure: see kvs_storage.h.  A file that cannot be tidied stays as it is; the next write tells
  * why.

@@ -13,8 +13,8 @@
  *  1. An answer is made whole from one root, or not at all: EAGAIN with what is missing, and the
  *     caller begins anew.
  *
- * Failure: EFBIG for a value too long for one answer, EMSGSIZE for such a listing, each with what to
- * do instead.
+ * Failure: EFBIG for a value too long for one answer, EMSGSIZE for such a listing, each with what
+ * to do instead.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* What watchers are told that want to know only what is new: bytes that were appended to a value, or
- * changes below a directory.
+/* What watchers are told that want to know only what is new: bytes that were appended to a value,
+ * or changes below a directory.
  *
  * Thread rules: those of the handle.
  */

@@ -3,9 +3,9 @@
  *    kvs.gc  {"namespace"} -> {"collected","dropped","objects","bytes"}
  *
  * The master collects garbage by itself, bit by bit (km_commit.c); who asks for all of it waits
- * until there is none, while the service goes on.  Then what is cached only is dropped, roots of the
- * past with it, unless a snapshot holds them.  Numbers: objects given back since the request came,
- * objects dropped from the cache, and what is left.  Other instances ask the master.
+ * until there is none, while the service goes on.  Then what is cached only is dropped, roots of
+ * the past with it, unless a snapshot holds them.  Numbers: objects given back since the request
+ * came, objects dropped from the cache, and what is left.  Other instances ask the master.
  *
  * Invariants:
  *  1. While somebody waits, slices of time are spent on it.

@@ -9,7 +9,7 @@
  *
  * Invariants:
  *  1. A read sees one root from beginning to end, at least as new as the newest this instance knew
- * when the request came.
+ *     when the request came.
  *  2. done() is called exactly once per start, or never after a cancel.
  *  3. Every round either ends the read or adds objects that are held until its end, so it ends.
  *

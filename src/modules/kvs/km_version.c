@@ -8,8 +8,8 @@
  *                                     what is on disk; with nothing there, its first root says so
  *
  * Invariants:
- *  1. vwaits is sorted by version, so a new root touches only those that it answers; a slice of time
- *     at once, and the rest in the next passes of the reactor.
+ *  1. vwaits is sorted by version, so a new root touches only those that it answers; a slice of
+ *     time at once, and the rest in the next passes of the reactor.
  *  2. A wait is answered once, or its sender is gone.
  *
  * Failure: an announced root that is malformed is logged and left alone.

@@ -31,9 +31,9 @@
  * must not be kept without it.  Reads go on.  errno: ENOSPC (no room), EIO (the disk, or the file
  * is damaged), EBUSY (another session has it), EINVAL (not such a file, another hash), ENOENT (no
  * such object), ENOMEM, ECANCELED (closed before it was done); each with a sentence.
- * KVS_STORAGE_UNKNOWN: a write failed in a way that leaves open whether it is there after a crash, and
- * the driver could not settle that; the sentence says what failed.  It is not there once a later
- * JOURNAL, CREATE, REMOVE or CHECKPOINT succeeded, or the file was closed in good order.
+ * KVS_STORAGE_UNKNOWN: a write failed in a way that leaves open whether it is there after a crash,
+ * and the driver could not settle that; the sentence says what failed.  It is not there once a
+ * later JOURNAL, CREATE, REMOVE or CHECKPOINT succeeded, or the file was closed in good order.
  *
  * Thread rules: all functions are for one thread, the module's.  What a request points at must stay
  * as it is until done() is called, since the driver's thread reads it in place.

@@ -25,9 +25,9 @@
  *
  * Failure: after a failed write the transaction is rolled back as a whole; the file is what it was
  * at the last commit.  A commit whose fdatasync failed may stand complete in the log, and a process
- * that reads the log after a crash would take it for good: so a small commit is written in its place,
- * durably.  When that fails too, the outcome is not known (until the next commit that is durable,
- * which takes the same place).
+ * that reads the log after a crash would take it for good: so a small commit is written in its
+ * place, durably.  When that fails too, the outcome is not known (until the next commit that is
+ * durable, which takes the same place).
  */
 #include "config.h"
 #include <assert.h>
