@@ -157,10 +157,10 @@ char *kvs_join(struct cmd *c, const char *dir, const char *name);
 /* --- the commands --- */
 
 typedef int kvs_command_f(struct cmd *c, int argc, char **argv);
-kvs_command_f kvs_get, kvs_readlink, kvs_version, kvs_wait;                         /* _read.c */
-kvs_command_f kvs_dir, kvs_ls;                                                      /* _list.c */
-kvs_command_f kvs_put, kvs_unlink, kvs_mkdir, kvs_link, kvs_copy, kvs_move;         /* _write.c */
-kvs_command_f kvs_watch;                                                            /* _watch.c */
+kvs_command_f kvs_get, kvs_readlink, kvs_version, kvs_wait;                          /* _read.c */
+kvs_command_f kvs_dir, kvs_ls;                                                       /* _list.c */
+kvs_command_f kvs_put, kvs_unlink, kvs_mkdir, kvs_link, kvs_copy, kvs_move;          /* _write.c */
+kvs_command_f kvs_watch;                                                             /* _watch.c */
 kvs_command_f kvs_stats, kvs_dropcache, kvs_gc, kvs_fences, kvs_namespace, kvs_fsck; /* _admin.c */
 kvs_command_f kvs_dump, kvs_restore; /* _dump.c, _restore.c */
 
