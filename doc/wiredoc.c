@@ -15,6 +15,8 @@
 #include "libflux/event_wire.h"
 #include "libflux/log_wire.h"
 #include "libflux/overlay_wire.h"
+#include "libresource/resrc_wire.h"
+#include "libsched/sched_wire.h"
 #include "modules/hb/hb_wire.h"
 #include "modules/nest/nest_wire.h"
 
@@ -24,7 +26,7 @@ static const struct {
 } services[] = {
     {"attr", attr_methods},       {"barrier", barrier_methods}, {"event", event_methods},
     {"hb", hb_methods},           {"log", log_methods},         {"nest", nest_methods},
-    {"overlay", overlay_methods},
+    {"overlay", overlay_methods}, {"resrc", resrc_methods},     {"sched", sched_methods},
 };
 
 static const char *const types[] = {

@@ -10,12 +10,6 @@ static const struct flux_field update_fields[] = {
 };
 const struct flux_schema resrc_update_schema = FLUX_SCHEMA(struct resrc_update, update_fields);
 
-static const struct flux_field status_fields[] = {
-    FLUX_FIELD_ARRAY(struct resrc_status, nodes, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-const struct flux_schema resrc_status_schema = FLUX_SCHEMA(struct resrc_status, status_fields);
-
 static const struct flux_field status_entry_fields[] = {
     FLUX_FIELD_STR(struct resrc_status_entry, ranks, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct resrc_status_entry, hosts, FLUX_FIELD_REQUIRED),
@@ -27,6 +21,13 @@ static const struct flux_field status_entry_fields[] = {
 };
 const struct flux_schema resrc_status_entry_schema =
     FLUX_SCHEMA(struct resrc_status_entry, status_entry_fields);
+
+static const struct flux_field status_fields[] = {
+    FLUX_FIELD_ARRAY_OF(struct resrc_status, nodes, FLUX_FIELD_REQUIRED,
+                        &resrc_status_entry_schema),
+    FLUX_FIELD_END,
+};
+const struct flux_schema resrc_status_schema = FLUX_SCHEMA(struct resrc_status, status_fields);
 
 static const struct flux_field drain_fields[] = {
     FLUX_FIELD_STR(struct resrc_drain, ranks, FLUX_FIELD_REQUIRED),
@@ -88,3 +89,38 @@ static const struct flux_field stats_fields[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema resrc_stats_schema = FLUX_SCHEMA(struct resrc_stats, stats_fields);
+
+const struct flux_method resrc_methods[] = {
+    {.topic = "resrc.watch",
+     .flags = FLUX_METHOD_STREAM,
+     .takes = "empty object",
+     .response = &resrc_update_schema,
+     .what = "the resources, and again whenever they change; inventory only when that did"},
+    {.topic = "resrc.status",
+     .takes = "empty object",
+     .response = &resrc_status_schema,
+     .what = "nodes by state: up, down, drained, draining"},
+    {.topic = "resrc.drain",
+     .request = &resrc_drain_schema,
+     .response = &resrc_ranks_schema,
+     .what = "give these nodes no more work; answered when that is on record"},
+    {.topic = "resrc.undrain",
+     .request = &resrc_ranks_schema,
+     .response = &resrc_ranks_schema,
+     .what = "give these nodes work again"},
+    {.topic = "resrc.xml",
+     .request = &resrc_where_schema,
+     .response = &resrc_xml_schema,
+     .what = "XML of hwloc for the machine of a broker; default: the one that is asked"},
+    {.topic = "resrc.stats", .response = &resrc_stats_schema, .what = "counters of this instance"},
+    {.topic = "resrc.join",
+     .flags = FLUX_METHOD_INSTANCES,
+     .request = &resrc_join_schema,
+     .gives = "empty object",
+     .what = "nodes of the sender's subtree, and ranks that have what another rank has"},
+    {.topic = "resrc.find",
+     .flags = FLUX_METHOD_INSTANCES | FLUX_METHOD_NORESPONSE,
+     .request = &resrc_lost_schema,
+     .what = "send the join again; a rank that relied on a lost one looks itself"},
+    FLUX_METHOD_END,
+};

@@ -113,4 +113,6 @@ struct resrc_stats {
 };
 extern const struct flux_schema resrc_stats_schema;
 
+extern const struct flux_method resrc_methods[];
+
 #endif

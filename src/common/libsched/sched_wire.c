@@ -148,6 +148,39 @@ static const struct flux_field policy_fields[] = {
 const struct flux_schema sched_policy_schema =
     FLUX_SCHEMA(struct sched_policy_names, policy_fields);
 
+const struct flux_method sched_methods[] = {
+    {.topic = "sched.attach",
+     .flags = FLUX_METHOD_STREAM,
+     .request = &sched_attach_schema,
+     .response = &sched_answer_schema,
+     .what = "the job module attaches; attached: the number that its feeds have to carry; then "
+             "what each "
+             "pass has brought"},
+    {.topic = "sched.feed",
+     .request = &sched_feed_schema,
+     .gives = "empty object",
+     .what = "changes of the queue and of running jobs"},
+    {.topic = "sched.why",
+     .request = &sched_why_schema,
+     .response = &sched_reasons_schema,
+     .what = "expected start and reason of each pending job"},
+    {.topic = "sched.status", .response = &sched_status_schema, .what = "state of the scheduler"},
+    {.topic = "sched.resources",
+     .response = &sched_resources_schema,
+     .what = "resources (R) that are allocated, and that are free on nodes that are up and not "
+             "drained"},
+    {.topic = "sched.policy",
+     .request = &sched_policy_schema,
+     .response = &sched_policy_schema,
+     .what = "change policies; answered with those in use"},
+    {.topic = "sched.expiration",
+     .request = &sched_expiration_schema,
+     .response = &sched_expiration_schema,
+     .what = "the resources are had until then; 0: for good"},
+    {.topic = "sched.stats", .response = &sched_module_stats_schema, .what = "counters"},
+    FLUX_METHOD_END,
+};
+
 /* --- entries of arrays --- */
 
 static json_t *entry_of(json_t *a, json_t *b, json_t *c)

@@ -178,4 +178,6 @@ int sched_urgency_decode(const json_t *entry, uint64_t *id, uint32_t *urgency, e
 /* An id as an element of an array. */
 int sched_id_decode(const json_t *entry, uint64_t *id, errmsg_t *err);
 
+extern const struct flux_method sched_methods[];
+
 #endif
