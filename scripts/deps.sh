@@ -44,7 +44,7 @@ deps_install() {
         packages+=("${DEPS_SUITE[@]}")
     fi
     if ! command -v dpkg-query >/dev/null; then
-        echo "This is no Debian: trusting that what ${packages[*]} hold is installed." >&2
+        echo "This is not Debian: assuming that what ${packages[*]} hold is installed." >&2
         return 0
     fi
     mapfile -t missing < <(deps_missing "${packages[@]}")

@@ -40,7 +40,7 @@ exits 1 "a session that has ended" "$FLUX" up
 like "$err" 'no broker listens at /nonexistent/socket' "is said to have"
 export FLUX_URI=nonsense
 exits 1 "a bad FLUX_URI" "$FLUX" up
-like "$err" "'nonsense' is no address" "is shown"
+like "$err" "'nonsense' is not an address" "is shown"
 unset FLUX_URI
 
 # Other programs as commands: from FLUX_EXEC_PATH, then from PATH.

@@ -37,7 +37,7 @@ printf '#FLUX: -N many\n' >bad.sh
 exits 2 "a value that is wrong" "$FLUX" batch --dry-run bad.sh
 like "$err" 'bad.sh:1: ' "the sentence names file and line"
 printf '#FLUX: job.sh\n' >bad.sh
-exits 2 "a word that is no option" "$FLUX" batch --dry-run bad.sh
+exits 2 "a word that is not an option" "$FLUX" batch --dry-run bad.sh
 printf '#FLUX: --name="x\n' >bad.sh
 exits 2 "a quote that is not closed" "$FLUX" batch --dry-run bad.sh
 printf '#!/bin/sh\ntrue\n#FLUX: -N9\n' >late.sh
@@ -129,7 +129,7 @@ exits 127 "an interpreter that is not there" sh -c "printf '#!/no/such/interpret
 printf '#!/bin/sh\necho "$FLUX_JOB_ID $FLUX_JOB_NNODES ${FLUX_JOB_EXPIRATION+limit} $(flux getattr jobid)"
 flux start flux getattr instance-level\n' >env.sh
 id=$("$FLUX" batch --wait -N2 -t 10 -O env.out env.sh)
-is "$(cat env.out)" "$id 2 limit $id"$'\n0' "the script knows its job, which a session of its own is no job of"
+is "$(cat env.out)" "$id 2 limit $id"$'\n0' "the script knows its job, which a session of its own is not a job of"
 printf '#!/bin/sh\necho "$FLUX_JOB_CC $1 {{cc}}"\nexit "$FLUX_JOB_CC"\n' >cc.sh
 exits 3 "--cc: the worst exit code" "$FLUX" batch --wait --cc=1-3 -O 'cc-{{cc}}' cc.sh 'a{{cc}}'
 is "$(wc -l <<<"$out")" 3 "an id for each member"

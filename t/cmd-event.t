@@ -46,7 +46,7 @@ wait "${pid[late]}"
 is $? 1 "a subscriber that sees nothing in time fails"
 like "$(cat late.err)" 'no event came' "and says so"
 
-exits 2 "a payload that is no JSON" "$FLUX" event pub test.x '{'
+exits 2 "a payload that is not JSON" "$FLUX" event pub test.x '{'
 exits 1 "a topic that is none" "$FLUX" event pub 'with blank'
 exits 2 "no topic" "$FLUX" event pub
 exits 1 "a reserved topic" "$FLUX" event pub overlay.down '{}'

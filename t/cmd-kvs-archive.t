@@ -87,7 +87,7 @@ is "$(kvs ls -N copy in)" "dir.
 other." "is an empty one"
 ok "dump of an empty store" sh -c "'$FLUX' kvs namespace create none && '$FLUX' kvs dump -N none part"
 is "$(grep -vc '^#' part)" 2 "is empty"
-exits 1 "dump of what is no directory" kvs dump --at-key=a part2
+exits 1 "dump of what is not a directory" kvs dump --at-key=a part2
 exits 1 "dump of what is not there" kvs dump --at-key=nothing part2
 ok "leaves no file" [ ! -e part2 ]
 is "$(find . -name 'part2*' | wc -l)" 0 "under no name"
@@ -169,7 +169,7 @@ refused 3 "more after a directory" 'a. b'
 refused 4 "a piece after a link" 'a -> b\n  "piece"'
 refused 4 "something after the end" 'end\na = "1"'
 refused 3 "a NUL byte" 'a = "\0"'
-refused 3 "bytes that are no text in a key" 'a\0377 = "1"'
+refused 3 "bytes that are not text in a key" 'a\0377 = "1"'
 refused 3 "a carriage return" 'a = "1"\r'
 note "$n malformed archives"
 is "$(root -N hand)" "$want" "nothing was changed by any of them"

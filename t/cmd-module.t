@@ -33,7 +33,7 @@ like "$err" 'ranks 0-6: there is no module nonsense: nonsense.so is not in ' "sa
 exits 1 "load a file that does not exist" "$FLUX" module load ./nonsense.so
 like "$err" 'No such file' "says so"
 cp /dev/null empty.so
-exits 1 "load a file that is no module" "$FLUX" module load ./empty.so
+exits 1 "load a file that is not a module" "$FLUX" module load ./empty.so
 for arg in "kvs foo=bar:has no setting 'foo'" "sched queue-polcy=fcfs:has no setting 'queue-polcy'; did you mean queue-policy" \
     "kvs sync=never:kvs.sync=never" "kvs sync=commit:takes no argument" "resrc config=x:takes no argument" \
     "wrexec tmpdir=/tmp:takes no argument" "wrexec tmpdr=/tmp:did you mean tmpdir" "job graze=5:did you mean grace" \

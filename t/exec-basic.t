@@ -24,7 +24,7 @@ is "$(sort <<<"$out" | tr '\n' ' ')" "0: to all 1: to all 2: to all 3: to all " 
 run "$FLUX" exec -n cat <<<"to none"
 is "$out" "" "--noinput"
 run "$FLUX" exec -r 0 sh -c 'echo ${FLUX_JOB_ID-none} ${PMI_FD-none}'
-is "$out" "none none" "it is no job"
+is "$out" "none none" "it is not a job"
 exits 127 "a program that no rank has" "$FLUX" exec -r 0-1 no-such-program
 like "$err" "cannot run 'no-such-program'" "... is named"
 exits 2 "a rank that is not in the session" "$FLUX" exec -r 9 true

@@ -13,7 +13,7 @@ fi
 for name in bad oldabi misnamed nosuch; do
     cp "$BAD" "$name.so"
 done
-echo "this is no shared object" >text.so
+echo "this is not a shared object" >text.so
 for lib in /lib/x86_64-linux-gnu/libm.so.6 /usr/lib/x86_64-linux-gnu/libm.so.6 /lib64/libm.so.6; do
     if [ -e "$lib" ]; then
         cp "$lib" libm.so
@@ -169,10 +169,10 @@ serves "after handing over"
 
 fails "a file that is not there" "$FLUX" module load ./missing.so
 like "$err" 'missing' "says so"
-fails "a file that is no shared object" "$FLUX" module load ./text.so
+fails "a file that is not a shared object" "$FLUX" module load ./text.so
 like "$err" 'text' "says so"
 if [ -e libm.so ]; then
-    fails "a shared object that is no module" "$FLUX" module load ./libm.so
+    fails "a shared object that is not a module" "$FLUX" module load ./libm.so
     like "$err" "no module 'libm'" "says so"
 else
     skip 2 "no libm.so.6 in the usual place"

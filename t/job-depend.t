@@ -67,7 +67,7 @@ like "$("$FLUX" kvs get "job.$id.eventlog")" "afterok:$first can never be met: j
 submit --dependency=afterany:"$id" true
 ok "... and others can depend on it" "$FLUX" wreck wait "$id"
 expect "$id" completed 0
-ok "afterany of one that has ended is no dependency" "$FLUX" submit --dependency=afterany:"$first" true
+ok "afterany of one that has ended is not a dependency" "$FLUX" submit --dependency=afterany:"$first" true
 
 # A long chain, ended from its beginning.
 gate c

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Bytes that are no requests of the key-value store: an error with a sentence, and it goes on.
+# Bytes that are not requests of the key-value store: an error with a sentence, and it goes on.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 

@@ -52,9 +52,9 @@ is "$(at 0 dir | grep '^nul ')" "nul = <3 bytes>" "in a listing their number"
 exits 1 "a key that is not there" at 2 get nothing
 like "$err" "nothing" "is named"
 exits 1 "one below a value, too" at 2 get a.b
-exits 1 "a directory is no value" at 2 get b
+exits 1 "a directory is not a value" at 2 get b
 like "$err" "directory" "it says so"
-exits 1 "a value is no directory" at 2 dir a
+exits 1 "a value is not a directory" at 2 dir a
 like "$err" "'a' is not a directory" "it says so, too"
 exits 2 "put without a value" at 0 put a
 exits 1 "a key with an empty name" at 0 put a..b=1

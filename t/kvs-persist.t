@@ -230,7 +230,7 @@ like "$err" 'damaged|missing' "and that is said"
 exits 1 "flux-kvs-fsck finds it" "$fsck" "$state"
 like "$out" '[0-9]+ problem' "and sums up"
 printf 'this is something else, a text\n' >"$state/content.sqlite"
-fails "a file that is no store is not touched" session 1 "${with[@]}" -- true
+fails "a file that is not a store is not touched" session 1 "${with[@]}" -- true
 like "$err" 'no store' "and that is said"
 is "$(wc -c <"$state/content.sqlite")" 31 "indeed"
 # What is left of a session that is killed as it makes its store.

@@ -49,11 +49,11 @@ is "$out" '{"why":[[1,null,"is kept back by the policy small: 2 jobs of the user
 feed '{"free":[3]}'
 ok "... until a job of the user has ended" seen '"id":1,'
 fails "an argument that it does not like" "$PEER" ask sched.policy '{"queue":"small:x"}'
-like "$err" "policy small cannot be used: 'x' is no number of jobs" "... is refused in its words"
+like "$err" "policy small cannot be used: 'x' is not a number of jobs" "... is refused in its words"
 ask sched.policy '{"node":"small"}'
 feed "{\"free\":[1,2,4],\"add\":[$(add 5 9 1)]}"
 ok "it also chooses nodes" seen '"id":5,"R":.*"rank":"1"'
-fails "a shared object that is no policy is refused" "$PEER" ask sched.policy \
+fails "a shared object that is not a policy is refused" "$PEER" ask sched.policy \
     "{\"queue\":\"$PWD/plugins/policy-empty.so\"}"
 like "$err" "it does not export sched_policy" "... with a sentence"
 

@@ -62,7 +62,7 @@ else
 fi
 is "$("$FLUX" uri)" "$FLUX_URI" "flux uri: what is in force"
 is "$("$FLUX" uri local)" "local://$PWD/run/flux/0/local" "flux uri local: the broker's own word"
-fails "flux uri of a job that is no session" "$FLUX" uri "$id"
+fails "flux uri of a job that is not a session" "$FLUX" uri "$id"
 is "$("$FLUX" jobs -n -o id,state | xargs)" "$id held" "the next one has its queue"
 end
 is $? "$good" "... and ends like it"

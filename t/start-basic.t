@@ -36,7 +36,7 @@ exits 143 "killed by signal 15" session 1 "$M" -- sh -c 'kill -15 $$'
 exits 127 "no such command" session 2 "$M" -- /nonexistent/command
 exits 127 "also when other brokers hear of it before they hear that the session runs" \
     session 8 "$M" --topology=flat -- /nonexistent/command
-unlike "$err" 'broker [0-9]+ ended' "which is no failure of theirs"
+unlike "$err" 'broker [0-9]+ ended' "which is not a failure of theirs"
 isnt "$err" "" "with a sentence"
 exits 126 "a command that cannot be run" session 2 "$M" -- /etc/passwd
 

@@ -62,7 +62,7 @@ exits 137 "a task that is killed: 128 + signal" "$FLUX" wreckrun -N4 sh -c \
 like "$err" 'task 1 on [^ ]+ \(rank 1\): signal 9' "... and who it was"
 exits 127 "a program that is not there" "$FLUX" wreckrun -N4 no-such-program
 like "$err" "cannot run 'no-such-program': no such program in PATH" "... is named"
-exits 126 "a file that is no program" "$FLUX" wreckrun -n1 /etc/passwd
+exits 126 "a file that is not a program" "$FLUX" wreckrun -n1 /etc/passwd
 like "$err" "cannot run '/etc/passwd': Permission denied" "... is named"
 exits 126 "a directory that is not there" "$FLUX" wreckrun -n1 --chdir=/no/such/dir true
 like "$err" "cannot enter the working directory '/no/such/dir'" "... is named"

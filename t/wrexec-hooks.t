@@ -47,7 +47,7 @@ id=$(SITE=dirty "$FLUX" submit --wait true)
 is $? 0 "an epilog that fails does not change the job's result"
 like "$("$FLUX" kvs get "job.$id.eventlog")" "epilog .* failed .*exit code 4 .cannot clean" \
     "... but is in its event log"
-ok "flux exec is no job: no prolog" "$FLUX" exec true
+ok "flux exec is not a job: no prolog" "$FLUX" exec true
 release
 
 # However a job ends: the launcher is killed under it, before its tasks, with them and in the epilog.
@@ -174,7 +174,7 @@ hold 1 --set=wrexec.lua-path="$PWD/empty"
 launcher=$("$FLUX" exec sh -c 'echo $PPID')
 ok "a launcher without plugins does not map Lua" sh -c "! grep -q lua /proc/$launcher/maps"
 mkdir empty
-echo 'this is no Lua' >empty/x.lua
+echo 'this is not Lua' >empty/x.lua
 run "$FLUX" wreckrun -n1 true
 is "$status" 126 "a plugin that cannot be read: no job runs"
 like "$err" "plugin .*empty/x.lua: .*x.lua:1:" "... with the line"

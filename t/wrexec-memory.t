@@ -28,7 +28,7 @@ release
 
 hold 1 --set=wrexec.cgroup="$TMPDIR/none"
 id=$("$FLUX" submit --mem=64M true)
-exits 0 "with a directory that is no cgroup the job runs" "$FLUX" wreck wait "$id"
+exits 0 "with a directory that is not a cgroup the job runs" "$FLUX" wreck wait "$id"
 like "$(notes "$id")" "$TMPDIR/none has no controller" "... and its log says what is wrong"
 release
 

@@ -327,7 +327,7 @@ static void *make_link(boot_t *b, const struct transport *t, core_t *core, errms
     }
     if ((text = boot_attr(b, "link.queue"))) {
         if (str2u32(text, &n) < 0 || n == 0) {
-            errmsg_fail(err, EINVAL, "attribute link.queue=%s is no number from 1 up", text);
+            errmsg_fail(err, EINVAL, "attribute link.queue=%s is not a number from 1 up", text);
             return NULL;
         }
         lc.queue_max = n;

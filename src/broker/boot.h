@@ -45,7 +45,7 @@ typedef struct boot boot_t;
  *   topology        default kary:16
  *   rundir          private directory for sockets; made when absent, removed when left empty
  *   curve           no: neighbours neither authenticate nor encrypt.  Default yes
- *   tcp.address     numeric address to listen on with TCP; default: the first that is no loopback
+ *   tcp.address     numeric address to listen on with TCP; default: the first that is not a loopback
  *   tcp.interface   ... or the first one of this interface
  *   peer.timeout    silence after which a neighbour counts as lost; 0 never.  Default 30s
  *   link.queue      messages queued towards one neighbour.  Default 1000

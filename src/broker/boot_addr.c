@@ -60,7 +60,7 @@ int boot_address(const boot_t *b, char *buf, size_t size, errmsg_t *err)
         bool v6 = inet_pton(AF_INET6, address, bin) == 1;
 
         if (!v6 && inet_pton(AF_INET, address, bin) != 1)
-            return errmsg_fail(err, EINVAL, "tcp.address=%s is no numeric IPv4 or IPv6 address",
+            return errmsg_fail(err, EINVAL, "tcp.address=%s is not a numeric IPv4 or IPv6 address",
                                address);
         snprintf(buf, size, v6 ? "[%s]" : "%s", address);
         return 0;

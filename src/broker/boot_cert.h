@@ -24,7 +24,7 @@ int cert_generate(struct cert *c, errmsg_t *err);
 int cert_write(const struct cert *c, const char *path, bool force, errmsg_t *err);
 
 /* Read FILE, or (`secret` false) FILE.pub.  EPERM: the secret can be read by others, or belongs to
- * somebody else; EINVAL: it is no certificate. */
+ * somebody else; EINVAL: it is not a certificate. */
 int cert_read(struct cert *c, const char *path, bool secret, errmsg_t *err);
 
 /* Overwrite the secret. */

@@ -38,7 +38,7 @@ static int check_private(const char *path, errmsg_t *err)
     if (lstat(path, &st) < 0)
         return errmsg_fail(err, errno, "cannot use directory %s: %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode))
-        return errmsg_fail(err, ENOTDIR, "%s is no directory", path);
+        return errmsg_fail(err, ENOTDIR, "%s is not a directory", path);
     if (st.st_uid != geteuid() || (st.st_mode & 022))
         return errmsg_fail(err, EPERM,
                            "directory %s can be changed by others; the sockets of a session need "

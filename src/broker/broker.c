@@ -350,8 +350,8 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
     if ((text = attrs_get(b->attrs, "quorum"))) {
         uint32_t n;
         if (str2u32(text, &n) < 0 || n == 0 || n > cc->size)
-            return errmsg_fail(err, EINVAL, "attribute quorum=%s is no number from 1 to %u", text,
-                               cc->size);
+            return errmsg_fail(err, EINVAL, "attribute quorum=%s is not a number from 1 to %u",
+                               text, cc->size);
     }
     b->module_timeout = MODULES_AFTER;
     if (duration_attr(b, "module.stop-timeout", &b->module_timeout, err) < 0)
@@ -375,7 +375,7 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
     if ((text = attrs_get(b->attrs, "inflight.max"))) {
         uint32_t n;
         if (str2u32(text, &n) < 0 || n == 0)
-            return errmsg_fail(err, EINVAL, "attribute inflight.max=%s is no number from 1 up",
+            return errmsg_fail(err, EINVAL, "attribute inflight.max=%s is not a number from 1 up",
                                text);
         cc->inflight_max = n;
     }

@@ -12,7 +12,7 @@
 typedef struct connector connector_t;
 
 /* Listen at `path`; NULL: there are only adopted clients.  A socket that a dead broker left there
- * is replaced.  NULL with EADDRINUSE (a living one listens there, or it is no socket),
+ * is replaced.  NULL with EADDRINUSE (a living one listens there, or it is not a socket),
  * ENAMETOOLONG,
  * ... and a sentence. */
 connector_t *connector_create(core_t *core, const char *path, errmsg_t *err);

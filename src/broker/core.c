@@ -124,7 +124,7 @@ core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
     core_t *c;
 
     if (cfg->size < 1 || cfg->size > FLUX_RANK_MAX || cfg->rank >= cfg->size) {
-        errmsg_fail(err, EINVAL, "rank %u of %u is no rank of a session", cfg->rank, cfg->size);
+        errmsg_fail(err, EINVAL, "rank %u of %u is not a rank of a session", cfg->rank, cfg->size);
         return NULL;
     }
     if (!(c = calloc(1, sizeof(*c))))

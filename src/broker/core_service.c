@@ -77,7 +77,7 @@ static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     }
     if (flux_msg_type(ev) != FLUX_MSG_EVENT) {
-        flux_respond_error(h, req, EPROTO, "event.publish: the payload is no event");
+        flux_respond_error(h, req, EPROTO, "event.publish: the payload is not an event");
         flux_msg_destroy(ev);
         return;
     }

@@ -115,7 +115,7 @@ int main(int argc, char **argv)
             break;
         case OPT_NURSERY:
             if (str2u32(optarg, &size) < 0 || size == 0) {
-                fprintf(stderr, "flux-broker: --nursery=%s is no number from 1 up\n", optarg);
+                fprintf(stderr, "flux-broker: --nursery=%s is not a number from 1 up\n", optarg);
                 rc = 2;
             }
             break;

@@ -243,8 +243,8 @@ static int open_dso(struct module *m, bool aside, errmsg_t *err)
     snprintf(symbol, sizeof(symbol), "flux_module_%.100s", m->name);
     m->desc = dlsym(m->dso, symbol);
     if (!m->desc || m->desc->abi != FLUX_MODULE_ABI || strcmp(m->desc->name, m->name) != 0) {
-        errmsg_fail(err, ENOEXEC, "%.120s is no module '%s' for this version of the broker", file,
-                    m->name);
+        errmsg_fail(err, ENOEXEC, "%.120s is not a module '%s' for this version of the broker",
+                    file, m->name);
         free(file);
         return -1;
     }

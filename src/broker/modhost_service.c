@@ -51,7 +51,7 @@ static void load_cb(flux_t *h, const flux_msg_t *req, void *arg)
     argv = calloc(argc + 1, sizeof(*argv));
     for (size_t i = 0; argv && i < argc; i++) {
         if (!(argv[i] = (char *)json_string_value(json_array_get(in.args, i)))) {
-            flux_respond_error(h, req, EPROTO, "module.load: argument %zu is no string", i);
+            flux_respond_error(h, req, EPROTO, "module.load: argument %zu is not a string", i);
             goto done;
         }
     }

@@ -307,7 +307,7 @@ int cmd_parse_u32(struct cmd *c, const char *what, const char *s, uint32_t *out)
 {
     if (str2u32(s, out) == 0)
         return 0;
-    cmd_usage_error(c, "%s: '%s' is no number from 0 to 4294967295", what, s);
+    cmd_usage_error(c, "%s: '%s' is not a number from 0 to 4294967295", what, s);
     return -1;
 }
 
@@ -315,7 +315,7 @@ int cmd_parse_u64(struct cmd *c, const char *what, const char *s, uint64_t *out)
 {
     if (str2u64(s, out) == 0)
         return 0;
-    cmd_usage_error(c, "%s: '%s' is no number from 0 to 18446744073709551615", what, s);
+    cmd_usage_error(c, "%s: '%s' is not a number from 0 to 18446744073709551615", what, s);
     return -1;
 }
 

@@ -109,7 +109,7 @@ int cmd_dmesg(struct cmd *c, int argc, char **argv)
             break;
         case 'l':
             if ((q.level = flux_log_level_parse(val)) < 0)
-                return cmd_usage_error(c, "'%s' is no level", val);
+                return cmd_usage_error(c, "'%s' is not a level", val);
             break;
         case 's':
             q.source = val;

@@ -75,7 +75,7 @@ static int check_json(struct cmd *c, const char *text)
     json_t *val = json_loads(text, JSON_REJECT_DUPLICATES, &err);
 
     if (!val)
-        return cmd_usage_error(c, "the payload is no JSON object or array: %s", err.text);
+        return cmd_usage_error(c, "the payload is not a JSON object or array: %s", err.text);
     json_decref(val);
     return CMD_OK;
 }

@@ -262,7 +262,7 @@ static int parse_target(struct ping *p, const char *s)
     if (!service)
         service = "broker";
     if (!*service || strlen(service) > 64 || strpbrk(service, ". \t"))
-        return cmd_usage_error(p->c, "'%s' is no name of a service", service);
+        return cmd_usage_error(p->c, "'%s' is not a name of a service", service);
     strcpy(p->service, service);
     snprintf(p->topic, sizeof(p->topic), "%s.ping", service);
     return CMD_OK;

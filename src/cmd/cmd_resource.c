@@ -42,7 +42,7 @@ static int parse_states(struct cmd *c, const char *text, const char *const known
         while (*k && strcmp(*k, s) != 0)
             k++;
         if (!*k && strcmp(s, "all") != 0)
-            return cmd_usage_error(c, "--states: '%s' is no state", s), -1;
+            return cmd_usage_error(c, "--states: '%s' is not a state", s), -1;
     }
     return 0;
 }

@@ -201,7 +201,7 @@ static int write_file(const char *dir, const char *name, const char *text, errms
     int fd, rc;
 
     if (!name[0] || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return errmsg_fail(err, EINVAL, "'%s' is no name for a file of a job", name);
+        return errmsg_fail(err, EINVAL, "'%s' is not a name for a file of a job", name);
     if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
         return errmsg_fail(err, ENAMETOOLONG, "the name of a file of the job is too long");
     /* One that begins like a script is to be run. */

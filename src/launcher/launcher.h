@@ -353,7 +353,7 @@ struct env {
 };
 int env_build(struct env *e, struct nodejob *j); /* -1 with ENOMEM */
 void env_task(struct env *e, struct nodejob *j, const struct task *t);
-void env_compact(struct env *e); /* for what is no task: without the places of tasks */
+void env_compact(struct env *e); /* for what is not a task: without the places of tasks */
 void env_free(struct env *e);
 const char *env_get(char *const *env, const char *name);
 /* Set or remove a variable: the last word counts.  -1 with ENOMEM. */

@@ -288,7 +288,7 @@ static int prepare(struct pmixd *pd, errmsg_t *err)
 {
     pd->map = pmi_mapping_parse(pd->mapping, pd->ntasks);
     if (!pd->map)
-        return errmsg_fail(err, EINVAL, "'%s' is no placement of %u tasks", pd->mapping,
+        return errmsg_fail(err, EINVAL, "'%s' is not a placement of %u tasks", pd->mapping,
                            pd->ntasks);
     if (pmixd_read_apps(pd, err) < 0)
         return -1;

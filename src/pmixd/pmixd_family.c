@@ -126,7 +126,8 @@ static struct family *family_read(struct pmixd *pd, uint32_t first, const void *
     f->pd.apps = p + strlen(p) + 1;
     f->pd.map = pmi_mapping_parse(f->pd.mapping, f->pd.ntasks);
     if (!f->pd.map) {
-        errmsg_fail(err, EPROTO, "'%s' is no placement of %u tasks", f->pd.mapping, f->pd.ntasks);
+        errmsg_fail(err, EPROTO, "'%s' is not a placement of %u tasks", f->pd.mapping,
+                    f->pd.ntasks);
         goto fail;
     }
     if (pmixd_read_apps(&f->pd, err) < 0)

@@ -456,7 +456,7 @@ static int every_step(void)
             jobs += hang_up(c, len, taken[k]) && !c->payload;
         if (c->waits || is_answered(c))
             continue;
-        printf("this is no conversation any more: %s\n", c->topic);
+        printf("this is not a conversation any more: %s\n", c->topic);
         rc = 1;
     }
     printf("%u jobs\n", jobs + 1);

@@ -4,7 +4,7 @@
  * system call each, messages of the same size as Flux's.
  *
  * Failure: a benchmark that cannot measure ends with a sentence and exit code 1.  A figure that
- * misses its aim is marked, and is no failure: that is for whoever reads it to judge.
+ * misses its aim is marked, and is not a failure: that is for whoever reads it to judge.
  */
 #include "config.h"
 #include <dirent.h>

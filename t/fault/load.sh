@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The load under which faults happen, and what it keeps for check.sh.  All of it goes on over the end of the
-# session, and stops when there is a file `stop`; an error of a command is no fault, a command that does not
+# session, and stops when there is a file `stop`; an error of a command is not a fault, a command that does not
 # end is.
 #
 #     load_begin          start all that lives as long as the test of one session

@@ -504,7 +504,7 @@ static int read_item(history_t *h, struct line *l, char *w, bool answer, bool ge
 
     for (size_t i = 0; !answer && !get && kind == HIST_KEY; i++) {
         if (i == HIST_KEY)
-            return errmsg_fail(l->err, EPROTO, "'%.40s' is no write", w);
+            return errmsg_fail(l->err, EPROTO, "'%.40s' is not a write", w);
         if (str_starts(w, item_names[i])) {
             kind = (enum hist_item_kind)i;
             w += strlen(item_names[i]);

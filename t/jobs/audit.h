@@ -53,7 +53,7 @@ int audit_job(audit_t *a, const struct audit_job *job);
 /* The job is to be there and to have ended like this.  JOB_RESULT_NONE, -1: in any way. */
 int audit_expect(audit_t *a, uint64_t id, enum job_result result, int code);
 
-enum { AUDIT_ACTIVE_OK = 1 /* jobs that have not ended are no violation */ };
+enum { AUDIT_ACTIVE_OK = 1 /* jobs that have not ended are not a violation */ };
 /* Number of violations, or -1 with ENOMEM.  Once. */
 int audit_run(audit_t *a, int flags, void (*tell)(const char *sentence, void *arg), void *arg);
 

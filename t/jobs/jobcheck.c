@@ -9,7 +9,7 @@
  *    --expect=FILE  lines "ID [RESULT [CODE]]": the job is there and ended as RESULT (completed,
  *                   failed, canceled, timeout; "-": in any way) with exit code CODE
  *    --count=N      there are exactly so many jobs
- *    --active       jobs that have not ended are no violation
+ *    --active       jobs that have not ended are not a violation
  *    --clock-set    the wall clock was set meanwhile: times prove nothing
  *
  * Each violation is a sentence on standard error (the first 50).  Exit code: 0 none, 1 some, 2 the
@@ -130,7 +130,7 @@ static int from_files(audit_t *a, const char *dir)
 
         if (e->d_name[0] == '.')
             continue;
-        rc = str2u64(e->d_name, &id) < 0 ? fail(e->d_name, "is no job")
+        rc = str2u64(e->d_name, &id) < 0 ? fail(e->d_name, "is not a job")
                                          : job_from_files(a, dir, e->d_name, id);
     }
     closedir(d);
@@ -204,7 +204,7 @@ static int read_page(flux_t *h, audit_t *a, const char *root, flux_future_t *f, 
         if (r->f[0])
             rc = reading_end(a, r);
         if (rc == 0)
-            rc = str2u64(e.name, &id) < 0 ? fail(e.name, "is no job")
+            rc = str2u64(e.name, &id) < 0 ? fail(e.name, "is not a job")
                                           : reading_begin(h, root, r, id);
     }
     for (size_t i = 0; i < WINDOW; i++) {
@@ -275,9 +275,9 @@ static int take_expected(audit_t *a, const char *line)
     if (n < 1 || n > 3)
         return fail(line, "is not \"ID [RESULT [CODE]]\"");
     if (strcmp(word, "-") != 0 && (result = job_result_parse(word)) < 0)
-        return fail(word, "is no result");
+        return fail(word, "is not a result");
     if (strcmp(number, "-") != 0 && str2i32(number, &code) < 0)
-        return fail(number, "is no exit code");
+        return fail(number, "is not an exit code");
     return audit_expect(a, id, (enum job_result)result, code);
 }
 
@@ -311,7 +311,7 @@ int main(int argc, char **argv)
         if (c == 'e')
             rc = read_expected(a, optarg);
         else if (c == 'c')
-            rc = str2i64(optarg, &count) < 0 ? fail(optarg, "is no number") : 0;
+            rc = str2i64(optarg, &count) < 0 ? fail(optarg, "is not a number") : 0;
         else if (c == 'a')
             flags |= AUDIT_ACTIVE_OK;
         else if (c == 't')

@@ -70,7 +70,7 @@ local w = r:fd(out, "", function(v) writable = writable + 1 v:set("") v:stop() e
 w:set("w")
 r:run()
 is(writable, 1, "events are set later")
-raises("only a timer", "times for what is no timer", w.start, w, 1)
+raises("only a timer", "times for what is not a timer", w.start, w, 1)
 raises("only a watcher", "events for what has none", un.set, r:defer(print), "r")
 
 -- Signals, on the loop that has them.

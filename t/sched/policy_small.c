@@ -27,7 +27,7 @@ static void *create(const char *arg, char *err, size_t size)
     }
     st->most = arg ? strtol(arg, &end, 10) : 1000000;
     if (end && (*end || st->most < 1)) {
-        snprintf(err, size, "'%s' is no number of jobs", arg);
+        snprintf(err, size, "'%s' is not a number of jobs", arg);
         free(st);
         return NULL;
     }

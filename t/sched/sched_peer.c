@@ -94,7 +94,7 @@ static void feed(struct peer *p, const char *line)
     char *text;
 
     if (!o)
-        die("a line of input is no JSON");
+        die("a line of input is not JSON");
     if (!json_object_get(o, "generation"))
         json_object_set_new(o, "generation", json_integer((json_int_t)p->generation));
     if (!(text = json_dumps(o, JSON_COMPACT)) ||

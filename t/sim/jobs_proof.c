@@ -445,7 +445,7 @@ static void prove_jobs(struct jobs *j, audit_t *a)
     while (!j->s->failed && flux_future_errnum(f) == 0 &&
            flux_kvs_readdir_next(f, &pos, &e, NULL) == 1) {
         if (str2u64(e.name, &id) < 0)
-            sim_fail(j->s, "'%s' is no job", e.name);
+            sim_fail(j->s, "'%s' is not a job", e.name);
         else
             prove_job(j, a, id);
         n++;

@@ -127,7 +127,7 @@ void jobs_streams_check(struct jobs *j)
         /* One that ends between two job modules is not told by the second, who does not know what the
          * first has told. */
         while (!st->wait && !j->reloads && hmap_next(st->states, &pos, NULL, &id, &val)) {
-            /* One that the store refused after all is no job. */
+            /* One that the store refused after all is not a job. */
             if ((uintptr_t)val != JOB_STATE_INACTIVE + 1u &&
                 !(j->bad_store && !hmap_get_u64(j->recs, id)))
                 sim_fail(j->s, "rank %u: who watches job %" PRIu64 " was not told its end",

@@ -20,7 +20,7 @@
  *  2. Values nested deeper than LFLUX_JSON_DEPTH, and tables that contain themselves, are errors in
  *     both directions.
  *  3. Integers are exact over all 64 bits; a float comes back as the same float.
- *  4. Decoding refuses doubled names, what is no UTF-8, and anything after the value.
+ *  4. Decoding refuses doubled names, what is not UTF-8, and anything after the value.
  *
  * Failure: encoding gives NULL and a sentence with the place, as in "payload.list[3]: ..."; decoding
  * gives the sentence of the parser with line and column.
@@ -259,7 +259,7 @@ static int encode(struct encoder *e, int index, const struct level *up)
             return strbuf_add(e->out, "null");
         return refuse(e, up, "JSON has no pointers");
     case LUA_TNIL:
-        return refuse(e, up, "nil is no JSON value (flux.null is)");
+        return refuse(e, up, "nil is not a JSON value (flux.null is)");
     default:
         return refuse(e, up, "JSON has no functions, coroutines and objects");
     }

@@ -190,7 +190,7 @@ static const luaL_Reg version_methods[] = {
 static int set_root(lua_State *L, struct lflux_kvs *kv, const char *rootref)
 {
     if (strlen(rootref) >= sizeof(kv->rootref) || !*rootref)
-        return lflux_fail(L, EINVAL, "'%s' is no root reference", rootref);
+        return lflux_fail(L, EINVAL, "'%s' is not a root reference", rootref);
     strcpy(kv->rootref, rootref);
     kv->at_root = true;
     return 1;

@@ -194,7 +194,7 @@ void lflux_future_end(lua_State *L, struct lflux_future *lf);   /* `L` as above 
 int lflux_future_then(lua_State *L, struct lflux_future *lf, int obj, int fn, double timeout);
 /* Push an iterator over the results of the future at `obj`. */
 int lflux_future_iterate(lua_State *L, int obj, double timeout);
-/* nil, sentence, errno of the result at hand: 3; 0 when it is no error. */
+/* nil, sentence, errno of the result at hand: 3; 0 when it is not an error. */
 int lflux_push_failure(lua_State *L, struct lflux_future *lf);
 /* lflux_push_f: JSON or raw bytes, whichever it is, or true when there is no payload; and only
  * whether it went well. */

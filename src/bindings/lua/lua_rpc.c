@@ -89,8 +89,9 @@ int lflux_bad_topic(lua_State *L, const char *topic)
 {
     if (topic_valid(topic))
         return 0;
-    return lflux_fail(
-        L, EINVAL, "'%s' is no topic: 1 to 255 printable ASCII characters without blanks", topic);
+    return lflux_fail(L, EINVAL,
+                      "'%s' is not a topic: 1 to 255 printable ASCII characters without blanks",
+                      topic);
 }
 
 /* Send as `t` says; the future's userdata is on top of the stack, its C half is returned in `f`.
@@ -174,7 +175,7 @@ static size_t check_ranks(lua_State *L, int arg, uint32_t size, const uint32_t *
             lua_newuserdata(L, size * sizeof(*out)); /* may raise: before there is a set to free */
         ids = strcmp(s, "all") == 0 ? idset_create_range(0, size - 1) : idset_parse(s, NULL);
         if (!ids) {
-            lflux_fail(L, errno, "'%s' is no list of ranks: \"all\" or \"0-3,7\" is wanted", s);
+            lflux_fail(L, errno, "'%s' is not a list of ranks: \"all\" or \"0-3,7\" is wanted", s);
             return 0;
         }
         n = idset_count(ids);

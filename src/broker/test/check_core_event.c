@@ -43,7 +43,7 @@ static void subscribe(struct party *p, const char *prefix)
     flux_msg_destroy(p->kept[--p->n]);
 }
 
-/* Events that came, as "seq:topic seq:topic" of those after `first`; all others are no events. */
+/* Events that came, as "seq:topic seq:topic" of those after `first`; all others are not events. */
 static const char *events(struct party *p, char *buf, size_t size)
 {
     size_t n = 0;

@@ -256,7 +256,7 @@ START_TEST(there_and_back)
         struct envelope *l = NULL;
 
         ck_assert_int_eq(mailbox_put(p.in, NULL, flux_msg_create(FLUX_MSG_REQUEST, "a"), 0, 0), 0);
-        while (n == 0) { /* a wake-up too many is no fault */
+        while (n == 0) { /* a wake-up too many is not a fault */
             ck_assert_int_eq(poll(&fd, 1, 20000), 1);
             l = mailbox_take(p.out, &n);
         }

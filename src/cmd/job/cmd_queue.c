@@ -36,7 +36,7 @@ static json_t *ask(struct cmd *c, flux_future_t *f, const char *what, bool optio
         if (flux_rpc_get_json(f, &json, &err) < 0)
             cmd_error(c, "%s", err.text);
         else if (!(o = json_loads(json, 0, NULL)))
-            cmd_error(c, "the answer of the service is no JSON");
+            cmd_error(c, "the answer of the service is not JSON");
     }
     flux_future_destroy(f);
     return o;
@@ -283,7 +283,7 @@ static int queue_policy(struct cmd *c, int argc, char **argv)
         else
             json = true;
         if (rc < 0)
-            key = (cmd_usage_error(c, "'%s' is no name of a policy", val), -2);
+            key = (cmd_usage_error(c, "'%s' is not a name of a policy", val), -2);
         if (key < 0)
             break;
     }

@@ -224,7 +224,7 @@ static int add(struct submit *s, const char *spec, size_t len)
         json_t *o = json_loadb(spec, len, JSON_REJECT_DUPLICATES, NULL);
 
         if (!o)
-            return cmd_error(s->c, "this is no JSON: %.60s", spec), -1;
+            return cmd_error(s->c, "this is not JSON: %.60s", spec), -1;
         if (isatty(STDOUT_FILENO)) {
             cmd_print_json(s->c, o);
         } else {

@@ -108,7 +108,7 @@ static int wreck_urgency(struct cmd *c, int argc, char **argv)
     else if (strcmp(val, "expedite") == 0)
         urgency = JOB_URGENCY_MAX;
     else if (str2u32(val, &urgency) < 0 || urgency > JOB_URGENCY_MAX)
-        return cmd_usage_error(c, "'%s' is no urgency from 0 to %d", val, JOB_URGENCY_MAX);
+        return cmd_usage_error(c, "'%s' is not an urgency from 0 to %d", val, JOB_URGENCY_MAX);
     return act(c, argc - 1, argv, "the urgency to be changed", send_urgency, &urgency);
 }
 

@@ -31,7 +31,7 @@ idset_t *job_args_ids(struct cmd *c, int argc, char *const *argv)
         idset_destroy(ids);
         if (rc < 0) {
             idset_destroy(all);
-            cmd_usage_error(c, "'%s' is no job's id, nor several (1-10,12)", argv[i]);
+            cmd_usage_error(c, "'%s' is not a job's id, nor several (1-10,12)", argv[i]);
             return NULL;
         }
     }
@@ -48,7 +48,7 @@ int job_args_id(struct cmd *c, int argc, char *const *argv, uint64_t *id)
     if (argc != 1)
         return cmd_usage_error(c, "one job's id is needed"), -1;
     if (str2u64(argv[0], id) < 0 || *id == 0 || *id > IDSET_MAX)
-        return cmd_usage_error(c, "'%s' is no job's id", argv[0]), -1;
+        return cmd_usage_error(c, "'%s' is not a job's id", argv[0]), -1;
     return 0;
 }
 
@@ -232,7 +232,7 @@ int job_args_signal(struct cmd *c, const char *what, const char *val, int *signu
             return 0;
         }
     }
-    return cmd_usage_error(c, "%s: '%s' is no signal", what, val), -1;
+    return cmd_usage_error(c, "%s: '%s' is not a signal", what, val), -1;
 }
 
 int job_args_list(struct cmd *c, flux_t *h, const struct job_list *query,
@@ -248,7 +248,7 @@ int job_args_list(struct cmd *c, flux_t *h, const struct job_list *query,
         return -1;
     }
     for (;;) {
-        /* The end of the stream is no error to be printed: so no cmd_wait(). */
+        /* The end of the stream is not an error to be printed: so no cmd_wait(). */
         while (!flux_future_ready(f) && flux_future_wait(f, 2.) < 0 && errno == ETIMEDOUT)
             cmd_progress(c, "waiting for the list of jobs");
         cmd_progress_end(c);

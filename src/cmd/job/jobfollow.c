@@ -368,7 +368,7 @@ int jobfollow_add(jobfollow_t *jf, uint64_t id)
     struct followed *j = NULL;
 
     if (id > IDSET_MAX)
-        return cmd_error(jf->c, "%" PRIu64 " is no job's id", id), -1;
+        return cmd_error(jf->c, "%" PRIu64 " is not a job's id", id), -1;
     if (hmap_get_u64(jf->jobs, id))
         return 0;
     if (!(j = calloc(1, sizeof(*j))))

@@ -249,7 +249,8 @@ static int take_urgency(jobopts_t *jo, const char *what, const char *val, void *
     else if (strcmp(val, "expedite") == 0)
         n = JOB_URGENCY_MAX;
     else if (str2u32(val, &n) < 0 || n > JOB_URGENCY_MAX)
-        return cmd_usage_error(jo->c, "%s: '%s' is no number from 0 to %d, hold, default, expedite",
+        return cmd_usage_error(jo->c,
+                               "%s: '%s' is not a number from 0 to %d, hold, default, expedite",
                                what, val, JOB_URGENCY_MAX),
                -1;
     *(uint32_t *)dst = n;
@@ -335,7 +336,7 @@ static int take_pool(jobopts_t *jo, const char *what, const char *val, void *dst
     if (!name || cmd_parse_u64(jo->c, what, count, &n) < 0)
         goto fail;
     if (n == 0 || n > INT64_MAX) {
-        cmd_usage_error(jo->c, "%s: '%s' is no amount from 1 on", what, count);
+        cmd_usage_error(jo->c, "%s: '%s' is not an amount from 1 on", what, count);
         goto fail;
     }
     while (i < jo->npools && strcmp(jo->pools[i].name, name) != 0)
@@ -372,11 +373,11 @@ static int take_rlimit(jobopts_t *jo, const char *what, const char *val, void *d
         return -1;
     resource = job_rlimit_parse(name);
     if (resource < 0)
-        cmd_usage_error(jo->c, "%s: '%s' is no limit of setrlimit(2): nofile, nproc, core, ...",
+        cmd_usage_error(jo->c, "%s: '%s' is not a limit of setrlimit(2): nofile, nproc, core, ...",
                         what, name);
     if (resource >= 0 && strcmp(text, "unlimited") != 0 &&
         (size_parse(text, &n, NULL) < 0 || n > INT64_MAX)) {
-        cmd_usage_error(jo->c, "%s: '%s' is no number and not 'unlimited'", what, text);
+        cmd_usage_error(jo->c, "%s: '%s' is not a number and not 'unlimited'", what, text);
         resource = -1;
     }
     if (resource < 0) {
@@ -439,7 +440,7 @@ static int one_dependency(jobopts_t *jo, const char *what, const char *part)
                                what, part),
                -1;
     if (str2u64(colon + 1, &id) < 0 || id == 0 || id > IDSET_MAX)
-        return cmd_usage_error(jo->c, "%s: '%s' is no job's id", what, colon + 1), -1;
+        return cmd_usage_error(jo->c, "%s: '%s' is not a job's id", what, colon + 1), -1;
     if (!(more = realloc(jo->deps, (jo->ndeps + 1) * sizeof(*more))))
         return jobopts_no_memory(jo);
     jo->deps = more;

@@ -11,7 +11,7 @@
  *     read from its beginning.
  *
  * Failure: an error of the store is told once, and nothing is asked for after it.  A directory that
- * is not there (yet, or any more) is no error: the watch goes on.
+ * is not there (yet, or any more) is not an error: the watch goes on.
  */
 #include "config.h"
 #include "joboutput.h"

@@ -27,7 +27,7 @@ static int print_answer(struct cmd *c, flux_future_t *f, const char *topic)
     if (flux_rpc_get_json(f, &json, &err) < 0)
         return cmd_error(c, "%s", err.text);
     if (!(val = json_loads(json ? json : "{}", 0, NULL)))
-        return cmd_error(c, "the answer to %s is no JSON", topic);
+        return cmd_error(c, "the answer to %s is not JSON", topic);
     return cmd_print_json(c, val);
 }
 

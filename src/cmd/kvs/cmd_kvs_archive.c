@@ -221,7 +221,7 @@ static int next_line(struct reader *r)
     r->number++;
     r->line[r->len] = '\0';
     if (memchr(r->line, 0, r->len))
-        return bad(r, "there is a NUL byte in it; this is no archive, or not a whole one");
+        return bad(r, "there is a NUL byte in it; this is not an archive, or not a whole one");
     return 1;
 }
 
@@ -294,7 +294,7 @@ static int parse_base64(struct reader *r, char **p, size_t *len)
             bool last = i + 4 == n && k >= 2 && in[k] == '=' && (k == 3 || in[3] == '=');
             v[k] = last ? 0 : digit_value(in[k]);
             if (v[k] < 0)
-                return bad(r, "that is no base64");
+                return bad(r, "that is not a base64");
             pad += last;
         }
         if ((pad == 2 && v[1] & 15) || (pad == 1 && v[2] & 3))

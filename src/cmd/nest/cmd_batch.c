@@ -40,7 +40,7 @@ enum { KEY_WRAP = CMD_KEY(0), KEY_WAIT, KEY_CC, KEY_QUIET };
 
 static const struct cmd_opt opts[] = {
     CMD_OPT_HEADING("Script"),
-    {KEY_WRAP, "wrap", NULL, "what follows is no file but a command line"},
+    {KEY_WRAP, "wrap", NULL, "what follows is not a file but a command line"},
     {KEY_CC, "cc", "IDSET",
      "a job for each member: {{cc}} is replaced in options and arguments,\n"
      "not in the script, which finds the member in FLUX_JOB_CC"},
@@ -284,7 +284,7 @@ static char *read_script(struct cmd *c, const char *path, const char *name)
 
     if (fd < 0 || fd_read_all(fd, SCRIPT_MAX, &text, &len) < 0) {
         if (errno == EFBIG)
-            cmd_error(c, "%s is larger than %u MiB: that is no script", name, SCRIPT_MAX >> 20);
+            cmd_error(c, "%s is larger than %u MiB: that is not a script", name, SCRIPT_MAX >> 20);
         else
             cmd_error(c, "cannot read %s: %s", name, strerror(errno));
     } else if (len == 0) {
@@ -292,7 +292,7 @@ static char *read_script(struct cmd *c, const char *path, const char *name)
         free(text);
         text = NULL;
     } else if ((bad = batchscript_bad_line(text, len))) {
-        cmd_error(c, "%s:%zu: this is no text in UTF-8; a program is run by flux batch --wrap",
+        cmd_error(c, "%s:%zu: this is not text in UTF-8; a program is run by flux batch --wrap",
                   name, bad);
         free(text);
         text = NULL;

@@ -144,7 +144,7 @@ static char *address_of(const struct job_info *info, errmsg_t *err)
     else if (state != JOB_STATE_RUN)
         errmsg_fail(err, EAGAIN, "job %" PRIu64 " has not started yet", info->id);
     else if (!info->uri)
-        errmsg_fail(err, EAGAIN, "job %" PRIu64 " is no session, or it is not up yet", info->id);
+        errmsg_fail(err, EAGAIN, "job %" PRIu64 " is not a session, or it is not up yet", info->id);
     else if (!(address = strdup(info->uri)))
         errmsg_fail(err, ENOMEM, "out of memory");
     else

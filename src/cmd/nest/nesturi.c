@@ -55,5 +55,5 @@ int nesturi_path(const char *text, uint64_t *ids, size_t max, errmsg_t *err)
         p++;
     }
     return errmsg_fail(err, EINVAL,
-                       "'%.200s' is no job id, nor several with '/' between them (3/1/2)", text);
+                       "'%.200s' is not a job id, nor several with '/' between them (3/1/2)", text);
 }

@@ -240,7 +240,7 @@ static void later_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         const char *address = topdata_address(t->data, id);
 
         if (!address)
-            snprintf(t->model.message, sizeof(t->model.message), "job %" PRIu64 " is no session",
+            snprintf(t->model.message, sizeof(t->model.message), "job %" PRIu64 " is not a session",
                      id);
         else if (enter(t, id, address, &err) < 0)
             snprintf(t->model.message, sizeof(t->model.message), "%.150s", err.text);
@@ -378,7 +378,7 @@ static int start_screen(struct top *t)
     int fd;
 
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return cmd_error(t->c, "standard input and output are no terminal; --batch needs none");
+        return cmd_error(t->c, "standard input and output are not a terminal; --batch needs none");
     setlocale(LC_ALL, "");
     if (!(s = newterm(NULL, stdout, stdin)))
         return cmd_error(t->c, "the terminal '%s' is unknown; set TERM", term ? term : "");

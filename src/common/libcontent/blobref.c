@@ -123,6 +123,6 @@ int blobref_parse(const blobref_t *b, const char *text, size_t len, uint8_t *dig
         return 0;
 bad:
     return errmsg_fail(err, EINVAL,
-                       "'%.*s' is no reference: expected %s- and %zu hexadecimal digits",
+                       "'%.*s' is not a reference: expected %s- and %zu hexadecimal digits",
                        len > 100 ? 100 : (int)len, text, b->alg->name, 2 * b->alg->size);
 }

@@ -327,8 +327,8 @@ static int open_fd(const char *uri, errmsg_t *err)
     }
     if (str_starts(uri, "fd://"))
         return inherited_fd(uri + 5, err);
-    return errmsg_fail(err, EINVAL, "'%.128s' is no address of a broker: local:///path is expected",
-                       uri);
+    return errmsg_fail(err, EINVAL,
+                       "'%.128s' is not an address of a broker: local:///path is expected", uri);
 }
 
 static int check_server(int fd, const char *uri, errmsg_t *err)

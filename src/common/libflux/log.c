@@ -3,7 +3,7 @@
  * A line is a request "log.append" {"level","source","text"} without response to the nearest log
  * service; rank and time are added there.
  *
- * Failure: a line that cannot be sent is lost; nobody who logs could do anything about it.  It is no
+ * Failure: a line that cannot be sent is lost; nobody who logs could do anything about it.  It is not a
  * state: nothing is decided by what the log has, and a broker that drops lines says so (modhost.c).
  */
 #include "config.h"

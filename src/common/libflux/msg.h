@@ -65,7 +65,7 @@ enum flux_msg_flag {
 flux_msg_t *flux_msg_create(enum flux_msg_type type, const char *topic);
 
 /* A response to `req`: same topic, match tag, and a copy of its routes.  errnum 0 is success.
- * NULL with ENOMEM or EINVAL when `req` is no request. */
+ * NULL with ENOMEM or EINVAL when `req` is not a request. */
 flux_msg_t *flux_msg_response_create(const flux_msg_t *req, int errnum);
 
 /* A deep copy (own routes and payload).  NULL with ENOMEM. */

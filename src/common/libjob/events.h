@@ -65,7 +65,7 @@ struct job_event {
 const char *job_event_name(enum job_event_type type);
 
 /* Append one line (with its newline) to `sb`.  -1 with EINVAL (a text that is missing or not UTF-8,
- * a severity above JOB_SEVERITY_MAX, a timestamp that is no number >= 0, times of tasks that cannot
+ * a severity above JOB_SEVERITY_MAX, a timestamp that is not a number >= 0, times of tasks that cannot
  * be) or what strbuf says; then nothing was appended. */
 int job_event_write(struct strbuf *sb, const struct job_event *ev);
 

@@ -27,7 +27,7 @@
  *     KVS_TXN_MAX bytes of keys.  It allocates 16 bytes for each value, which has at least one byte
  *     in the pack, and nothing for a put.
  *
- * Failure: EPROTO with a sentence for bytes that are no pack, the error of the key for a key that
+ * Failure: EPROTO with a sentence for bytes that are not a pack, the error of the key for a key that
  * is none.  Whether a run meets a key of another item is not checked: the later one wins then.
  */
 #include "config.h"
@@ -78,7 +78,7 @@ int kvs_pack_open(struct kvs_pack_iter *it, const void *data, size_t len, const 
         return errmsg_fail(err, EMSGSIZE, "packed transaction has %zu bytes: the limit is %u", len,
                            KVS_TXN_MAX);
     if (len < KVS_PACK_HEADER || p[0] != 'P' || p[1] != 1)
-        return errmsg_fail(err, EPROTO, "payload of %zu bytes is no packed transaction", len);
+        return errmsg_fail(err, EPROTO, "payload of %zu bytes is not a packed transaction", len);
     if (le_get16(p + 2) != kvs_dict_count(dict))
         return errmsg_fail(err, EPROTO,
                            "packed transaction builds on %u values where %u came before",

@@ -151,7 +151,7 @@ int kvs_txn_open(struct kvs_txn_iter *it, const void *data, size_t len, uint32_t
                            "transaction has %zu bytes: the limit is %u, commit in parts", len,
                            KVS_TXN_MAX);
     if (len < KVS_TXN_HEADER || p[0] != 'T' || p[1] != 1 || le_get16(p + 2) != 0)
-        return errmsg_fail(err, EPROTO, "payload of %zu bytes is no transaction", len);
+        return errmsg_fail(err, EPROTO, "payload of %zu bytes is not a transaction", len);
     it->left = le_get32(p + 4);
     it->p = p + KVS_TXN_HEADER;
     it->end = p + len;
@@ -341,8 +341,9 @@ int kvs_tag_parse(const char *text, size_t len, uint8_t tag[KVS_TAG_SIZE], errms
             break;
         return 0;
     }
-    return errmsg_fail(err, EINVAL,
-                       "'%.*s' is no tag: expected value-, dir- or link- and 40 or 64 hexadecimal "
-                       "digits",
-                       len > 100 ? 100 : (int)len, text);
+    return errmsg_fail(
+        err, EINVAL,
+        "'%.*s' is not a tag: expected value-, dir- or link- and 40 or 64 hexadecimal "
+        "digits",
+        len > 100 ? 100 : (int)len, text);
 }

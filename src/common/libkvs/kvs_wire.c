@@ -48,7 +48,7 @@ int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *
     const uint8_t *p = data;
     if (len < KVS_ROOT_HEADER || len != (size_t)KVS_ROOT_HEADER + p[8] + p[9] ||
         le_get16(p + 10) != 0 || p[9] == 0 || p[9] >= sizeof(r->ref))
-        return errmsg_fail(err, EPROTO, "message of %zu bytes is no root of the key-value store",
+        return errmsg_fail(err, EPROTO, "message of %zu bytes is not a root of the key-value store",
                            len);
     const char *ns = (const char *)p + KVS_ROOT_HEADER, *ref = ns + p[8];
     if (kvs_ns_check(ns, p[8], err) < 0) {
@@ -107,7 +107,7 @@ int kvs_store_answer_decode(const void *data, size_t len, const uint8_t **digest
     const uint8_t *p = data;
     if (len < KVS_STORE_HEADER || p[0] == 0 || p[0] > KVS_DIGEST_MAX || p[1] || p[2] || p[3] ||
         (len - KVS_STORE_HEADER) % p[0] != 0)
-        return errmsg_fail(err, EPROTO, "message of %zu bytes is no list of digests", len);
+        return errmsg_fail(err, EPROTO, "message of %zu bytes is not a list of digests", len);
     *dsize = p[0];
     *digests = p + KVS_STORE_HEADER;
     *n = (len - KVS_STORE_HEADER) / p[0];
@@ -166,7 +166,7 @@ int kvs_lookup_req_decode(const void *data, size_t len, struct kvs_lookup_req *q
     if (len < KVS_REQ_HEADER ||
         len != (size_t)KVS_REQ_HEADER + p[2] + p[3] + le_get16(p + 4) + le_get16(p + 6) ||
         le_get32(p + 12) != 0)
-        return errmsg_fail(err, EPROTO, "request of %zu bytes is no look-up", len);
+        return errmsg_fail(err, EPROTO, "request of %zu bytes is not a look-up", len);
     q->flags = le_get16(p);
     q->nslen = p[2];
     q->reflen = p[3];
@@ -182,7 +182,7 @@ int kvs_lookup_req_decode(const void *data, size_t len, struct kvs_lookup_req *q
         return -1;
     if (q->cursorlen &&
         (kvs_key_check(q->cursor, q->cursorlen, err) < 0 || memchr(q->cursor, '.', q->cursorlen)))
-        return errmsg_fail(err, EINVAL, "the cursor of a look-up is no name in a directory");
+        return errmsg_fail(err, EINVAL, "the cursor of a look-up is not a name in a directory");
     if (kvs_key_is_root(q->key, q->keylen))
         return 0;
     return kvs_key_check(q->key, q->keylen, err);
@@ -206,7 +206,7 @@ int kvs_answer_decode(const void *data, size_t len, struct kvs_answer *a, errmsg
     if (len >= head && p[1] & KVS_ANSWER_TAG)
         head += KVS_TAG_SIZE;
     if (len < head || p[1] & ~all || le_get16(p + 2))
-        return errmsg_fail(err, EPROTO, "message of %zu bytes is no answer to a look-up", len);
+        return errmsg_fail(err, EPROTO, "message of %zu bytes is not an answer to a look-up", len);
     a->type = p[0];
     a->flags = p[1];
     a->count = le_get32(p + 4);
@@ -283,7 +283,7 @@ int kvs_fence_req_decode(const void *data, size_t len, struct kvs_fence_req *q, 
     const uint8_t *p = data;
     if (len < KVS_FENCE_HEADER || le_get32(p + 24) > KVS_FENCE_RANKS_MAX ||
         len < (size_t)KVS_FENCE_HEADER + p[21] + p[22] + le_get32(p + 24) || p[23])
-        return errmsg_fail(err, EPROTO, "request of %zu bytes is no fence", len);
+        return errmsg_fail(err, EPROTO, "request of %zu bytes is not a fence", len);
     q->nprocs = le_get32(p);
     q->count = le_get32(p + 4);
     q->rank = le_get32(p + 8);

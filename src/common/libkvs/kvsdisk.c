@@ -34,7 +34,7 @@ int kvsdisk_row_open(struct kvsdisk_row *r, const void *data, size_t len, errmsg
     const uint8_t *p = data;
 
     if (len < KVSDISK_ROW_HEADER || p[0] != 'J' || p[1] != FORMAT || le_get16(p + 2) != 0)
-        return errmsg_fail(err, EPROTO, "%zu bytes are no row of a journal", len);
+        return errmsg_fail(err, EPROTO, "%zu bytes are not a row of a journal", len);
     r->left = le_get32(p + 4);
     r->p = p + KVSDISK_ROW_HEADER;
     r->end = p + len;

@@ -7,7 +7,7 @@
  * mkdir       followed                           a directory is fine; EEXIST
  * symlink     the entry                          replaced; EISDIR
  * unlink      the entry                          removed; ENOTEMPTY
- * copy, move  the entry (on both sides)          replaced by what is no directory, else EEXIST;
+ * copy, move  the entry (on both sides)          replaced by what is not a directory, else EEXIST;
  *                                                EISDIR
  * guard       followed, but for a link's tag     compared; EAGAIN
  *
@@ -277,7 +277,7 @@ static int op_mkdir(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
     if (p.has && p.ent.e.type == TREEOBJ_DIR)
         return 0;
     if (p.has)
-        return fail_op(op, err, EEXIST, "it is there and is no directory");
+        return fail_op(op, err, EEXIST, "it is there and is not a directory");
     struct kvsent ent = entry_at(&p, TREEOBJ_DIR);
     if (!(ent.dir = kvsdir_open(&s->make, NULL)))
         return kvsstore_no_memory(err);
@@ -347,7 +347,7 @@ static int check_target(kvsstore_t *s, const struct kvs_op *op, const struct pla
     if (to->has && to->ent.e.type == TREEOBJ_DIR)
         return fail_op(op, err, EISDIR, "it is a directory: unlink it first");
     if (to->has && e->type == TREEOBJ_DIR)
-        return fail_op(op, err, EEXIST, "it is there and is no directory");
+        return fail_op(op, err, EEXIST, "it is there and is not a directory");
     return kvsstore_reach_check(s, e, to->names, to->bytes, op->key, op->keylen, err);
 }
 

@@ -125,7 +125,7 @@ size_t pmi_server_count(const struct pmi_server *s);
 
 /* Whose connection is this, in the PMI_PORT dialog?  Look at the first bytes of a connection
  * without consuming them: 1 with the value of `pmiid` in *id; 0 when more bytes are needed; -1 with
- * EPROTO when it is no PMI client.  The bytes then go to pmi_server_input() of that task as they
+ * EPROTO when it is not a PMI client.  The bytes then go to pmi_server_input() of that task as they
  * are. */
 int pmi_server_identify(const void *data, size_t len, uint32_t *id);
 

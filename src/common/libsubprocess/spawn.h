@@ -90,7 +90,7 @@ struct spawn_params {
 
 /* Start it.  The process id; or -1 with errno and a sentence, and no child is left: ENOENT, EACCES,
  * ... as of execve(2), ENOTDIR and the like of chdir(2), EAGAIN or ENOMEM (no more processes),
- * EINVAL. A file that is no program the kernel knows is given to /bin/sh, as execvp(3) does. */
+ * EINVAL. A file that is not a program the kernel knows is given to /bin/sh, as execvp(3) does. */
 pid_t spawn_process(const struct spawn_params *p, errmsg_t *err);
 
 /* What a shell would report: 127 for a program not found, 126 for one that cannot be run. */

@@ -5,7 +5,7 @@
  *     take '+' and stop at rubbish, are not used.
  *  2. *out changes only on success.
  *
- * Failure: EINVAL for what is no number, ERANGE for a number that does not fit.
+ * Failure: EINVAL for what is not a number, ERANGE for a number that does not fit.
  */
 #include "config.h"
 #include <errno.h>

@@ -205,7 +205,7 @@ void jm_control_raise_cb(flux_t *h, const flux_msg_t *req, void *arg)
     a.severity = in.severity;
     if (!is_word(in.type))
         flux_respond_error(h, req, EINVAL,
-                           "type: '%.64s' is no word of at most %d letters, digits, '-' and '_'",
+                           "type: '%.64s' is not a word of at most %d letters, digits, '-' and '_'",
                            in.type, TYPE_MAX);
     else if (in.severity < 0 || in.severity > JOB_SEVERITY_MAX)
         flux_respond_error(h, req, EINVAL, "severity: %d is not between 0 and %d", in.severity,
@@ -237,7 +237,7 @@ void jm_control_kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     a.signum = in.signum;
     if (in.signum <= 0 || in.signum >= JM_SIGNALS)
-        flux_respond_error(h, req, EINVAL, "%d is no signal", in.signum);
+        flux_respond_error(h, req, EINVAL, "%d is not a signal", in.signum);
     else
         act(jm, req, owner, in.ids, do_kill, &a);
     json_decref(owner);

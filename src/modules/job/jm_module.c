@@ -230,7 +230,7 @@ static int set_age(struct jm *jm, const char *text, errmsg_t *err)
 static int set_number(uint64_t *to, const char *text, errmsg_t *err)
 {
     if (str2u64(text, to) < 0)
-        return errmsg_fail(err, EINVAL, "'%s' is no number", text);
+        return errmsg_fail(err, EINVAL, "'%s' is not a number", text);
     return 0;
 }
 

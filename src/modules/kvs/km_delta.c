@@ -229,7 +229,7 @@ int km_delta_make_diff(struct km_read *r)
     int rc;
 
     if (r->entry.type != TREEOBJ_DIR)
-        return errmsg_fail(&r->err, EINVAL, "'%.*s' is no directory: nothing changes below it",
+        return errmsg_fail(&r->err, EINVAL, "'%.*s' is not a directory: nothing changes below it",
                            r->q.keylen > 120 ? 120 : (int)r->q.keylen, r->q.key);
     if (!(l.buf = malloc(l.cap)))
         return errmsg_fail(&r->err, ENOMEM, "out of memory for the changes of a directory");

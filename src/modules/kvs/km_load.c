@@ -347,7 +347,7 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     const uint8_t *d = q.body;
     size_t dsize = blobref_size(ns->k->blobref);
     if (q.len == 0 || q.len % dsize || q.len / dsize > KVS_LOAD_MAX) {
-        flux_respond_error(h, msg, EPROTO, "request of %zu bytes is no list of objects", q.len);
+        flux_respond_error(h, msg, EPROTO, "request of %zu bytes is not a list of objects", q.len);
         return;
     }
     if (ns->nserves >= SERVES_MAX) {

@@ -101,7 +101,7 @@ int km_module_learn_hash(struct km *k, const char *ref, errmsg_t *err)
     size_t len = strcspn(ref, "-");
 
     if (len >= sizeof(name))
-        return errmsg_fail(err, EPROTO, "'%.40s' is no reference of a root", ref);
+        return errmsg_fail(err, EPROTO, "'%.40s' is not a reference of a root", ref);
     memcpy(name, ref, len);
     name[len] = '\0';
     return km_module_learn_algorithm(k, name, err);

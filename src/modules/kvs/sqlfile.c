@@ -143,8 +143,8 @@ int sqlfile_fail(sqlfile_t *f, int rc, errmsg_t *err, const char *what)
         return errmsg_fail(err, EBUSY, "'%.120s' is in use by another session, or being checked",
                            f->path);
     case SQLITE_NOTADB:
-        return errmsg_fail(err, EINVAL, "'%.120s' is no store of Flux, or its beginning is damaged",
-                           f->path);
+        return errmsg_fail(err, EINVAL,
+                           "'%.120s' is not a store of Flux, or its beginning is damaged", f->path);
     case SQLITE_CORRUPT:
         return errmsg_fail(err, EIO, "'%.120s' is damaged: 'flux kvs fsck' tells how badly",
                            f->path);

@@ -237,7 +237,7 @@ static int obj_row(sqlfile_t *f, sqlite3_stmt *s, struct kvs_storage_rec *rec, v
 static int objects(sqlfile_t *f, int q, uint32_t ns, uint64_t *after, sqlfile_f cb, void *arg,
                    errmsg_t *err)
 {
-    static const struct scan how = {obj_row, "an object's name is no hash"};
+    static const struct scan how = {obj_row, "an object's name is not a hash"};
     sqlite3_stmt *s = sqlfile_query(f, q, err);
 
     if (!s)
@@ -274,7 +274,7 @@ static int digest_row(sqlfile_t *f, sqlite3_stmt *s, struct kvs_storage_rec *rec
 int sqlfile_blobs(sqlfile_t *f, uint32_t ns, size_t inline_below, uint8_t *after, sqlfile_f cb,
                   void *arg, errmsg_t *err)
 {
-    static const struct scan how = {digest_row, "an object's name is no hash"};
+    static const struct scan how = {digest_row, "an object's name is not a hash"};
     sqlite3_stmt *s = sqlfile_query(f, Q_BLOB_LIST, err);
 
     if (!s || sqlfile_bind(f, s, ns, after, err) < 0)

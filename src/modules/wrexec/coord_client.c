@@ -214,7 +214,7 @@ static int try_listen(struct clients *cl, const flux_msg_t *req, const struct wr
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         return errmsg_fail(err, EPROTO, "wrexec.listen has to be a streaming request");
     if (p->id == 0 || p->id >= JOB_EXEC_BIT)
-        return errmsg_fail(err, EINVAL, "%" PRIu64 " is no job", p->id);
+        return errmsg_fail(err, EINVAL, "%" PRIu64 " is not a job", p->id);
     if ((rc = recent_take(cl, p->id))) {
         flux_respond(ctx->h, req, rc->json);
         free(rc);

@@ -254,7 +254,7 @@ void coord_exec_signal(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     j = hmap_get_u64(ctx->jobs, s.id);
     if (s.signum <= 0 || s.signum >= _NSIG)
-        flux_respond_error(h, req, EINVAL, "%d is no signal", s.signum);
+        flux_respond_error(h, req, EINVAL, "%d is not a signal", s.signum);
     else if (!j || !j->rj || j->finished)
         flux_respond_error(h, req, ESRCH, "nothing with the number %" PRIu64 " is running", s.id);
     else {

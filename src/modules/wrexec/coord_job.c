@@ -144,7 +144,7 @@ void coord_job_taken(struct subjob *j, uint32_t node, uint64_t bytes)
 /* --- the end of a job --- */
 
 /* The namespace in which the tasks of different nodes told each other where they are
- * (subjob_pmi.c).  Most jobs never made one, which is no error. */
+ * (subjob_pmi.c).  Most jobs never made one, which is not an error. */
 static void drop_namespace(struct coord_job *rj)
 {
     char ns[JOB_NAMESPACE_MAX];

@@ -2,7 +2,7 @@
  *
  * state      meaning                              left when
  * none       fd < 0                               launchlink_run(): the launcher is started
- * running    fd, pidfd                            end of file, an error, bytes that are no frame
+ * running    fd, pidfd                            end of file, an error, bytes that are not a frame
  *
  *  1. The launcher is reaped by a process descriptor, whoever sees it first: the broker's own loop
  *     may wait for children too.

@@ -17,7 +17,7 @@
 #include "libexec/exec_spec.h"
 
 #define JOB_LOCAL UINT32_MAX
-/* Numbers of what is no job (flux exec): never on record. */
+/* Numbers of what is not a job (flux exec): never on record. */
 #define JOB_EXEC_BIT (1ull << 52)
 /* ... and of what tasks of a job have spawned. */
 #define JOB_SPAWN_BIT (1ull << 53)

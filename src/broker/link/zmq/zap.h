@@ -27,7 +27,7 @@ typedef void (*zap_log_f)(void *arg, const char *text);
 zap_t *zap_create(void *ctx, zap_log_f log, void *arg, errmsg_t *err);
 void zap_destroy(zap_t *z); /* NULL-safe, keeps errno; after the sockets that it guards */
 
-/* Admit this key (Z85).  -1 with EINVAL (not a key) or ENOMEM.  Allowing it twice is no error. */
+/* Admit this key (Z85).  -1 with EINVAL (not a key) or ENOMEM.  Allowing it twice is not an error. */
 int zap_allow(zap_t *z, const char *key);
 
 /* The socket, for its ZMQ_FD and ZMQ_EVENTS; serve what it has, at most `max` requests.  Returns

@@ -238,7 +238,7 @@ START_TEST(handed_over)
         ck_assert_uint_eq(b->idle, 1);
         ck_assert(!courier_busy(b->c));
         flux_handover_destroy(o);
-        /* what is no courier's */
+        /* what is not a courier's */
         o = flux_handover_create();
         flux_handover_put_str(o, "s.take");
         flux_handover_put(o, 5);

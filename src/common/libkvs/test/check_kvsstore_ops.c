@@ -704,7 +704,7 @@ START_TEST(chunks)
     ck_assert_int_eq(commit(&f, &b, &err), EINVAL);
     ck_assert_int_eq(kvs_txn_buf_add_chunks(&b, "k", 1, 10, digests, 1, 20, NULL), 0);
     ck_assert_int_eq(commit(&f, &b, &err), EINVAL);
-    /* An object that is no chunk. */
+    /* An object that is not a chunk. */
     ck_assert_int_eq(kvs_txn_buf_add_chunks(&b, "k", 1, 10, kvsstore_root(f.store), 1, 32, NULL),
                      0);
     ck_assert_int_eq(commit(&f, &b, &err), ENOENT);

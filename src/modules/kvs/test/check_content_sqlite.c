@@ -436,7 +436,7 @@ START_TEST(wrong_file)
     ck_assert_ptr_nonnull(strstr(q.err.text, "content.hash=sha256"));
     D->destroy(s);
     ck_assert_int_eq(unlink(path), 0);
-    ck_assert_int_eq(file_write_atomic(path, "this is no database at all, but a text", 38, 0600),
+    ck_assert_int_eq(file_write_atomic(path, "this is not a database at all, but a text", 38, 0600),
                      0);
     ck_assert_int_eq(open_storage("sha256", &q), EINVAL);
     D->destroy(s);

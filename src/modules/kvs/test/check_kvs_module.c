@@ -424,7 +424,7 @@ START_TEST(removal_unheard)
     ck_assert_uint_eq(asked_for(b, "kvs.namespace-check"), 1);
     settle(b);
     ck_assert_ptr_null(hmap_get(k->spaces, "n"));
-    b->complaints = 2; /* what overlay.status was answered with is no status */
+    b->complaints = 2; /* what overlay.status was answered with is not a status */
     bed_free(b);
 }
 END_TEST

@@ -376,7 +376,7 @@ START_TEST(directory_hears)
                      EEXIST);
     place(b, "kvs.namespace-register", "n", 2, 10);
     ck_assert(listed(b, "n", false));
-    /* Not what is no name, and not over what is there. */
+    /* Not what is not a name, and not over what is there. */
     place(b, "kvs.namespace-register", "no/name", 2, 10);
     ck_assert(!listed(b, "no/name", false));
     place(b, "kvs.namespace-register", "n", 3, 11);
@@ -745,7 +745,7 @@ START_TEST(objects_that_come)
         {"", 0, EPROTO},
         {"\1\0\0", 3, EPROTO},
         {"\5\0\0\0abcd", 8, EPROTO},     /* longer than what is there */
-        {"\4\0\0\0abcd", 8, EPROTO},     /* is no object */
+        {"\4\0\0\0abcd", 8, EPROTO},     /* is not an object */
         {"\377\377\377\377", 4, EAGAIN}, /* is not there: the root is of the past */
     };
 
