@@ -1,5 +1,5 @@
 #!/bin/bash
-# Debian's Open MPI, unmodified, over brokers.
+# Debian's Open MPI, unmodified, over brokers, by PMI-1.
 . "$(dirname "$0")/mpi/own_shm.sh"
 . "$(dirname "$0")/lib.sh"
 need_flux start wreckrun
@@ -9,4 +9,5 @@ export SESSION_LIMIT=200
 [ -z "${FLUX_TEST_SANITIZERS:-}" ] || skip_all "MPI programs cannot load a libpmi.so with sanitizers"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 . "$SRCDIR/t/mpi/mpi_jobs.sh"
+MPI_BY=--mpi=pmi # t/mpi-pmix.t has the rest
 mpi_jobs mpicc.openmpi

@@ -111,24 +111,25 @@ wait $pid
 isnt $? 0 "a PMIx server that is killed ends the job"
 like "$(cat crash.err)" "the PMIx server of node [01] was lost" "... with a sentence"
 ok "... and no server stays" wait_until 10 no_servers
-run "$FLUX" wreckrun -n2 sh -c 'echo "$PMIX_NAMESPACE${PMI_FD:-none}"'
-is "$out" $'3\n3' "tasks of other jobs do not hear of it"
+run "$FLUX" wreckrun --mpi=pmi -n2 sh -c 'echo "$PMIX_NAMESPACE${PMI_FD:-none}"'
+is "$out" $'3\n3' "a job that wants PMI-1 does not hear of it"
 run "$FLUX" wreckrun --mpi=none -n1 sh -c 'echo "$PMIX_NAMESPACE${PMI_FD:-none}"'
 is "$out" none "nor of PMI, when the job wants none"
 
-# Both interfaces are there, and a server as soon as somebody asks it.
+# By default both interfaces are there, and a server as soon as somebody connects.
 both() {
-    run run_with_timeout 30 "$FLUX" wreckrun --mpi=both --overcommit "$@"
+    run run_with_timeout 30 "$FLUX" wreckrun --overcommit "$@"
 }
 described() {
     "$FLUX" wreckrun "$@" -N2 -n3 --overcommit sh -c 'env | grep ^PMIX_' |
-        sed 's/job\.[0-9]*\.[0-9a-f]*/JOB/; s/:[0-9]*$/:PORT/; s,=.*/pmix$,=DIR/pmix,' | sort
+        sed 's/job\.[0-9]*\.[0-9a-f]*/JOB/; s/127[.0-9]*:[0-9]*$/HOST:PORT/; s,=.*/pmix$,=DIR/pmix,' | sort
 }
-is "$(described --mpi=both)" "$(described --mpi=pmix)" "with both tasks have the environment of --mpi=pmix"
+is "$(described)" "$(described --mpi=pmix)" "without an option tasks have the environment of --mpi=pmix"
+is "$(described --mpi=both)" "$(described)" "... which is --mpi=both"
 both -n1 sh -c 'echo $PMI_FD $PMI_SIZE'
 is "$out" "3 1" "... and that of PMI-1"
 mkfifo quiet
-"$FLUX" wreckrun --mpi=both -N4 -n4 --stdin=all sh -c 'echo up; cat' <quiet >quiet.out 2>&1 &
+"$FLUX" wreckrun -N4 -n4 --stdin=all sh -c 'echo up; cat' <quiet >quiet.out 2>&1 &
 pid=$!
 exec 9>quiet
 wait_until 20 sh -c 'test "$(grep -c up quiet.out)" -eq 4'
@@ -155,10 +156,31 @@ both -N2 -n4 sh -c 'echo $$ >here.$FLUX_TASK_RANK; [ $FLUX_TASK_RANK = 1 ] && ex
     until [ -s here.1 ] && ! kill -0 "$(cat here.1)" 2>/dev/null; do sleep 0.02; done
     exec "$0" hello 4' "$CLIENT"
 is "$status" 5 "both: a task that leaves before others of its node begin"
-both -n1 bash -c 'exec 3<>"/dev/tcp/127.0.0.1/${PMIX_SERVER_URI2##*:}" && echo connected'
+both -n1 bash -c 'a=${PMIX_SERVER_URI2##*//}; exec 3<>"/dev/tcp/${a%:*}/${a##*:}" && echo connected'
 is "$status/$out" 0/connected "who connects and goes away does no harm"
+# The launcher has one socket for all jobs, and an address for each.
+address() {
+    "$FLUX" wreckrun "$@" -n1 sh -c 'echo "${PMIX_SERVER_URI2##*//}"'
+}
+first=$(address)
+second=$(address)
+is "${first##*:}" "${second##*:}" "jobs share a port"
+isnt "${first%:*}" "${second%:*}" "... and have addresses of their own"
+wait_until 20 no_servers
+both -n1 bash -c 'exec 3<>"/dev/tcp/$0/$1"; read -r -t 20 -u 3; echo $?' "${first%:*}" "${first##*:}"
+is "$out" 1 "a connection to the address of a job that is over is closed"
+both -n1 bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$0"; read -r -t 20 -u 3; echo $?' "${first##*:}"
+is "$out" 1 "... and so is one to no job's address"
+is "$(servers)" "" "... without a server"
+own=$(hostname -I 2>/dev/null | cut -d " " -f 1)
+if [ -n "$own" ]; then
+    both -n1 bash -c '(exec 3<>"/dev/tcp/$0/$1" && read -r -t 20 -u 3); echo $?' "$own" "${first##*:}"
+    is "$out" 1 "who connects by another address gets nothing"
+else
+    skip 1 "this host has no address but the loopback's"
+fi
 mkfifo stays
-"$FLUX" wreckrun --mpi=both -n1 "$CLIENT" publish by-both value <stays >stays.out 2>stays.err &
+"$FLUX" wreckrun -n1 "$CLIENT" publish by-both value <stays >stays.out 2>stays.err &
 pid=$!
 exec 9>stays
 wait_until 20 grep -q published stays.out
@@ -204,7 +226,7 @@ elif ! build "$OPENMPI5/bin/mpicc"; then
 else
     mpi_sizes 1 4 16
     both -N4 -n8 ./mpi_ring 8
-    right 8 "$what: 8 ranks with --mpi=both"
+    right 8 "$what: 8 ranks without an option"
     mpi_one_node
     "$OPENMPI5/bin/mpicc" -O1 -o mpi_names "$SRCDIR/t/mpi/mpi_names.c" >cc.log 2>&1
     pmix -N1 -n1 ./mpi_names once here "some port"
@@ -215,7 +237,7 @@ what="Open MPI 4"
 if build mpicc.openmpi; then
     mpi_sizes 1 4 16
     both -N4 -n8 ./mpi_ring 8
-    right 8 "$what: 8 ranks with --mpi=both"
+    right 8 "$what: 8 ranks without an option"
     mpi_parts --mpi=pmix
 else
     skip 8 "there is no mpicc.openmpi"

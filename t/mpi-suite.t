@@ -33,18 +33,15 @@ export SESSION_LIMIT=$((LIMIT * 6))
 
 # passes LIBRARY RANKS BROKERS
 passes() {
-    local mpi=() mpi_env=() nodes=$(($2 < $3 ? $2 : $3))
+    local mpi_env=() nodes=$(($2 < $3 ? $2 : $3))
     suite_of "$1"
     # What is known to be wrong in the library, whoever launches it.
     case $1/$3 in
     openmpi4/4) suite_tests+=(-x '*TestWinAllocateWorld*') ;; # windows over several nodes
     esac
-    case $1 in
-    openmpi*) mpi=(--mpi=pmix) ;;
-    esac
     # Spawned processes spin beside those that wait for them: minutes on two cores.  t/mpi-spawn.t has its own.
     [ -n "${SOAK_TIME-}" ] || mpi_env=(MPI4PY_TEST_SPAWN=0)
-    run_with_timeout "$LIMIT" "${suite_env[@]}" "${mpi_env[@]}" "$FLUX" wreckrun "${mpi[@]}" --overcommit \
+    run_with_timeout "$LIMIT" "${suite_env[@]}" "${mpi_env[@]}" "$FLUX" wreckrun --overcommit \
         --exclusive -N"$nodes" -n"$2" "${suite_tests[@]}" </dev/null >suite.out 2>&1 && suite_counts suite.out "$2"
 }
 

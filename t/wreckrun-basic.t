@@ -78,8 +78,10 @@ is "$out" /usr "--chdir"
 run env COLOUR=blue TASTE=sour "$FLUX" wreckrun -n1 --env=TASTE=sweet --env=SIZE='a b' --env=-HOME \
     sh -c 'echo $COLOUR $TASTE $SIZE ${HOME-none}'
 is "$out" "blue sweet a b none" "the environment is this one; --env sets and removes"
-run env PMIX_NAMESPACE=x PMI_FD=77 "$FLUX" wreckrun -n1 sh -c 'echo $PMI_FD ${PMIX_NAMESPACE-none}'
+run env PMIX_NAMESPACE=x PMI_FD=77 "$FLUX" wreckrun --mpi=pmi -n1 sh -c 'echo $PMI_FD ${PMIX_NAMESPACE-none}'
 is "$out" "3 none" "what an outer launcher said about PMI is not passed on"
+run env PMIX_NAMESPACE=x PMIX_SERVER_URI3=x "$FLUX" wreckrun -n1 sh -c 'env | grep -c "^PMIX_.*=x"'
+is "$out" 0 "... nor about PMIx"
 run "$FLUX" wreckrun -n1 printf '%s,' 'a b' '' "$(printf '\303\244\001')" '*'
 is "$(printf %s "$out" | od -An -tx1 | tr -d ' \n')" "6120622c2cc3a4012c2a2c" \
     "arguments arrive as they are"

@@ -585,6 +585,7 @@ int main(int argc, char **argv)
     hmap_destroy(l.tags);
     buf_destroy(l.in);
     buf_destroy(l.out);
+    offers_destroy(&l);
     cgroups_destroy(&l);
     backing_fini(&l);
     bind_destroy(l.bind);

@@ -225,16 +225,17 @@ struct launcher {
     char hostname[256];
     struct orphans *orphans;
     struct bind *bind;
-    struct lua *lua;  /* NULL: no plugins, or not yet */
-    bool childless;   /* no child of any kind was there when last reaped */
-    const char *rank; /* of the local broker, as text */
-    const char *lost; /* token of the launcher before, when that was lost */
-    bool configured;  /* WIRE_CONFIG has come */
-    int pmixd;        /* is there a PMIx server? 1; -1: no; 0: not looked for yet */
-    int sweeps;       /* so many times yet what it left is looked for */
-    int unsure;       /* ... when none was found, but it cannot be told of all */
-    char token[17];   /* of this launcher, random */
-    char **outer;     /* marks of the launchers of the sessions around this one */
+    struct lua *lua;       /* NULL: no plugins, or not yet */
+    struct offers *offers; /* NULL: nothing was offered yet */
+    bool childless;        /* no child of any kind was there when last reaped */
+    const char *rank;      /* of the local broker, as text */
+    const char *lost;      /* token of the launcher before, when that was lost */
+    bool configured;       /* WIRE_CONFIG has come */
+    int pmixd;             /* is there a PMIx server? 1; -1: no; 0: not looked for yet */
+    int sweeps;            /* so many times yet what it left is looked for */
+    int unsure;            /* ... when none was found, but it cannot be told of all */
+    char token[17];        /* of this launcher, random */
+    char **outer;          /* marks of the launchers of the sessions around this one */
     size_t nouter;
     char *dirname;      /* base of backing directories */
     int dirlock;        /* holds it, -1: not made */
@@ -549,6 +550,25 @@ bool pmix_gone(const struct nodejob *j);
 bool pmix_is(const struct launcher *l, pid_t pid);
 bool pmix_reaped(struct launcher *l, pid_t pid, int status);
 void pmix_destroy(struct nodejob *j);
+/* Start the server of a job that it was offered to; connections come through `door`.  -1 with a
+ * sentence. */
+int pmix_wanted(struct nodejob *j, int door, errmsg_t *err);
+
+/* offer.c: PMIx for a job that may not ask for it */
+struct offer;
+struct offers;
+/* NULL with errno. */
+struct offer *offer_create(struct nodejob *j);
+/* Take no more connections. */
+void offer_close(struct offer *o);
+void offer_destroy(struct offer *o);
+/* As pmix_env_max() and so on. */
+size_t offer_env_max(void);
+size_t offer_env(const struct offer *o, char **vars);
+char *offer_task_env(const struct offer *o, const struct task *t);
+/* ADDRESS:PORT */
+void offer_address(const struct offer *o, char *buf, size_t size);
+void offers_destroy(struct launcher *l);
 
 /* record.c: jobs whose epilog is still to be run */
 /* Record a job, what plugins changed, and that its epilog has ended. */

@@ -1,8 +1,8 @@
 /* PMIx for the tasks of a job: the launcher's end of flux-pmixd (pmixd.c).
  *
  * state      of a job's server                                        left when
- * offered    with PMI-1 (WIRE_F_MPI_BOTH): tasks run, with an         the first task connects: the
- *            address that the launcher listens on                     server gets the socket
+ * offered    with PMI-1 (WIRE_F_MPI_BOTH): tasks run, with an         the first task connects
+ *            address that the launcher listens on (offer.c)
  * starting   a starter starts it, or it runs; the job's tasks do     PMIX_READY
  *            not yet (JOB_STARTING)
  * serving    tasks run, with what it said in their environment        the last task was reaped
@@ -19,10 +19,8 @@
 #include "config.h"
 #include "launcher.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,9 +42,8 @@
 struct pmix {
     struct nodejob *job;
     struct source src;
-    pid_t pid;          /* 0: reaped */
-    struct source door; /* while it is offered: where tasks connect */
-    bool offered;       /* it was: tasks have what we say, not what it says */
+    pid_t pid;           /* 0: reaped */
+    struct offer *offer; /* tasks have what that says, not what the server says; NULL: none */
     bool ready;
     bool over;
     buf_t *in;
@@ -122,7 +119,7 @@ static int choose_library(const struct nodejob *j, const char **lib, errmsg_t *e
     return 0;
 }
 
-#define NOPTIONS 15
+#define NOPTIONS 16
 
 /* Tasks of each program. */
 static char *apps_option(const struct nodejob *j)
@@ -232,8 +229,11 @@ static int add_options(struct serving *sv, const struct nodejob *j, int door)
     sv->argv[n++] = option("--top=%" PRIu64, task_job_number(j));
     sv->argv[n++] = option("--first=%u", j->run.first);
     sv->argv[n++] = option("--universe=%u", j->run.universe);
-    if (door >= 0)
+    if (door >= 0) {
+        offer_address(j->pmix->offer, name, sizeof(name));
         sv->argv[n++] = option("--door=%d", PMIXD_DOOR_FD);
+        sv->argv[n++] = option("--address=%s", name);
+    }
     free(mapping);
     for (int i = 0; i < n; i++)
         if (!sv->argv[i])
@@ -259,7 +259,7 @@ static int spawn_now(struct pmix *px, struct serving *sv, errmsg_t *err)
     return 0;
 }
 
-/* Takes `fd`.  `door`: the socket that tasks connect to; -1: it makes its own. */
+/* Takes `fd`.  `door`: the connections of tasks come through it; -1: the server listens itself. */
 static int spawn_server(struct pmix *px, int fd, int door, errmsg_t *err)
 {
     struct nodejob *j = px->job;
@@ -319,11 +319,16 @@ static struct pmix *pmix_create(struct nodejob *j)
         return NULL;
     px->job = j;
     px->src.fd = -1;
-    px->door.fd = -1;
-    px->in = buf_create(WIRE_PAYLOAD_MAX + WIRE_HEADER + READ_SIZE);
-    px->clients = calloc(j->ntasks, 1);
     j->pmix = px;
-    return px->in && px->clients ? px : NULL;
+    return px;
+}
+
+/* For what a server says. */
+static int make_room(struct pmix *px)
+{
+    px->in = buf_create(WIRE_PAYLOAD_MAX + WIRE_HEADER + READ_SIZE);
+    px->clients = calloc(px->job->ntasks, 1);
+    return px->in && px->clients ? 0 : -1;
 }
 
 /* Strings with their NULs: `common`, then `each` for every task. */
@@ -368,105 +373,11 @@ static int start_server(struct pmix *px, int door, errmsg_t *err)
 
 /* --- offered beside PMI-1 --- */
 
-/* What the library's own server tells tasks; the address under a name for each version of clients. */
-enum offered_kind { OFFER_NSPACE, OFFER_ADDRESS, OFFER_HOST, OFFER_DIR, OFFER_WORD };
-static const struct {
-    const char *name;
-    enum offered_kind kind;
-    const char *word;
-} offered[] = {
-    {"PMIX_NAMESPACE", OFFER_NSPACE, NULL},
-    {"PMIX_SERVER_URI2", OFFER_ADDRESS, NULL},
-    {"PMIX_SERVER_URI21", OFFER_ADDRESS, NULL},
-    {"PMIX_SERVER_URI3", OFFER_ADDRESS, NULL},
-    {"PMIX_SERVER_URI4", OFFER_ADDRESS, NULL},
-    {"PMIX_SERVER_URI41", OFFER_ADDRESS, NULL},
-    {"PMIX_SECURITY_MODE", OFFER_WORD, "native"},
-    {"PMIX_BFROP_BUFFER_TYPE", OFFER_WORD, "PMIX_BFROP_BUFFER_NON_DESC"},
-    {"PMIX_GDS_MODULE", OFFER_WORD, "hash"},
-    {"PMIX_VERSION", OFFER_WORD, PMIX_VERSION_TEXT},
-    {"PMIX_HOSTNAME", OFFER_HOST, NULL},
-    {"PMIX_SERVER_TMPDIR", OFFER_DIR, NULL},
-    {"PMIX_SYSTEM_TMPDIR", OFFER_DIR, NULL},
-};
-#define NOFFERED (sizeof(offered) / sizeof(offered[0]))
-#define OFFERED_MAX 4352 /* bytes of each */
-#define RANK_MAX 24
-
-static int offer_one(struct pmix *px, size_t i, const char *name, unsigned port, char *text)
+int pmix_wanted(struct nodejob *j, int door, errmsg_t *err)
 {
-    const struct nodejob *j = px->job;
-    char *p = stpcpy(text, offered[i].name);
-    size_t cap = OFFERED_MAX - (size_t)(p - text);
-
-    switch (offered[i].kind) {
-    case OFFER_NSPACE:
-        return snprintf(p, cap, "=flux-%s", name);
-    case OFFER_ADDRESS:
-        return snprintf(p, cap, "=flux-%s.server.%u;tcp4://127.0.0.1:%u", name, j->run.node, port);
-    case OFFER_HOST:
-        return snprintf(p, cap, "=node%u", j->run.node);
-    case OFFER_DIR:
-        return snprintf(p, cap, "=%s/pmix%.0u", j->dir, j->run.first);
-    default:
-        return snprintf(p, cap, "=%s", offered[i].word);
-    }
-}
-
-static int offer_environment(struct pmix *px, unsigned port)
-{
-    struct nodejob *j = px->job;
-    char name[64], text[OFFERED_MAX];
-    buf_t *b = buf_create(0);
-    int rc = b ? 0 : -1;
-
-    pmi_job_name(j, name, sizeof(name));
-    for (size_t i = 0; rc == 0 && i < NOFFERED; i++) {
-        int n = offer_one(px, i, name, port, text) + (int)strlen(offered[i].name);
-
-        rc = (size_t)n < sizeof(text) ? buf_append(b, text, (size_t)n + 1) : -1;
-    }
-    for (uint32_t i = 0; rc == 0 && i < j->ntasks; i++) {
-        int n = snprintf(text, RANK_MAX, "PMIX_RANK=%u", j->tasks[i].rank);
-
-        rc = buf_append(b, text, (size_t)n + 1);
-    }
-    if (rc == 0)
-        rc = set_environment(px, buf_data(b), buf_len(b), NOFFERED, 1);
-    buf_destroy(b);
-    return rc;
-}
-
-/* The first task is there. */
-static void door_ready(struct source *s, uint32_t events)
-{
-    struct pmix *px = (struct pmix *)((char *)s - offsetof(struct pmix, door));
-    struct nodejob *j = px->job;
-    errmsg_t err;
-
-    if (start_server(px, s->fd, &err) < 0)
-        launcher_send_fail(j, 1, -1, 0, "%s", err.text);
-    launcher_source_close(j->l, s);
-}
-
-static int open_door(struct pmix *px)
-{
-    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct sockaddr *sa = (struct sockaddr *)&sin;
-    socklen_t len = sizeof(sin);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (fd < 0)
-        return -1;
-    if (bind(fd, sa, len) < 0 || listen(fd, SOMAXCONN) < 0 || getsockname(fd, sa, &len) < 0 ||
-        offer_environment(px, ntohs(sin.sin_port)) < 0) {
-        int saved = errno;
-
-        close(fd);
-        errno = saved;
-        return -1;
-    }
-    return launcher_source_start(px->job->l, &px->door, fd, EPOLLIN, door_ready);
+    if (make_room(j->pmix) < 0)
+        return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
+    return start_server(j->pmix, door, err);
 }
 
 /* A job does not fail for want of what it may not use. */
@@ -485,9 +396,7 @@ static void offer(struct nodejob *j)
     if (!j->dir)
         return;
     px = pmix_create(j);
-    if (px)
-        px->offered = true;
-    if (!px || open_door(px) < 0) {
+    if (!px || !(px->offer = offer_create(j))) {
         launcher_send_note(j, "there is no PMIx for the tasks of node %u: %s", j->run.node,
                            strerror(errno));
         pmix_destroy(j);
@@ -512,7 +421,7 @@ int pmix_begin(struct nodejob *j, errmsg_t *err)
         return 0;
     if (!j->dir)
         return errmsg_fail(err, EIO, "no directory for the PMIx server can be made");
-    if (!pmix_create(j))
+    if (!pmix_create(j) || make_room(j->pmix) < 0)
         return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
     return start_server(j->pmix, -1, err) < 0 ? -1 : 1;
 }
@@ -560,7 +469,7 @@ static void handle(struct pmix *px, const struct wire_frame *f)
 {
     struct nodejob *j = px->job;
 
-    if (f->type == WIRE_PMIX_READY && px->offered) {
+    if (f->type == WIRE_PMIX_READY && px->offer) {
         return; /* tasks run with what it would say */
     } else if (f->type == WIRE_PMIX_READY) {
         if (take_environment(px, f) < 0) {
@@ -663,13 +572,17 @@ size_t pmix_env(struct nodejob *j, char **vars)
 
     if (!px || !px->ready)
         return 0;
+    if (px->offer)
+        return offer_env(px->offer, vars);
     memcpy(vars, px->env, px->common * sizeof(*vars));
     return px->common;
 }
 
 size_t pmix_env_max(const struct nodejob *j)
 {
-    return j->pmix ? (size_t)j->pmix->common + j->pmix->each : 0;
+    if (!j->pmix)
+        return 0;
+    return j->pmix->offer ? offer_env_max() : (size_t)j->pmix->common + j->pmix->each;
 }
 
 size_t pmix_task_env(struct nodejob *j, const struct task *t, char **vars)
@@ -678,6 +591,10 @@ size_t pmix_task_env(struct nodejob *j, const struct task *t, char **vars)
 
     if (!px || !px->ready)
         return 0;
+    if (px->offer) {
+        vars[0] = offer_task_env(px->offer, t);
+        return 1;
+    }
     memcpy(vars, px->env + px->common + px->each * (size_t)(t - j->tasks),
            px->each * sizeof(*vars));
     return px->each;
@@ -691,7 +608,7 @@ void pmix_task_ended(struct task *t)
     char text[128];
     int code;
 
-    if (!px || px->over)
+    if (!px || px->over || !px->clients)
         return;
     /* What it told the server last may still be on its way here. */
     drain(px);
@@ -718,8 +635,8 @@ void pmix_end(struct nodejob *j)
     if (!px || px->over)
         return;
     px->over = true;
-    launcher_source_close(j->l, &px->door);
     hang_up(px);
+    offer_close(px->offer);
 }
 
 bool pmix_gone(const struct nodejob *j)
@@ -763,7 +680,7 @@ void pmix_destroy(struct nodejob *j)
         hmap_take_u64(j->l->servers, (uint64_t)px->pid);
     }
     launcher_source_close(j->l, &px->src);
-    launcher_source_close(j->l, &px->door);
+    offer_destroy(px->offer);
     buf_destroy(px->in);
     free(px->body);
     free(px->env);

@@ -1,13 +1,12 @@
 /* flux-pmixd - a PMIx server for the tasks of one job on one node.
  *
- *    flux-pmixd --fd=3 --job=ID --nspace=NAME --node=N --nnodes=N --ntasks=N --mapping=MAP
- *    --dir=DIR --uri=URI
- *               [--hosts=NAMES] [--apps=COUNTS] [--top=ID] [--first=N] [--universe=N] [--door=4]
+ *    flux-pmixd --fd=3 --job=ID --nspace=NAME --node=N --nnodes=N --ntasks=N --mapping=MAP --dir=DIR --uri=URI
+ *               [--hosts=NAMES] [--apps=COUNTS] [--top=ID] [--first=N] [--universe=N] [--door=4 --address=ADDRESS:PORT]
  *
  * The launcher starts one: with --mpi=pmix before the tasks, with --mpi=both when the first task
- * connects to the address that the launcher listens on for it (pmixd_door.c); it is a program of
- * its own, so that nobody else maps the library with its threads.  What the library cannot do by
- * itself (whatever concerns other nodes, or jobs) is done as a client of the local broker:
+ * connects to the address at which the launcher listens (pmixd_door.c); it is a program of its own, so
+ * that nobody else maps the library with its threads.  What the library cannot do by itself
+ * (whatever concerns other nodes, or jobs) is done as a client of the local broker:
  *
  *    fence, connect, groups    pmixd_exchange.c: a fence of the key-value store
  *    direct modex              pmixd_modex.c: requests and answers in the store
@@ -207,14 +206,23 @@ flux_t *pmixd_handle(struct pmixd *pd, errmsg_t *err)
 static int parse_options(struct pmixd *pd, int argc, char **argv)
 {
     static const struct option opts[] = {
-        {"fd", required_argument, NULL, 'f'},     {"job", required_argument, NULL, 'j'},
-        {"node", required_argument, NULL, 'n'},   {"nnodes", required_argument, NULL, 'N'},
-        {"ntasks", required_argument, NULL, 't'}, {"mapping", required_argument, NULL, 'm'},
-        {"dir", required_argument, NULL, 'd'},    {"uri", required_argument, NULL, 'u'},
-        {"hosts", required_argument, NULL, 'h'},  {"apps", required_argument, NULL, 'a'},
-        {"nspace", required_argument, NULL, 's'}, {"top", required_argument, NULL, 'T'},
-        {"first", required_argument, NULL, 'F'},  {"universe", required_argument, NULL, 'U'},
-        {"door", required_argument, NULL, 'D'},   {NULL, 0, NULL, 0},
+        {"fd", required_argument, NULL, 'f'},
+        {"job", required_argument, NULL, 'j'},
+        {"node", required_argument, NULL, 'n'},
+        {"nnodes", required_argument, NULL, 'N'},
+        {"ntasks", required_argument, NULL, 't'},
+        {"mapping", required_argument, NULL, 'm'},
+        {"dir", required_argument, NULL, 'd'},
+        {"uri", required_argument, NULL, 'u'},
+        {"hosts", required_argument, NULL, 'h'},
+        {"apps", required_argument, NULL, 'a'},
+        {"nspace", required_argument, NULL, 's'},
+        {"top", required_argument, NULL, 'T'},
+        {"first", required_argument, NULL, 'F'},
+        {"universe", required_argument, NULL, 'U'},
+        {"door", required_argument, NULL, 'D'},
+        {"address", required_argument, NULL, 'A'},
+        {NULL, 0, NULL, 0},
     };
     int c, bad = 0;
 
@@ -239,6 +247,8 @@ static int parse_options(struct pmixd *pd, int argc, char **argv)
             snprintf(pd->nspace, sizeof(pd->nspace), "%s", optarg);
         else if (c == 'D')
             bad |= str2i32(optarg, &pd->door);
+        else if (c == 'A')
+            bad |= pmixd_door_address(pd, optarg);
         else if (c == 'h')
             pd->hosts = optarg;
         else if (c == 'a')

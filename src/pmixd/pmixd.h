@@ -2,6 +2,7 @@
 #ifndef PMIXD_PMIXD_H
 #define PMIXD_PMIXD_H
 
+#include <netinet/in.h>
 #include <pmix.h>
 #include <pmix_server.h>
 #include <pthread.h>
@@ -54,8 +55,9 @@ struct pmixd {
     const uint32_t *local; /* ranks on this node */
     size_t nlocal;
     pmix_nspace_t nspace;
-    int door;    /* where tasks connect, given by the launcher; -1: none, or the library has it */
-    char ns[32]; /* the job's namespace in the store */
+    int door;                   /* connections come through it; -1: none, or the library has it */
+    struct sockaddr_in address; /* where tasks connect, when there is a door */
+    char ns[32];                /* the job's namespace in the store */
 
     flux_reactor_t *r;
     int fd;    /* to the launcher */
@@ -69,7 +71,7 @@ struct pmixd {
     int wake; /* eventfd */
 
     /* pmixd_door.c, under the lock */
-    int listener; /* the library's socket, when that is the launcher's; -1: not yet */
+    int listener; /* the library's socket, when that is the door; -1: not yet */
     bool open;
     pthread_cond_t opened;
 
@@ -131,6 +133,8 @@ int pmixd_job_register(struct pmixd *about, errmsg_t *err);
 buf_t *pmixd_job_environment(struct pmixd *pd, uint32_t *common, uint32_t *each, errmsg_t *err);
 
 /* pmixd_door.c */
+/* Where the tasks connect, ADDRESS:PORT.  -1: that is not one. */
+int pmixd_door_address(struct pmixd *pd, const char *text);
 /* The job is known to the library: let tasks in. */
 void pmixd_door_open(struct pmixd *pd);
 

@@ -1,25 +1,65 @@
-/* The socket on which tasks connect, when the launcher made it.
+/* The library's listening socket, when the launcher listens in its place.
  *
- * A job that may use PMIx, or not, is told an address before there is a server; the launcher
- * listens there, and at the first connection starts this program with the socket.  The library
- * wants to make its own, so the two calls by which it does that are ours here, which the linker
- * gives it:
+ * A job that may use PMIx, or not, is told an address before there is a server.  The launcher listens
+ * there, and at the first connection starts this program with one end of a pair of sockets, the door,
+ * through which it passes that connection and all that follow (launcher/offer.c).  The library wants
+ * to listen itself, so the calls by which it does that are ours here, which the linker gives it:
  *
- *    bind      its first socket becomes the launcher's, with the connections that wait in it: the
- *              address that it then asks for is the one that the tasks have
- *    accept    on that socket: not before the job is known to the library, which otherwise turns away
- *              whom it does not know.  The caller is a thread that does nothing else
+ *    bind         its first socket becomes the door
+ *    listen       on the door: nothing is to be done
+ *    getsockname  of the door: the address that the tasks have
+ *    accept       on the door: the next connection that was passed; not before the job is known to
+ *                 the library, which otherwise turns away whom it does not know.  The caller is a
+ *                 thread that does nothing else
  *
- * All other sockets get what the system does.  Without --door so does the library's.
+ * Any other socket gets what the system does.  Without --door so does the library's.
  */
 #include "config.h"
 #include "pmixd.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "libutil/strutil.h"
+
+int pmixd_door_address(struct pmixd *pd, const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    char host[INET_ADDRSTRLEN];
+    uint32_t port;
+
+    if (!colon || (size_t)(colon - text) >= sizeof(host) || str2u32(colon + 1, &port) < 0 ||
+        port > 65535)
+        return -1;
+    memcpy(host, text, (size_t)(colon - text));
+    host[colon - text] = '\0';
+    pd->address = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    return inet_pton(AF_INET, host, &pd->address.sin_addr) == 1 ? 0 : -1;
+}
+
+static bool is_door(struct pmixd *pd, int fd)
+{
+    bool is = false;
+
+    if (pd) {
+        pthread_mutex_lock(&pd->lock);
+        is = pd->listener >= 0 && fd == pd->listener;
+        pthread_mutex_unlock(&pd->lock);
+    }
+    return is;
+}
+
+static int give_address(struct sockaddr *addr, socklen_t *len, const struct sockaddr_in *sin)
+{
+    memcpy(addr, sin, *len < sizeof(*sin) ? *len : sizeof(*sin));
+    *len = sizeof(*sin);
+    return 0;
+}
 
 int bind(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
 {
@@ -43,17 +83,64 @@ int bind(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
     return (int)syscall(SYS_bind, fd, addr.__sockaddr__, len);
 }
 
-int accept(int fd, __SOCKADDR_ARG addr, socklen_t *restrict len)
+int listen(int fd, int n)
+{
+    return is_door(pmixd_self(), fd) ? 0 : (int)syscall(SYS_listen, fd, n);
+}
+
+int getsockname(int fd, __SOCKADDR_ARG addr, socklen_t *restrict len)
 {
     struct pmixd *pd = pmixd_self();
 
-    if (pd) {
-        pthread_mutex_lock(&pd->lock);
-        while (fd == pd->listener && !pd->open)
-            pthread_cond_wait(&pd->opened, &pd->lock);
-        pthread_mutex_unlock(&pd->lock);
+    if (is_door(pd, fd))
+        return give_address(addr.__sockaddr__, len, &pd->address);
+    return (int)syscall(SYS_getsockname, fd, addr.__sockaddr__, len);
+}
+
+static int take_passed(int door)
+{
+    union {
+        char buf[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } u;
+    char byte;
+    struct iovec iov = {&byte, 1};
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = u.buf, .msg_controllen = sizeof(u.buf)};
+    ssize_t n = recvmsg(door, &m, MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+    int fd = -1;
+
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(&fd, CMSG_DATA(c), sizeof(int));
+    else if (n > 0)
+        errno = EMFILE; /* there was no room for the descriptor */
+    else if (n == 0)
+        errno = ECONNABORTED; /* the launcher is gone, and so shall we */
+    return fd;
+}
+
+int accept(int fd, __SOCKADDR_ARG addr, socklen_t *restrict len)
+{
+    struct sockaddr_in peer = {.sin_family = AF_INET};
+    struct pmixd *pd = pmixd_self();
+    socklen_t size = sizeof(peer);
+    int taken;
+
+    if (!is_door(pd, fd))
+        return (int)syscall(SYS_accept4, fd, addr.__sockaddr__, len, 0);
+    pthread_mutex_lock(&pd->lock);
+    while (!pd->open)
+        pthread_cond_wait(&pd->opened, &pd->lock);
+    pthread_mutex_unlock(&pd->lock);
+    if ((taken = take_passed(fd)) < 0)
+        return -1;
+    if (addr.__sockaddr__ && len) {
+        (void)getpeername(taken, (struct sockaddr *)&peer, &size);
+        give_address(addr.__sockaddr__, len, &peer);
     }
-    return (int)syscall(SYS_accept4, fd, addr.__sockaddr__, len, 0);
+    return taken;
 }
 
 void pmixd_door_open(struct pmixd *pd)

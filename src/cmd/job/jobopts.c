@@ -538,7 +538,7 @@ static int take_affinity(jobopts_t *jo, const char *what, const char *val, void 
 
 static int take_mpi(jobopts_t *jo, const char *what, const char *val, void *dst)
 {
-    int num = take_word(jo, what, val, job_mpi_parse, "pmi, pmix, both, none");
+    int num = take_word(jo, what, val, job_mpi_parse, "both, pmi, pmix, none");
 
     return num < 0 ? -1 : (*(enum job_mpi *)dst = (enum job_mpi)num, 0);
 }

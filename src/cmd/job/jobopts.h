@@ -89,7 +89,7 @@ enum {
      "end the job when a task has failed"},                                                       \
     {JOBOPTS_KEY_RLIMIT, "rlimit", "NAME=N",                                                      \
      "limit of tasks: nofile=1024, core=unlimited, ...; none:\nthose of this shell are not passed on"}, \
-    {JOBOPTS_KEY_MPI, "mpi", "HOW", "how MPI tasks find each other: pmi, pmix, both, none"},      \
+    {JOBOPTS_KEY_MPI, "mpi", "HOW", "how MPI tasks find each other: both, pmi, pmix, none"},      \
     {JOBOPTS_KEY_GRACE, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 5s)"}
 
 #define JOBOPTS_FILES                                                                             \

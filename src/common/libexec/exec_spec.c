@@ -41,9 +41,9 @@ static const struct word affinities[] = {
     {"off", 0}, {"on", WIRE_F_BIND}, {"per-task", WIRE_F_BIND_TASK}, {NULL, 0}};
 static const struct word gpus[] = {
     {"per-task", 0}, {"on", WIRE_F_GPU_ALL}, {"off", WIRE_F_GPU_OFF}, {NULL, 0}};
-static const struct word mpis[] = {{"pmi", 0},
+static const struct word mpis[] = {{"both", WIRE_F_MPI_BOTH},
+                                   {"pmi", 0},
                                    {"pmix", WIRE_F_MPI_PMIX},
-                                   {"both", WIRE_F_MPI_BOTH},
                                    {"none", WIRE_F_MPI_NONE},
                                    {NULL, 0}};
 

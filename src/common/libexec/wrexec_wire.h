@@ -133,7 +133,7 @@ struct wrexec_launch {
     const char *output; /* streams without file: "kvs" (default), "client", "none" */
     const char *affinity;    /* cpu-affinity: "off" (default), "on", "per-task" */
     const char *gpuaffinity; /* "per-task" (default), "on", "off" */
-    const char *mpi;         /* "pmi" (default), "pmix", "both", "none" */
+    const char *mpi;         /* "both" (default), "pmi", "pmix", "none" */
     bool label;              /* "TASK: " before each line in files */
     bool killbad;            /* the first task that fails ends the job */
     bool nested;             /* a session of its own runs in it */

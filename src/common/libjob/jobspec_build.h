@@ -29,7 +29,7 @@ enum job_stdin { JOB_STDIN_FIRST = 0, JOB_STDIN_ALL, JOB_STDIN_NONE };
 enum job_layout { JOB_LAYOUT_BLOCK = 0, JOB_LAYOUT_CYCLIC };
 /* ON: every task has all cores (gpus) that the job has on the node; PER_TASK: each its share. */
 enum job_affinity { JOB_AFFINITY_ON = 0, JOB_AFFINITY_OFF, JOB_AFFINITY_PER_TASK };
-enum job_mpi { JOB_MPI_PMI = 0, JOB_MPI_PMIX, JOB_MPI_BOTH, JOB_MPI_NONE };
+enum job_mpi { JOB_MPI_BOTH = 0, JOB_MPI_PMI, JOB_MPI_PMIX, JOB_MPI_NONE };
 
 struct job_rlimit {
     int resource;     /* RLIMIT_* */

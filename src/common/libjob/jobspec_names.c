@@ -11,7 +11,7 @@
 static const char *const stdin_names[] = {"first", "all", "none"};
 static const char *const layout_names[] = {"block", "cyclic"};
 static const char *const affinity_names[] = {"on", "off", "per-task"};
-static const char *const mpi_names[] = {"pmi", "pmix", "both", "none"};
+static const char *const mpi_names[] = {"both", "pmi", "pmix", "none"};
 static const char *const dep_names[] = {"after", "afterany", "afterok", "afternotok"};
 
 static int find(const char *const names[], size_t n, const char *s)

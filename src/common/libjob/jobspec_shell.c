@@ -85,7 +85,7 @@ static int take_mpi(jobspec_t *js, const struct path *at, const json_t *val, err
     int v = json_is_string(val) ? job_mpi_parse(json_string_value(val)) : -1;
 
     if (v < 0)
-        return path_fail(err, at, "must be pmi, pmix, both or none");
+        return path_fail(err, at, "must be both, pmi, pmix or none");
     js->options.mpi = (enum job_mpi)v;
     return 0;
 }

@@ -224,8 +224,8 @@ START_TEST(attributes)
     part_is("-O /x -l --kill-on-bad-exit --layout=cyclic --mpi=pmix", SYSTEM ".shell.options",
             "{\"output\":\"/x\",\"label\":true,\"kill-on-bad-exit\":true,\"layout\":\"cyclic\","
             "\"mpi\":\"pmix\"}");
-    part_is("--mpi=both", SYSTEM ".shell.options.mpi", "\"both\"");
-    part_is("--mpi=pmi", SYSTEM ".shell.options.mpi", NULL);
+    part_is("--mpi=pmi", SYSTEM ".shell.options.mpi", "\"pmi\"");
+    part_is("--mpi=both", SYSTEM ".shell.options.mpi", NULL);
     part_is("--rlimit=nofile=1K --rlimit=core=unlimited --rlimit=nofile=5",
             SYSTEM ".shell.options.rlimits", "{\"nofile\":5,\"core\":\"unlimited\"}");
     part_is("--rlimit=none --rlimit=core=1", SYSTEM ".shell.options.soft-limits", NULL);
