@@ -9,13 +9,13 @@
 DEPS_BUILD=(
     build-essential autoconf automake libtool pkg-config git xz-utils procps
     libjansson-dev libev-dev libzmq3-dev libsodium-dev libssl-dev liblua5.3-dev
-    libhwloc-dev uuid-dev libsqlite3-dev libpmix-dev libncurses-dev check
+    libhwloc-dev uuid-dev libsqlite3-dev libpmix-dev libncurses-dev zlib1g-dev check
     mpich libmpich-dev
 )
 DEPS_CHECK=(
     openmpi-bin libopenmpi-dev lua5.3 python3-venv
     clang clang-14 clang-format libclang-rt-14-dev shellcheck valgrind libc6-dbg
-    python3-sphinx man-db bash-completion iproute2 tmux slurm-wlm munge mmdebstrap
+    python3-sphinx man-db bash-completion iproute2 tmux slurm-wlm munge mmdebstrap gnuplot-nox libsimgrid-dev
 )
 DEPS_BENCH=(redis-server etcd-server gnuplot-nox)
 DEPS_SUITE=(

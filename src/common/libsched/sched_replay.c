@@ -143,16 +143,21 @@ static int64_t next_instant(const struct replay *r)
     return t;
 }
 
+/* Jobs that the empty machine could not take are not there: their arrival is no instant, or it would
+ * make a pass that without them is not made. */
+static void skip_never(struct replay *r)
+{
+    for (; r->next < r->njobs && !sched_whole_could(r->w, r->jobs[r->next].nodes); r->next++) {
+        r->jobs[r->next].start = SCHED_REPLAY_NEVER;
+        r->started++;
+    }
+}
+
 static int arrive(struct replay *r)
 {
     struct sched_replay_job *j = &r->jobs[r->next];
     size_t i = r->next++;
 
-    j->start = SCHED_REPLAY_NEVER;
-    if (!sched_whole_could(r->w, j->nodes)) {
-        r->started++;
-        return 0;
-    }
     /* The sorted place stands for the id: it orders jobs of the same time, and ids may be any. */
     return sched_whole_add(r->w, (double)j->submit, i, (double)j->submit, j->nodes,
                            (double)j->estimate, (void *)(uintptr_t)i)
@@ -165,7 +170,7 @@ static int run(struct replay *r)
     struct sched_whole_ops ops = {start_cb, r};
     unsigned instants = 0;
 
-    while (r->next < r->njobs || sched_whole_nwaiting(r->w) > 0) {
+    while (skip_never(r), r->next < r->njobs || sched_whole_nwaiting(r->w) > 0) {
         int64_t t = next_instant(r);
 
         if (t == INT64_MAX) {
@@ -177,6 +182,7 @@ static int run(struct replay *r)
         while (r->next < r->njobs && r->jobs[r->next].submit == t) {
             if (arrive(r) < 0)
                 return -1;
+            skip_never(r);
         }
         if (sched_whole_pass(r->w, (double)t, 0, &ops) < 0)
             return -1;

@@ -1,0 +1,641 @@
+/* sim_check.c - flux sim check: is a schedule one that could have been?
+ *
+ * It reads the file that --schedule writes (job,submit,start,end,nodes,nodelist; by the names in the
+ * first line) and proves, without anything of the scheduler:
+ *    1. every job is there once; with --trace: every job that the machine can run, and no other,
+ *       with its submit time and nodes
+ *    2. no job starts before it was submitted, or ends before it starts
+ *    3. its list names as many nodes as it has, nodes of the machine, none twice
+ *    4. no node is held by two jobs at a time
+ *    5. with switches: no group of links is held by two jobs at a time (not with --links=shared).  A
+ *       job on several leaves holds the uplinks of each of them, one in several pods those of each of
+ *       these pods.
+ * A job holds what it has in [start, end).
+ *
+ * Events are walked in the order of time, ends first.  Each node knows its holder, each group of
+ * links a list of them.
+ *
+ * Failure: a file that cannot be understood is one sentence with file and line.  Problems of the
+ * schedule are printed, one a line; either is exit code 1.
+ */
+#include "config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/fdutil.h"
+#include "sim.h"
+
+#define FILE_MAX ((size_t)1 << 32)
+#define NONE SIZE_MAX
+
+enum { OPT_TRACE = CMD_KEY(0), OPT_LINKS, OPT_ALL, OPT_JSON };
+
+static const struct cmd_opt opts[] = {
+    SIM_MACHINE_OPTS,
+    {OPT_TRACE, "trace", "FILE", "compare with the log that was replayed"},
+    {SIM_OPT_PPN, "ppn", "N", "processors of a node, for --trace (1)"},
+    {OPT_LINKS, "links", "apart|shared", "jobs may not share links, or may (apart)"},
+    {OPT_ALL, "all", NULL, "print all problems, not the first 20 alone"},
+    {OPT_JSON, "json", NULL, "print a JSON object"},
+    CMD_OPT_END,
+};
+static const struct cmd_usage usage = {
+    "[OPTION...] SCHEDULE",
+    "Check a schedule that flux sim wrote (--schedule): every job once, no node held by two jobs "
+    "at\n"
+    "a time, and no link group (the uplinks of a leaf, or of a pod) either.",
+    opts,
+    "Exit codes: 0 there is nothing wrong, 1 there is, or a file cannot be read, 2 wrong use.\n",
+    0,
+};
+
+enum { JOB, SUBMIT, START, END, NODES, LIST, NCOLUMNS };
+static const char *const columns[NCOLUMNS] = {"job", "submit", "start", "end", "nodes", "nodelist"};
+
+struct row {
+    int64_t value[LIST];
+    size_t at, n; /* of `ranges` */
+};
+
+struct range {
+    uint32_t first, last;
+};
+
+struct holders {
+    size_t *row, n, space;
+};
+
+struct event {
+    int64_t at;
+    bool begins;
+    size_t row;
+};
+
+struct check {
+    struct cmd *c;
+    struct sim_machine machine;
+    uint32_t ppn;
+    const char *path, *trace;
+    bool shared, all, json;
+    char *text;
+    struct row *rows;
+    size_t nrows, rows_space;
+    struct range *ranges;
+    size_t nranges, ranges_space;
+    size_t *owner; /* of each node: a row */
+    struct holders *leaf, *pod;
+    json_t *problems;
+    size_t nproblems;
+};
+
+#define SHOWN 20
+
+/* --- problems --- */
+
+static void problem(struct check *k, json_t *o, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void problem(struct check *k, json_t *o, const char *fmt, ...)
+{
+    va_list ap;
+
+    k->nproblems++;
+    if (!k->all && k->nproblems > SHOWN) {
+        json_decref(o);
+        return;
+    }
+    if (k->json) {
+        json_array_append_new(k->problems, o);
+        return;
+    }
+    json_decref(o);
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    putchar('\n');
+}
+
+static int64_t id_of(const struct check *k, size_t row)
+{
+    return k->rows[row].value[JOB];
+}
+
+static void job_problem(struct check *k, int64_t job, const char *what)
+{
+    problem(k, json_pack("{s:s, s:I}", "problem", what, "job", (json_int_t)job),
+            "job %" PRId64 ": %s", job, what);
+}
+
+/* `kind` number `number` is held by two jobs. */
+static void overlap(struct check *k, const char *kind, uint32_t number, size_t a, size_t b)
+{
+    const int64_t *x = k->rows[a].value, *y = k->rows[b].value;
+    int64_t from = x[START] > y[START] ? x[START] : y[START];
+    int64_t to = x[END] < y[END] ? x[END] : y[END];
+    const char *what = strcmp(kind, "node") == 0 ? "" : "the uplinks of ";
+
+    problem(k,
+            json_pack("{s:s, s:s, s:i, s:[II], s:I, s:I}", "problem", "overlap", "of", kind,
+                      "number", (int)number, "jobs", (json_int_t)x[JOB], (json_int_t)y[JOB], "from",
+                      (json_int_t)from, "to", (json_int_t)to),
+            "jobs %" PRId64 " and %" PRId64 " both hold %s%s %u from %" PRId64 " to %" PRId64,
+            x[JOB], y[JOB], what, kind, number, from, to);
+}
+
+/* --- reading --- */
+
+static int bad(struct check *k, size_t line, const char *what)
+{
+    return cmd_error(k->c, "%s, line %zu: %s", k->path, line, what);
+}
+
+static bool number(const char **s, int64_t *out)
+{
+    char *end;
+
+    if (**s != '-' && (**s < '0' || **s > '9'))
+        return false;
+    errno = 0;
+    *out = strtoll(*s, &end, 10);
+    *s = end;
+    return errno == 0 && *out <= TRACE_VALUE_MAX && *out >= -TRACE_VALUE_MAX;
+}
+
+/* Room for one more element behind the n that there are: the array, moved perhaps.  NULL: ENOMEM; it
+ * is as it was. */
+static void *grown(void *array, size_t *space, size_t n, size_t size)
+{
+    size_t more = *space ? *space * 2 : 16;
+    void *p;
+
+    if (n < *space)
+        return array;
+    if ((p = reallocarray(array, more, size)))
+        *space = more;
+    return p;
+}
+
+static int add_range(struct check *k, uint32_t first, uint32_t last)
+{
+    struct range *p = grown(k->ranges, &k->ranges_space, k->nranges, sizeof(*p));
+
+    if (!p)
+        return -1;
+    k->ranges = p;
+    k->ranges[k->nranges++] = (struct range){first, last};
+    return 0;
+}
+
+static int add_row(struct check *k, const struct row *r)
+{
+    struct row *p = grown(k->rows, &k->rows_space, k->nrows, sizeof(*p));
+
+    if (!p)
+        return -1;
+    k->rows = p;
+    k->rows[k->nrows++] = *r;
+    return 0;
+}
+
+/* "0-17|20"; 1: not one, -1: ENOMEM. */
+static int read_list(struct check *k, struct row *r, const char *s)
+{
+    r->at = k->nranges;
+    r->n = 0;
+    while (*s) {
+        int64_t first, last;
+
+        if (!number(&s, &first))
+            return 1;
+        last = first;
+        if (*s == '-' && (s++, !number(&s, &last)))
+            return 1;
+        if (first < 0 || last < first || last > UINT32_MAX || (*s && *s != '|') ||
+            (*s == '|' && !s[1]))
+            return 1;
+        if (*s)
+            s++;
+        if (add_range(k, (uint32_t)first, (uint32_t)last) < 0)
+            return -1;
+        r->n++;
+    }
+    return 0;
+}
+
+/* Split a line at its commas: the number of fields, at most `max`. */
+static size_t split(char *line, char **field, size_t max)
+{
+    size_t n = 0;
+
+    for (char *s = line; s && n < max;) {
+        field[n++] = s;
+        if ((s = strchr(s, ',')))
+            *s++ = '\0';
+    }
+    return n;
+}
+
+#define FIELDS_MAX 32
+
+static int read_header(struct check *k, char *line, size_t column[NCOLUMNS])
+{
+    char *field[FIELDS_MAX];
+    size_t n = split(line, field, FIELDS_MAX);
+
+    for (int i = 0; i < NCOLUMNS; i++) {
+        column[i] = NONE;
+        for (size_t f = 0; f < n; f++)
+            if (strcmp(field[f], columns[i]) == 0)
+                column[i] = f;
+        if (column[i] == NONE)
+            return bad(k, 1, "a line job,submit,start,end,nodes,nodelist is wanted here");
+    }
+    return CMD_OK;
+}
+
+static int read_row(struct check *k, char *line, size_t at, const size_t column[NCOLUMNS])
+{
+    char *field[FIELDS_MAX];
+    size_t n = split(line, field, FIELDS_MAX);
+    struct row r;
+    int rc;
+
+    for (int i = 0; i < NCOLUMNS; i++)
+        if (column[i] >= n)
+            return bad(k, at, "the line is too short");
+    for (int i = 0; i < LIST; i++) {
+        const char *s = field[column[i]];
+
+        if (!number(&s, &r.value[i]) || *s)
+            return cmd_error(k->c, "%s, line %zu: %s '%.40s' is not a number in range", k->path, at,
+                             columns[i], field[column[i]]);
+    }
+    if ((rc = read_list(k, &r, field[column[LIST]])) > 0)
+        return cmd_error(k->c, "%s, line %zu: '%.40s' is not a list of nodes", k->path, at,
+                         field[column[LIST]]);
+    return rc < 0 || add_row(k, &r) < 0 ? cmd_error(k->c, "out of memory") : CMD_OK;
+}
+
+static int read_schedule(struct check *k)
+{
+    size_t len, column[NCOLUMNS], at = 0;
+    int rc;
+
+    if (file_read_all(k->path, FILE_MAX, &k->text, &len) < 0)
+        return cmd_error(k->c, "cannot read %s: %s", k->path, strerror(errno));
+    if (strlen(k->text) != len)
+        return cmd_error(k->c, "%s holds a NUL byte: it is not a schedule", k->path);
+    for (char *line = k->text, *next; line && *line; line = next) {
+        if ((next = strchr(line, '\n')))
+            *next++ = '\0';
+        line[strcspn(line, "\r")] = '\0';
+        at++;
+        rc = at == 1 ? read_header(k, line, column) : read_row(k, line, at, column);
+        if (rc != CMD_OK)
+            return rc;
+    }
+    if (at == 0)
+        return bad(k, 1, "the file is empty");
+    return CMD_OK;
+}
+
+/* --- each job by itself --- */
+
+static int by_id(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+
+    return x->value[JOB] < y->value[JOB] ? -1 : x->value[JOB] > y->value[JOB];
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const struct range *x = a, *y = b;
+
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* false: its nodes cannot be looked at any further. */
+static bool check_nodes(struct check *k, const struct row *r)
+{
+    struct range *g = k->ranges + r->at;
+    uint64_t count = 0;
+    bool twice = false;
+
+    qsort(g, r->n, sizeof(*g), by_first);
+    for (size_t i = 0; i < r->n; i++) {
+        if (g[i].last >= k->machine.nodes) {
+            job_problem(k, r->value[JOB], "a node of its list is not of this machine");
+            return false;
+        }
+        count += g[i].last - g[i].first + 1;
+        twice = twice || (i > 0 && g[i].first <= g[i - 1].last);
+    }
+    if (twice)
+        job_problem(k, r->value[JOB], "a node is twice in its list");
+    else if (count != (uint64_t)r->value[NODES])
+        job_problem(k, r->value[JOB], "its list does not name as many nodes as it has");
+    return !twice;
+}
+
+static void check_rows(struct check *k)
+{
+    /* qsort(3) with no element may be given no array. */
+    if (k->nrows > 0)
+        qsort(k->rows, k->nrows, sizeof(*k->rows), by_id);
+    for (size_t i = 0; i < k->nrows; i++) {
+        struct row *r = &k->rows[i];
+
+        if (i > 0 && r->value[JOB] == r[-1].value[JOB])
+            job_problem(k, r->value[JOB], "it is there more than once");
+        if (r->value[START] < r->value[SUBMIT])
+            job_problem(k, r->value[JOB], "it starts before it was submitted");
+        if (r->value[END] <= r->value[START])
+            job_problem(k, r->value[JOB], "it does not end after it started");
+        if (!check_nodes(k, r))
+            r->n = 0;
+    }
+}
+
+static int trace_by_id(const void *a, const void *b)
+{
+    const struct trace_job *x = a, *y = b;
+
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int check_trace(struct check *k)
+{
+    struct trace_dropped dropped;
+    struct trace_job *jobs;
+    errmsg_t err;
+    size_t n, at = 0;
+    trace_t *t = trace_read(k->trace, k->ppn, &err);
+
+    if (!t)
+        return cmd_error(k->c, "%s", err.text);
+    trace_keep(t, k->machine.nodes, false, 0, &dropped);
+    n = trace_count(t);
+    if (!(jobs = calloc(n ? n : 1, sizeof(*jobs)))) {
+        trace_destroy(t);
+        return cmd_error(k->c, "out of memory");
+    }
+    memcpy(jobs, trace_jobs(t), n * sizeof(*jobs));
+    trace_destroy(t);
+    if (n > 0)
+        qsort(jobs, n, sizeof(*jobs), trace_by_id);
+    for (size_t i = 0; i < n; i++) {
+        for (; at < k->nrows && id_of(k, at) < jobs[i].id; at++)
+            job_problem(k, id_of(k, at), "it is not in the log");
+        if (at == k->nrows || id_of(k, at) > jobs[i].id) {
+            job_problem(k, jobs[i].id, "it is in the log and not in the schedule");
+            continue;
+        }
+        if (k->rows[at].value[SUBMIT] != jobs[i].submit ||
+            k->rows[at].value[NODES] != jobs[i].nodes)
+            job_problem(k, jobs[i].id, "its submit time or its nodes are not those of the log");
+        while (at < k->nrows && id_of(k, at) == jobs[i].id)
+            at++;
+    }
+    for (; at < k->nrows; at++)
+        job_problem(k, id_of(k, at), "it is not in the log");
+    free(jobs);
+    return CMD_OK;
+}
+
+/* --- who holds what, over time --- */
+
+static int hold(struct check *k, struct holders *h, const char *kind, uint32_t number, size_t row)
+{
+    size_t *p = grown(h->row, &h->space, h->n, sizeof(*p));
+
+    if (!p)
+        return -1;
+    h->row = p;
+    for (size_t i = 0; i < h->n; i++)
+        overlap(k, kind, number, h->row[i], row);
+    h->row[h->n++] = row;
+    return 0;
+}
+
+static void let_go(struct holders *h, size_t row)
+{
+    for (size_t i = 0; i < h->n; i++) {
+        if (h->row[i] == row) {
+            h->row[i] = h->row[--h->n];
+            return;
+        }
+    }
+}
+
+static int links(struct check *k, struct holders *h, const char *kind, uint32_t number, size_t row,
+                 bool begins)
+{
+    if (begins)
+        return hold(k, h, kind, number, row);
+    let_go(h, row);
+    return 0;
+}
+
+static int walk_links(struct check *k, size_t row, bool begins)
+{
+    const fattree_t *t = k->machine.tree;
+    const struct row *r = &k->rows[row];
+    const struct range *g = k->ranges + r->at;
+    uint32_t first, last, leaf = FATTREE_NONE, pod = FATTREE_NONE;
+    bool pods;
+
+    if (!t || k->shared || r->n == 0)
+        return 0;
+    first = fattree_leaf(t, g[0].first);
+    last = fattree_leaf(t, g[r->n - 1].last);
+    pods = fattree_pod(t, first) != fattree_pod(t, last);
+    if (first == last)
+        return 0;
+    for (size_t i = 0; i < r->n; i++) {
+        for (uint32_t x = g[i].first; x <= g[i].last; x++) {
+            if (fattree_leaf(t, x) == leaf)
+                continue;
+            leaf = fattree_leaf(t, x);
+            if (links(k, &k->leaf[leaf], "leaf", leaf, row, begins) < 0)
+                return -1;
+            if (!pods || fattree_pod(t, leaf) == pod)
+                continue;
+            pod = fattree_pod(t, leaf);
+            if (links(k, &k->pod[pod], "pod", pod, row, begins) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+static void walk_nodes(struct check *k, size_t row, bool begins)
+{
+    const struct row *r = &k->rows[row];
+
+    for (size_t i = 0; i < r->n; i++) {
+        const struct range *g = &k->ranges[r->at + i];
+
+        for (uint32_t x = g->first; x <= g->last; x++) {
+            if (begins) {
+                if (k->owner[x] != NONE)
+                    overlap(k, "node", x, k->owner[x], row);
+                k->owner[x] = row;
+            } else if (k->owner[x] == row)
+                k->owner[x] = NONE;
+        }
+    }
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct event *x = a, *y = b;
+
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    if (x->begins != y->begins)
+        return x->begins ? 1 : -1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static int walk(struct check *k)
+{
+    size_t n = 0;
+    struct event *e = calloc(2 * k->nrows + 1, sizeof(*e));
+    int rc = 0;
+
+    k->owner = calloc(k->machine.nodes, sizeof(*k->owner));
+    if (k->machine.tree) {
+        k->leaf = calloc(fattree_nleaves(k->machine.tree), sizeof(*k->leaf));
+        k->pod = calloc(fattree_npods(k->machine.tree), sizeof(*k->pod));
+    }
+    if (!e || !k->owner || (k->machine.tree && (!k->leaf || !k->pod))) {
+        free(e);
+        return -1;
+    }
+    for (uint32_t x = 0; x < k->machine.nodes; x++)
+        k->owner[x] = NONE;
+    for (size_t i = 0; i < k->nrows; i++) {
+        if (k->rows[i].value[END] <= k->rows[i].value[START])
+            continue;
+        e[n++] = (struct event){k->rows[i].value[START], true, i};
+        e[n++] = (struct event){k->rows[i].value[END], false, i};
+    }
+    qsort(e, n, sizeof(*e), by_time);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        walk_nodes(k, e[i].row, e[i].begins);
+        rc = walk_links(k, e[i].row, e[i].begins);
+    }
+    free(e);
+    return rc;
+}
+
+/* --- the command --- */
+
+static int report(struct check *k)
+{
+    if (k->json) {
+        json_t *o = json_pack("{s:I, s:I, s:O}", "jobs", (json_int_t)k->nrows, "count",
+                              (json_int_t)k->nproblems, "problems", k->problems);
+        int rc = cmd_print_json(k->c, o);
+
+        return rc != CMD_OK ? rc : k->nproblems ? CMD_FAIL : CMD_OK;
+    }
+    if (!k->all && k->nproblems > SHOWN)
+        printf("and %zu more\n", k->nproblems - SHOWN);
+    if (k->nproblems == 0)
+        printf("%zu jobs: nothing is wrong%s\n", k->nrows,
+               !k->machine.tree || k->shared ? "" : ", and no link was shared");
+    return k->nproblems ? CMD_FAIL : CMD_OK;
+}
+
+static int check(struct check *k)
+{
+    int rc = read_schedule(k);
+
+    if (rc != CMD_OK)
+        return rc;
+    if (!(k->problems = json_array()))
+        return cmd_error(k->c, "out of memory");
+    check_rows(k);
+    if (k->trace && (rc = check_trace(k)) != CMD_OK)
+        return rc;
+    if (walk(k) < 0)
+        return cmd_error(k->c, "out of memory");
+    return report(k);
+}
+
+static void clear(struct check *k)
+{
+    uint32_t nleaves = k->leaf ? fattree_nleaves(k->machine.tree) : 0;
+    uint32_t npods = k->pod ? fattree_npods(k->machine.tree) : 0;
+
+    for (uint32_t i = 0; i < nleaves; i++)
+        free(k->leaf[i].row);
+    for (uint32_t i = 0; i < npods; i++)
+        free(k->pod[i].row);
+    free(k->leaf);
+    free(k->pod);
+    free(k->owner);
+    free(k->rows);
+    free(k->ranges);
+    free(k->text);
+    json_decref(k->problems);
+    sim_machine_clear(&k->machine);
+}
+
+static int option(struct check *k, int key, const char *val)
+{
+    int code;
+
+    switch (key) {
+    case OPT_TRACE:
+        k->trace = val;
+        return CMD_OK;
+    case OPT_LINKS:
+        k->shared = strcmp(val, "shared") == 0;
+        return k->shared || strcmp(val, "apart") == 0
+                   ? CMD_OK
+                   : cmd_usage_error(k->c, "--links is apart or shared, not '%s'", val);
+    case OPT_ALL:
+        k->all = true;
+        return CMD_OK;
+    case OPT_JSON:
+        k->json = true;
+        return CMD_OK;
+    case SIM_OPT_PPN:
+        if (cmd_parse_u32(k->c, "--ppn", val, &k->ppn) < 0)
+            return CMD_USAGE;
+        return k->ppn > 0 && k->ppn <= TRACE_PPN_MAX
+                   ? CMD_OK
+                   : cmd_usage_error(k->c, "--ppn is between 1 and %u", TRACE_PPN_MAX);
+    default:
+        return sim_machine_option(k->c, &k->machine, key, val, &code) < 0 ? code : CMD_OK;
+    }
+}
+
+int sim_check(struct cmd *c, int argc, char **argv)
+{
+    struct check k = {.c = c, .ppn = 1};
+    const char *val;
+    int key, rc = CMD_OK;
+
+    while (rc == CMD_OK && (key = cmd_option(c, &usage, argc, argv, &val)) > 0)
+        rc = option(&k, key, val);
+    if (rc == CMD_OK && key < 0)
+        rc = cmd_option_exit(key);
+    else if (rc == CMD_OK) {
+        if (argc - c->optind != 1)
+            rc = cmd_usage_error(c, "one SCHEDULE is wanted");
+        else if (k.machine.nodes == 0)
+            rc = cmd_usage_error(c, "the machine is wanted: --nodes, --tree or --topology");
+        else {
+            k.path = argv[c->optind];
+            rc = check(&k);
+        }
+    }
+    clear(&k);
+    return rc;
+}

@@ -1,0 +1,59 @@
+/* trace_swf.c - a line of the Standard Workload Format.
+ *
+ * Eighteen numbers; -1 says that something is not known.  Used are
+ *    1 id   2 submit   4 runtime   5 processors allocated   8 processors requested   9 time requested
+ * The processors are those requested, or else those allocated; the estimate is the time requested, or
+ * else the runtime.  The other fields must be there, and are not looked at.
+ *
+ * Failure: EINVAL and a sentence with file and line.
+ */
+#include "config.h"
+#include <errno.h>
+
+#include "trace_private.h"
+
+#define NFIELDS 18
+
+static const char *const names[NFIELDS] = {
+    [0] = "the id",
+    [1] = "the submit time",
+    [3] = "the runtime",
+    [4] = "the number of processors",
+    [7] = "the number of processors requested",
+    [8] = "the time requested",
+};
+
+int trace_swf_line(trace_t *t, const struct trace_line *l, uint32_t ppn, errmsg_t *err)
+{
+    struct trace_job job;
+    int64_t value[NFIELDS] = {0}, processors;
+    size_t at = 0, n = 0;
+
+    while (n < NFIELDS) {
+        size_t from;
+
+        while (at < l->len && (l->text[at] == ' ' || l->text[at] == '\t'))
+            at++;
+        if (at == l->len)
+            break;
+        from = at;
+        while (at < l->len && l->text[at] != ' ' && l->text[at] != '\t')
+            at++;
+        if (names[n] && trace_number(l, names[n], l->text + from, at - from, &value[n], err) < 0)
+            return -1;
+        n++;
+    }
+    if (n < NFIELDS)
+        return errmsg_fail(err, EINVAL,
+                           "%s, line %zu is too short: it has %zu of the %d fields of SWF", l->name,
+                           l->number, n, NFIELDS);
+    if (value[0] < 0)
+        return errmsg_fail(err, EINVAL, "%s, line %zu: the id is negative", l->name, l->number);
+    processors = value[7] > 0 ? value[7] : value[4];
+    job.id = value[0];
+    job.submit = value[1];
+    job.runtime = value[3];
+    job.estimate = value[8] > 0 ? value[8] : value[3];
+    job.nodes = processors > 0 ? (processors + ppn - 1) / ppn : 0;
+    return trace_add(t, &job, err);
+}

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# flux sim and the second implementation agree on small random workloads, start by start and list by
+# list; and each fault planted in the second one is noticed.  SIM_COUNT and SIM_SEED change which.
+# shellcheck disable=SC2154 # set by run
+. "$(dirname "$0")/lib.sh"
+need_flux version
+need python3
+"$FLUX" sim --help >/dev/null 2>&1 || skip_all "flux sim has not been built"
+
+sim=$(printf '%q' "$FLUX")" sim"
+compare() {
+    python3 "$SRCDIR/t/sim-ref/compare.py" --sim="$sim" "$@"
+}
+ok "random workloads agree" compare --count="${SIM_COUNT:-150}" --seed="${SIM_SEED:-1}"
+note "$out"
+# A job that buddy cannot place came between, and made a pass with it.
+ok "what can never be placed makes no pass" compare --count=1 --seed=1423
+for fault in tie less extra R pod compress wakeup; do
+    ok "fault $fault is noticed" compare --count=400 --seed=1 --fault=$fault
+    note "$(tail -n1 <<<"$out")"
+done
+finish
