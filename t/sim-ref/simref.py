@@ -585,7 +585,7 @@ def replay(jobs, tree, queue="easy", select="count", depth=None):
             times.append(jobs[at].submit)
         if ends:
             times.append(ends[0][0])
-        if reserving and waiting and (FAULT != "wakeup" or not times):
+        if reserving and waiting:
             times.append(min(j.res for j in waiting))
         now = min(times)
         if reserving:
@@ -601,6 +601,8 @@ def replay(jobs, tree, queue="easy", select="count", depth=None):
             ended = True
         if ended and queue == "conservative" and FAULT != "compress":
             compress(now)
+        if FAULT == "wakeup" and not reserving and at < len(jobs) and jobs[at].submit != now:
+            continue            # woken by arrivals alone, as long as there are any
         while at < len(jobs) and jobs[at].submit == now:
             if reserving:
                 reserve(jobs[at])
