@@ -78,7 +78,7 @@ like "$out" "jobs 1 and 2 both hold node 3 from 2 to 100" "said"
 exits 1 "a tree of another size" "$FLUX" sim check b.csv --tree=1,3,3
 like "$out" "job 2: a node of its list is not of this machine" "said"
 sed 2p hand.csv >twice.csv
-exits 1 "a job twice" "$FLUX" sim check twice.csv --nodes=18 
+exits 1 "a job twice" "$FLUX" sim check twice.csv --nodes=18
 like "$out" "job 1: it is there more than once" "said"
 sed 2d hand.csv >less.csv
 exits 1 "a job less" "$FLUX" sim check less.csv --tree=2,3,3 --trace=hand.swf

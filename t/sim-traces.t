@@ -11,7 +11,9 @@ need python3
 kth=${FLUX_TRACES:-}/KTH-SP2-1996-2.1-cln.swf.gz
 sdsc=${FLUX_TRACES:-}/SDSC-SP2-1998-4.2-cln.swf.gz
 thunder=${FLUX_TRACES:-}/LLNL-Thunder-2007-1.1-cln.swf.gz
-[ -r "$kth" ] && [ -r "$sdsc" ] && [ -r "$thunder" ] || skip_all "FLUX_TRACES names no directory of logs"
+for log in "$kth" "$sdsc" "$thunder"; do
+    [ -r "$log" ] || skip_all "FLUX_TRACES names no directory of logs"
+done
 
 # Jobs, mean wait, sum of starts of each policy.
 figures() {
