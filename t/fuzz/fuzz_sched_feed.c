@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libsched/sched_food.h"
+#include "libsched/sched_feeddata.h"
 
 static void alloc_cb(uint64_t id, rset_t *R, double now, double end, void *arg)
 {
@@ -35,7 +35,7 @@ static sched_t *make(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sched_feed in = {0};
-    struct sched_food food = {0};
+    struct sched_feeddata data = {0};
     struct sched_ops ops = {alloc_cb, deny_cb, NULL};
     char why[SCHED_REASON_MAX];
     errmsg_t err;
@@ -45,27 +45,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (!owner)
         return 0;
-    if (sched_food_read(&food, &in, &err) == 0) {
+    if (sched_feeddata_read(&data, &in, &err) == 0) {
         s = make();
-        for (size_t i = 0; i < food.nrunning; i++)
-            sched_running(s, food.running[i].id, food.R[i], food.running[i].end, 1000., &err);
-        for (size_t i = 0; i < food.nadd; i++)
-            sched_add(s, &food.add[i], 1000., &err);
-        for (size_t i = 0; i < food.nurgency; i++)
-            sched_urgency(s, food.urgency[i], food.level[i], 1000.);
+        for (size_t i = 0; i < data.nrunning; i++)
+            sched_running(s, data.running[i].id, data.R[i], data.running[i].end, 1000., &err);
+        for (size_t i = 0; i < data.nadd; i++)
+            sched_add(s, &data.add[i], 1000., &err);
+        for (size_t i = 0; i < data.nurgency; i++)
+            sched_urgency(s, data.urgency[i], data.level[i], 1000.);
         while (sched_pass(s, 1000., 1000, &ops))
             ;
-        for (size_t i = 0; i < food.nadd; i++)
-            sched_estimate(s, food.add[i].id, 1000., 0, &t, why);
-        for (size_t i = 0; i < food.nremove; i++)
-            sched_remove(s, food.remove[i]);
-        for (size_t i = 0; i < food.nfree; i++)
-            sched_free(s, food.free[i], 1001.);
+        for (size_t i = 0; i < data.nadd; i++)
+            sched_estimate(s, data.add[i].id, 1000., 0, &t, why);
+        for (size_t i = 0; i < data.nremove; i++)
+            sched_remove(s, data.remove[i]);
+        for (size_t i = 0; i < data.nfree; i++)
+            sched_free(s, data.free[i], 1001.);
         while (sched_pass(s, 1001., 1000, &ops))
             ;
         sched_destroy(s);
     }
-    sched_food_clear(&food);
+    sched_feeddata_clear(&data);
     json_decref(owner);
     return 0;
 }

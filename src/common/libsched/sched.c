@@ -63,7 +63,7 @@ int sched_set_expiration(sched_t *s, double t)
         errno = EINVAL;
         return -1;
     }
-    pass_end(s);
+    sched_pass_end(s);
     s->expiration = t > 0. ? t : SCHED_NEVER;
     s->moved++;
     sched_touch(s);
@@ -77,7 +77,7 @@ double sched_expiration(const sched_t *s)
 
 /* --- jobs of the queue --- */
 
-void job_view(const struct job *j, struct sched_plugin_job *v)
+void sched_job_view(const struct job *j, struct sched_plugin_job *v)
 {
     const struct shape *sh = j->shape;
 
@@ -97,14 +97,14 @@ void job_view(const struct job *j, struct sched_plugin_job *v)
     };
 }
 
-double job_priority(sched_t *s, struct job *j, double now)
+double sched_job_priority(sched_t *s, struct job *j, double now)
 {
     struct sched_plugin_job view;
     double priority;
 
     if (s->no_priority || !s->queue->queue->priority)
         return j->urgency;
-    job_view(j, &view);
+    sched_job_view(j, &view);
     if (s->queue->queue->priority(s->queue_state, &view, now, &priority) == 0 && !isnan(priority))
         return priority;
     s->no_priority = true;
@@ -114,40 +114,40 @@ double job_priority(sched_t *s, struct job *j, double now)
     return j->urgency;
 }
 
-void job_enqueue(sched_t *s, struct job *j, double now)
+void sched_job_enqueue(sched_t *s, struct job *j, double now)
 {
     if (j->urgency == 0) {
         s->nheld_back++;
         return;
     }
-    j->order.a = j->among.a = -job_priority(s, j, now);
+    j->order.a = j->among.a = -sched_job_priority(s, j, now);
     j->order.b = j->among.b = j->id;
     j->order.weight = j->no_limit ? -SCHED_NEVER : j->duration;
     j->among.weight = j->duration;
-    tree_insert(&s->order, &j->order);
-    tree_insert(j->no_limit ? &j->shape->endless : &j->shape->jobs, &j->among);
+    sched_tree_insert(&s->order, &j->order);
+    sched_tree_insert(j->no_limit ? &j->shape->endless : &j->shape->jobs, &j->among);
 }
 
-void job_dequeue(sched_t *s, struct job *j)
+void sched_job_dequeue(sched_t *s, struct job *j)
 {
-    if (!tree_has(&j->order)) {
+    if (!sched_tree_has(&j->order)) {
         s->nheld_back--;
         return;
     }
-    tree_remove(&s->order, &j->order);
-    tree_remove(j->no_limit ? &j->shape->endless : &j->shape->jobs, &j->among);
+    sched_tree_remove(&s->order, &j->order);
+    sched_tree_remove(j->no_limit ? &j->shape->endless : &j->shape->jobs, &j->among);
 }
 
-void job_destroy(sched_t *s, struct job *j)
+void sched_job_destroy(sched_t *s, struct job *j)
 {
-    plan_cancel(s, j);
-    job_dequeue(s, j);
+    sched_plan_cancel(s, j);
+    sched_job_dequeue(s, j);
     if (s->sweep == &j->link)
         s->sweep = j->link.next;
     list_remove(&j->link);
     hmap_del_u64(s->jobs, j->id);
-    shape_put(s, j->shape);
-    hope_drop(j);
+    sched_shape_put(s, j->shape);
+    sched_bound_drop(j);
     free(j->refused);
     free(j);
 }
@@ -163,7 +163,7 @@ int sched_add(sched_t *s, const struct sched_job *in, double now, errmsg_t *err)
     if (hmap_get_u64(s->jobs, in->id) || hmap_get_u64(s->held, in->id))
         return errmsg_fail(err, EEXIST, "job %ju is known to the scheduler already",
                            (uintmax_t)in->id);
-    if (!(j = calloc(1, sizeof(*j))) || !(j->shape = shape_get(s, in->req))) {
+    if (!(j = calloc(1, sizeof(*j))) || !(j->shape = sched_shape_get(s, in->req))) {
         free(j);
         return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
     }
@@ -174,12 +174,12 @@ int sched_add(sched_t *s, const struct sched_job *in, double now, errmsg_t *err)
     j->no_limit = in->req->duration == 0. || in->req->duration > SCHED_HORIZON;
     j->duration = j->no_limit ? SCHED_HORIZON : in->req->duration;
     if (hmap_put_u64(s->jobs, j->id, j) < 0) {
-        shape_put(s, j->shape);
+        sched_shape_put(s, j->shape);
         free(j);
         return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
     }
     list_append(&s->all_jobs, &j->link);
-    job_enqueue(s, j, now);
+    sched_job_enqueue(s, j, now);
     sched_touch(s);
     return 0;
 }
@@ -193,7 +193,7 @@ int sched_remove(sched_t *s, uint64_t id)
         return -1;
     }
     s->moved += j->reserved != NULL;
-    job_destroy(s, j);
+    sched_job_destroy(s, j);
     sched_touch(s);
     return 0;
 }
@@ -207,10 +207,10 @@ int sched_urgency(sched_t *s, uint64_t id, uint32_t urgency, double now)
         return -1;
     }
     s->moved += j->reserved != NULL;
-    plan_cancel(s, j);
-    job_dequeue(s, j);
+    sched_plan_cancel(s, j);
+    sched_job_dequeue(s, j);
     j->urgency = urgency;
-    job_enqueue(s, j, now);
+    sched_job_enqueue(s, j, now);
     sched_touch(s);
     return 0;
 }
@@ -222,9 +222,9 @@ bool sched_sweep(sched_t *s)
 
         s->sweep = s->sweep->next;
         s->work += 8;
-        if (tree_has(&j->order)) {
-            job_dequeue(s, j);
-            job_enqueue(s, j, s->now);
+        if (sched_tree_has(&j->order)) {
+            sched_job_dequeue(s, j);
+            sched_job_enqueue(s, j, s->now);
         }
     }
     if (s->sweep != &s->all_jobs && s->sweep)
@@ -243,10 +243,10 @@ int sched_hold(sched_t *s, struct claim *c)
         return -1;
     c->by_end.a = c->by_pool.a = c->end;
     c->by_end.b = c->by_pool.b = c->id;
-    tree_insert(&s->ends, &c->by_end);
+    sched_tree_insert(&s->ends, &c->by_end);
     if (c->pools)
-        tree_insert(&s->pool_ends, &c->by_pool);
-    map_hold(s->map, c);
+        sched_tree_insert(&s->pool_ends, &c->by_pool);
+    sched_map_hold(s->map, c);
     if (s->queue->queue->started)
         s->queue->queue->started(s->queue_state, &c->view, s->now);
     return 0;
@@ -255,13 +255,13 @@ int sched_hold(sched_t *s, struct claim *c)
 /* It is out of ->held already. */
 void sched_release(sched_t *s, struct claim *c)
 {
-    tree_remove(&s->ends, &c->by_end);
+    sched_tree_remove(&s->ends, &c->by_end);
     if (c->pools)
-        tree_remove(&s->pool_ends, &c->by_pool);
-    map_release(s->map, c);
+        sched_tree_remove(&s->pool_ends, &c->by_pool);
+    sched_map_release(s->map, c);
     if (s->queue->queue->ended)
         s->queue->queue->ended(s->queue_state, &c->view, s->now);
-    claim_destroy(c);
+    sched_claim_destroy(c);
     s->grown++;
     s->moved++;
     sched_touch(s);
@@ -298,17 +298,17 @@ int sched_running(sched_t *s, uint64_t id, const rset_t *R, double end, double n
 
     if (id == 0 || hmap_get_u64(s->jobs, id) || hmap_get_u64(s->held, id))
         return errmsg_fail(err, EEXIST, "job %ju is known to the scheduler already", (uintmax_t)id);
-    if (!(c = claim_from_rset(s->map, id, R)))
+    if (!(c = sched_claim_from_rset(s->map, id, R)))
         return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
-    if ((nd = map_taken(s->map, c))) {
+    if ((nd = sched_map_taken(s->map, c))) {
         errmsg_fail(err, EEXIST, "job %ju cannot have that of node %u: another job has it",
                     (uintmax_t)id, nd->rank);
-        claim_destroy(c);
+        sched_claim_destroy(c);
         return -1;
     }
-    pass_end(s);
+    sched_pass_end(s);
     /* What is reserved may be what it has. */
-    plan_cancel_all(s);
+    sched_plan_cancel_all(s);
     c->start = now;
     c->end = end > 0. ? end : now + SCHED_HORIZON;
     c->view = (struct sched_plugin_job){.id = id,
@@ -318,7 +318,7 @@ int sched_running(sched_t *s, uint64_t id, const rset_t *R, double end, double n
                                         .ncores = rset_ncores(R)};
     s->now = now;
     if (sched_hold(s, c) < 0) {
-        claim_destroy(c);
+        sched_claim_destroy(c);
         return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
     }
     sched_touch(s);
@@ -336,16 +336,16 @@ int sched_nodes(sched_t *s, const idset_t *up, const idset_t *drained, errmsg_t 
 {
     bool lost = false;
 
-    pass_end(s);
+    sched_pass_end(s);
     for (uint32_t i = 0; i < s->map->n; i++) {
         bool usable = wanted(&s->map->nodes[i], up, drained);
 
         lost |= s->map->nodes[i].usable && !usable;
         s->map->nodes[i].drained = idset_test(drained, s->map->nodes[i].rank);
-        map_set_usable(s->map, i, usable);
+        sched_map_set_usable(s->map, i, usable);
     }
     if (lost)
-        plan_cancel_all(s);
+        sched_plan_cancel_all(s);
     s->unheard = false;
     s->epoch++;
     s->grown++;
@@ -356,10 +356,10 @@ int sched_nodes(sched_t *s, const idset_t *up, const idset_t *drained, errmsg_t 
 
 void sched_unheard(sched_t *s)
 {
-    pass_end(s);
+    sched_pass_end(s);
     for (uint32_t i = 0; i < s->map->n; i++)
-        map_set_usable(s->map, i, false);
-    plan_cancel_all(s);
+        sched_map_set_usable(s->map, i, false);
+    sched_plan_cancel_all(s);
     s->unheard = true;
     s->epoch++;
     sched_touch(s);
@@ -375,14 +375,14 @@ static struct claim *move_claims(sched_t *s, const struct map *m)
     errno = 0;
     while (hmap_next(s->held, &pos, NULL, NULL, &val)) {
         struct claim *c = val;
-        rset_t *R = claim_rset(s->map, c);
-        struct claim *fresh = R ? claim_from_rset(m, c->id, R) : NULL;
+        rset_t *R = sched_claim_rset(s->map, c);
+        struct claim *fresh = R ? sched_claim_from_rset(m, c->id, R) : NULL;
 
         rset_destroy(R);
         if (!fresh) {
             while ((fresh = list)) {
                 list = fresh->later;
-                claim_destroy(fresh);
+                sched_claim_destroy(fresh);
             }
             errno = ENOMEM;
             return NULL;
@@ -404,46 +404,46 @@ static void swap_claims(sched_t *s, struct claim *list)
     s->ends.root = s->pool_ends.root = NULL;
     while ((c = list)) {
         list = c->later;
-        claim_destroy(hmap_get_u64(s->held, c->id));
+        sched_claim_destroy(hmap_get_u64(s->held, c->id));
         /* Cannot fail: the key is there. */
         (void)hmap_put_u64(s->held, c->id, c);
         c->by_end.a = c->by_pool.a = c->end;
         c->by_end.b = c->by_pool.b = c->id;
-        tree_insert(&s->ends, &c->by_end);
+        sched_tree_insert(&s->ends, &c->by_end);
         if (c->pools)
-            tree_insert(&s->pool_ends, &c->by_pool);
+            sched_tree_insert(&s->pool_ends, &c->by_pool);
         /* Told before the inventory was known, two could have the same. */
-        if (map_taken(s->map, c)) {
+        if (sched_map_taken(s->map, c)) {
             sched_say(s, "job %ju runs on resources that another job has", (uintmax_t)c->id);
             c->npieces = 0;
         }
-        map_hold(s->map, c);
+        sched_map_hold(s->map, c);
     }
 }
 
 int sched_inventory(sched_t *s, const resgraph_t *g, const idset_t *up, const idset_t *drained,
                     errmsg_t *err)
 {
-    struct map *m = map_create(g);
+    struct map *m = sched_map_create(g);
     struct choice *choice = m ? calloc(2 * m->n + 1, sizeof(*choice)) : NULL;
     double *times = m ? calloc(m->n + 1, sizeof(*times)) : NULL;
     uint64_t *bits = m ? calloc(m->cw + m->gw + 1, sizeof(*bits)) : NULL;
     struct claim *list = NULL;
 
-    pass_end(s);
+    sched_pass_end(s);
     if (choice && times && bits && s->map)
         list = move_claims(s, m);
     else
         errno = choice && times && bits ? 0 : ENOMEM;
     if (errno != 0) {
-        map_destroy(m);
+        sched_map_destroy(m);
         free(choice);
         free(times);
         free(bits);
         return errmsg_fail(err, ENOMEM, "the scheduler is out of memory for the inventory");
     }
-    plan_cancel_all(s);
-    map_destroy(s->map);
+    sched_plan_cancel_all(s);
+    sched_map_destroy(s->map);
     free(s->choice);
     free(s->times);
     free(s->bits);
@@ -486,9 +486,9 @@ void sched_clear(sched_t *s)
     size_t pos = 0;
     void *val;
 
-    pass_end(s);
+    sched_pass_end(s);
     LIST_FOREACH_SAFE(it, tmp, &s->all_jobs)
-    job_destroy(s, list_entry(it, struct job, link));
+    sched_job_destroy(s, list_entry(it, struct job, link));
     while (s->held && hmap_next(s->held, &pos, NULL, NULL, &val)) {
         struct claim *c = val;
 
@@ -515,7 +515,7 @@ void sched_destroy(sched_t *s)
     hmap_destroy(s->jobs);
     hmap_destroy(s->held);
     hmap_destroy(s->shapes);
-    map_destroy(s->map);
+    sched_map_destroy(s->map);
     free(s->reserved);
     free(s->heap);
     free(s->frees);
@@ -530,7 +530,7 @@ void sched_destroy(sched_t *s)
 
 uint64_t sched_queue_at(const sched_t *s, size_t i)
 {
-    struct job *j = job_of_order(tree_nth(&s->order, i));
+    struct job *j = sched_job_of_order(sched_tree_nth(&s->order, i));
 
     return j ? j->id : 0;
 }
@@ -566,12 +566,13 @@ static rset_t *collect(const sched_t *s, bool allocated)
         if (!allocated)
             memory = nd->memory > memory ? nd->memory - memory : 0;
         for (size_t w = 0; w < words; w++) {
-            s->bits[w] = map_free(m, n)[w];
+            s->bits[w] = sched_map_free(m, n)[w];
             if (allocated)
-                s->bits[w] ^= map_all(m, n)[w];
+                s->bits[w] ^= sched_map_all(m, n)[w];
             any |= s->bits[w];
         }
-        if ((any || (allocated && nd->nheld > 0)) && map_add_to_rset(m, R, n, s->bits, memory) < 0)
+        if ((any || (allocated && nd->nheld > 0)) &&
+            sched_map_add_to_rset(m, R, n, s->bits, memory) < 0)
             goto fail;
     }
     for (size_t i = 0; i < m->npools; i++) {

@@ -37,7 +37,7 @@ static enum sched_blocked fcfs_blocked(void *state, const struct sched_plugin_jo
     return SCHED_BLOCKED_STOP;
 }
 
-enum sched_blocked builtin_blocked(uint32_t reserved)
+enum sched_blocked sched_builtin_blocked(uint32_t reserved)
 {
     return reserved == 0 ? SCHED_BLOCKED_RESERVE : SCHED_BLOCKED_BACKFILL;
 }
@@ -45,7 +45,7 @@ enum sched_blocked builtin_blocked(uint32_t reserved)
 static enum sched_blocked easy_blocked(void *state, const struct sched_plugin_job *job,
                                        uint32_t reserved, double now)
 {
-    return builtin_blocked(reserved);
+    return sched_builtin_blocked(reserved);
 }
 
 static void *conservative_create(const char *arg, char *err, size_t size)
@@ -113,7 +113,7 @@ const char *sched_builtin_name(size_t i)
     return i < NBUILTIN ? builtin[i].name : NULL;
 }
 
-bool builtin_strict(const struct sched_policy *p)
+bool sched_builtin_strict(const struct sched_policy *p)
 {
     return p->queue->blocked == fcfs_blocked;
 }

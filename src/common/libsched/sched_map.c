@@ -46,7 +46,7 @@ static size_t words_for(const idset_t *ids, size_t so_far)
     return words > so_far ? words : so_far;
 }
 
-void map_destroy(struct map *m)
+void sched_map_destroy(struct map *m)
 {
     int saved = errno;
 
@@ -93,14 +93,14 @@ static int map_arrays(struct map *m)
     return 0;
 }
 
-struct map *map_create(const resgraph_t *g)
+struct map *sched_map_create(const resgraph_t *g)
 {
     struct map *m = calloc(1, sizeof(*m));
     struct resgraph_node rn;
     struct resgraph_pool rp;
 
     if (!m || !(m->graph = g ? resgraph_copy(g) : resgraph_create())) {
-        map_destroy(m);
+        sched_map_destroy(m);
         errno = ENOMEM;
         return NULL;
     }
@@ -114,12 +114,12 @@ struct map *map_create(const resgraph_t *g)
             m->max_gpus = (uint32_t)idset_count(rn.gpus);
     }
     if (map_arrays(m) < 0) {
-        map_destroy(m);
+        sched_map_destroy(m);
         return NULL;
     }
     for (size_t i = 0; resgraph_node(m->graph, i, &rn); i++) {
         struct node *n = &m->nodes[i];
-        uint64_t *all = map_all(m, (uint32_t)i);
+        uint64_t *all = sched_map_all(m, (uint32_t)i);
 
         n->rank = rn.rank;
         n->host = rn.host;
@@ -129,7 +129,7 @@ struct map *map_create(const resgraph_t *g)
         n->ngpus = n->free_gpus = (uint32_t)idset_count(rn.gpus);
         fill(all, rn.cores);
         fill(all + m->cw, rn.gpus);
-        memcpy(map_free(m, (uint32_t)i), all, (m->cw + m->gw) * sizeof(uint64_t));
+        memcpy(sched_map_free(m, (uint32_t)i), all, (m->cw + m->gw) * sizeof(uint64_t));
     }
     for (size_t i = 0; resgraph_pool(m->graph, i, &rp); i++)
         m->pools[i] = (struct pool){rp.name, rp.count, 0};
@@ -175,7 +175,7 @@ static void index_empty(struct map *m, uint32_t n, bool empty)
     }
 }
 
-void map_set_usable(struct map *m, uint32_t n, bool usable)
+void sched_map_set_usable(struct map *m, uint32_t n, bool usable)
 {
     struct node *nd = &m->nodes[n];
 
@@ -269,15 +269,15 @@ static void use_pools(struct map *m, const struct claim *c, bool more)
     }
 }
 
-void map_hold(struct map *m, struct claim *c)
+void sched_map_hold(struct map *m, struct claim *c)
 {
     size_t words = m->cw + m->gw;
 
     c->ncores = 0;
     for (size_t i = 0; i < c->npieces; i++) {
-        struct piece *p = claim_piece(c, i);
+        struct piece *p = sched_claim_piece(c, i);
         struct node *nd = &m->nodes[p->node];
-        uint64_t *bits = map_free(m, p->node);
+        uint64_t *bits = sched_map_free(m, p->node);
 
         INVARIANT(1, nd->free_cores >= p->ncores && nd->free_gpus >= p->ngpus);
         for (size_t w = 0; w < words; w++) {
@@ -293,14 +293,14 @@ void map_hold(struct map *m, struct claim *c)
     use_pools(m, c, true);
 }
 
-void map_release(struct map *m, struct claim *c)
+void sched_map_release(struct map *m, struct claim *c)
 {
     size_t words = m->cw + m->gw;
 
     for (size_t i = 0; i < c->npieces; i++) {
-        struct piece *p = claim_piece(c, i);
+        struct piece *p = sched_claim_piece(c, i);
         struct node *nd = &m->nodes[p->node];
-        uint64_t *bits = map_free(m, p->node);
+        uint64_t *bits = sched_map_free(m, p->node);
 
         INVARIANT(3, nd->nheld > 0 && nd->held);
         for (size_t w = 0; w < words; w++) {
@@ -317,11 +317,11 @@ void map_release(struct map *m, struct claim *c)
     use_pools(m, c, false);
 }
 
-void map_reserve(struct map *m, struct claim *c)
+void sched_map_reserve(struct map *m, struct claim *c)
 {
     c->ncores = 0;
     for (size_t i = 0; i < c->npieces; i++) {
-        struct piece *p = claim_piece(c, i);
+        struct piece *p = sched_claim_piece(c, i);
         struct node *nd = &m->nodes[p->node];
         struct piece *before = NULL;
         struct piece *after = nd->reserved;
@@ -343,10 +343,10 @@ void map_reserve(struct map *m, struct claim *c)
     }
 }
 
-void map_unreserve(struct map *m, struct claim *c)
+void sched_map_unreserve(struct map *m, struct claim *c)
 {
     for (size_t i = 0; i < c->npieces; i++) {
-        struct piece *p = claim_piece(c, i);
+        struct piece *p = sched_claim_piece(c, i);
         struct node *nd = &m->nodes[p->node];
 
         if (p->next)
@@ -362,12 +362,12 @@ void map_unreserve(struct map *m, struct claim *c)
     }
 }
 
-const struct node *map_taken(const struct map *m, const struct claim *c)
+const struct node *sched_map_taken(const struct map *m, const struct claim *c)
 {
     for (size_t i = 0; i < c->npieces; i++) {
-        const struct piece *p = claim_piece(c, i);
+        const struct piece *p = sched_claim_piece(c, i);
         const struct node *nd = &m->nodes[p->node];
-        const uint64_t *bits = map_free(m, p->node);
+        const uint64_t *bits = sched_map_free(m, p->node);
 
         for (size_t w = 0; w < m->cw + m->gw; w++) {
             if (p->bits[w] & ~bits[w])
@@ -377,10 +377,10 @@ const struct node *map_taken(const struct map *m, const struct claim *c)
     return NULL;
 }
 
-bool map_room(const struct map *m, const struct claim *c)
+bool sched_map_room(const struct map *m, const struct claim *c)
 {
     for (size_t i = 0; i < c->npieces; i++) {
-        const struct piece *p = claim_piece(c, i);
+        const struct piece *p = sched_claim_piece(c, i);
         const struct node *nd = &m->nodes[p->node];
 
         if (!nd->usable || (p->whole && nd->nheld > 0) ||
@@ -391,12 +391,12 @@ bool map_room(const struct map *m, const struct claim *c)
         if (c->pools[i] > 0 && m->pools[i].used + c->pools[i] > m->pools[i].total)
             return false;
     }
-    return !map_taken(m, c);
+    return !sched_map_taken(m, c);
 }
 
 /* --- claims --- */
 
-struct claim *claim_create(const struct map *m, size_t npieces, bool pools)
+struct claim *sched_claim_create(const struct map *m, size_t npieces, bool pools)
 {
     struct claim *c = calloc(1, sizeof(*c));
 
@@ -407,16 +407,16 @@ struct claim *claim_create(const struct map *m, size_t npieces, bool pools)
     c->pieces = calloc(npieces + 1, c->stride);
     c->pools = pools ? calloc(m->npools + 1, sizeof(uint64_t)) : NULL;
     if (!c->pieces || (pools && !c->pools)) {
-        claim_destroy(c);
+        sched_claim_destroy(c);
         errno = ENOMEM;
         return NULL;
     }
     for (size_t i = 0; i < npieces; i++)
-        claim_piece(c, i)->claim = c;
+        sched_claim_piece(c, i)->claim = c;
     return c;
 }
 
-void claim_destroy(struct claim *c)
+void sched_claim_destroy(struct claim *c)
 {
     int saved = errno;
 
@@ -455,16 +455,16 @@ static uint32_t count_bits(const uint64_t *bits, size_t words)
 /* The rest of R that the claim does not have. */
 static int set_apart(const struct map *m, struct claim *c, const rset_t *R)
 {
-    rset_t *mine = claim_rset(m, c);
+    rset_t *mine = sched_claim_rset(m, c);
 
     c->apart = mine ? rset_diff(R, mine) : NULL;
     rset_destroy(mine);
     return c->apart ? 0 : -1;
 }
 
-struct claim *claim_from_rset(const struct map *m, uint64_t id, const rset_t *R)
+struct claim *sched_claim_from_rset(const struct map *m, uint64_t id, const rset_t *R)
 {
-    struct claim *c = claim_create(m, rset_nnodes(R), rset_npools(R) > 0);
+    struct claim *c = sched_claim_create(m, rset_nnodes(R), rset_npools(R) > 0);
     struct rset_node rn;
     bool foreign = false;
     size_t n = 0;
@@ -474,14 +474,14 @@ struct claim *claim_from_rset(const struct map *m, uint64_t id, const rset_t *R)
     c->id = id;
     for (size_t i = 0; rset_node(R, i, &rn); i++) {
         ssize_t place = resgraph_find_rank(m->graph, rn.rank);
-        struct piece *p = claim_piece(c, n);
+        struct piece *p = sched_claim_piece(c, n);
         const uint64_t *all;
 
         if (place < 0) {
             foreign = true;
             continue;
         }
-        all = map_all(m, (uint32_t)place);
+        all = sched_map_all(m, (uint32_t)place);
         p->node = (uint32_t)place;
         foreign |= foreign_ids(p->bits, all, m->cw, rn.cores);
         foreign |= foreign_ids(p->bits + m->cw, all + m->cw, m->gw, rn.gpus);
@@ -495,7 +495,7 @@ struct claim *claim_from_rset(const struct map *m, uint64_t id, const rset_t *R)
     for (size_t i = 0; i < m->npools && c->pools; i++)
         c->pools[i] = rset_pool_count(R, m->pools[i].name);
     if (foreign && set_apart(m, c, R) < 0) {
-        claim_destroy(c);
+        sched_claim_destroy(c);
         return NULL;
     }
     return c;
@@ -524,8 +524,8 @@ static idset_t *ids_of(const uint64_t *bits, size_t words)
     return ids;
 }
 
-int map_add_to_rset(const struct map *m, rset_t *R, uint32_t n, const uint64_t *bits,
-                    uint64_t memory)
+int sched_map_add_to_rset(const struct map *m, rset_t *R, uint32_t n, const uint64_t *bits,
+                          uint64_t memory)
 {
     idset_t *cores = ids_of(bits, m->cw);
     idset_t *gpus = m->gw > 0 ? ids_of(bits + m->cw, m->gw) : NULL;
@@ -539,7 +539,7 @@ int map_add_to_rset(const struct map *m, rset_t *R, uint32_t n, const uint64_t *
 }
 
 /* Neighbours mostly have the same bits: their sets of ids are made once. */
-rset_t *claim_rset(const struct map *m, const struct claim *c)
+rset_t *sched_claim_rset(const struct map *m, const struct claim *c)
 {
     rset_t *R = rset_create();
     const struct piece *last = NULL;
@@ -550,7 +550,7 @@ rset_t *claim_rset(const struct map *m, const struct claim *c)
     if (!R)
         return NULL;
     for (size_t i = 0; i < c->npieces; i++) {
-        const struct piece *p = claim_piece(c, i);
+        const struct piece *p = sched_claim_piece(c, i);
 
         if (!last || memcmp(last->bits, p->bits, bytes) != 0) {
             idset_destroy(cores);

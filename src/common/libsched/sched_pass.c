@@ -34,7 +34,7 @@ enum tried { STARTED, NO_ROOM, LATER };
 
 /* --- beginning and end --- */
 
-void pass_end(sched_t *s)
+void sched_pass_end(sched_t *s)
 {
     struct claim *c;
 
@@ -50,7 +50,7 @@ void pass_end(sched_t *s)
             struct shape *sh = list_entry(it, struct shape, link);
 
             if (sh->njobs == 0)
-                shape_destroy(s, sh);
+                sched_shape_destroy(s, sh);
         }
         s->empty_shapes = false;
     }
@@ -71,8 +71,8 @@ static void pass_begin(sched_t *s, double now)
     for (size_t i = s->nreserved; i-- > 0 && s->expiration < SCHED_NEVER;) {
         struct claim *c = s->reserved[i];
 
-        if (job_late(s, c->job, c->start > now ? c->start : now)) {
-            plan_cancel(s, c->job);
+        if (sched_job_late(s, c->job, c->start > now ? c->start : now)) {
+            sched_plan_cancel(s, c->job);
             s->moved++;
         }
     }
@@ -88,7 +88,7 @@ static bool admitted(sched_t *s, struct job *j)
     int rc = 1;
 
     if (q->admit && !s->no_admit) {
-        job_view(j, &view);
+        sched_job_view(j, &view);
         if ((rc = q->admit(s->queue_state, &view, s->now, &why)) < 0) {
             s->no_admit = true;
             s->stats.fallbacks++;
@@ -106,18 +106,18 @@ static bool admitted(sched_t *s, struct job *j)
 /* The job gets the claim, which is taken over. */
 static enum tried start(sched_t *s, struct job *j, struct claim *c, const struct sched_ops *ops)
 {
-    rset_t *R = c ? claim_rset(s->map, c) : NULL;
+    rset_t *R = c ? sched_claim_rset(s->map, c) : NULL;
     double end = j->no_limit ? 0. : s->now + j->duration;
     uint64_t id = j->id;
 
     if (!R || sched_hold(s, c) < 0) {
         rset_destroy(R);
-        claim_destroy(c);
+        sched_claim_destroy(c);
         return LATER;
     }
     /* Who runs without a limit is ended with the resources. */
     rset_set_times(R, s->now, end > 0. ? end : sched_expiration(s));
-    job_destroy(s, j);
+    sched_job_destroy(s, j);
     s->stats.started++;
     s->change++;
     s->work += 50 + 10 * c->npieces; /* to say so costs, too */
@@ -135,14 +135,14 @@ static enum tried try_start(sched_t *s, struct job *j, const struct sched_ops *o
     size_t n;
 
     s->stats.decisions++;
-    if ((n = select_now(s, j->shape, j, &sp)) == 0) {
+    if ((n = sched_select_now(s, j->shape, j, &sp)) == 0) {
         if (s->nreserved == 0 || (s->nreserved == 1 && j->reserved))
             j->shape->grown = s->grown;
         return NO_ROOM;
     }
     if (!admitted(s, j))
         return LATER;
-    return start(s, j, select_claim(s, j, n, &sp), ops);
+    return start(s, j, sched_select_claim(s, j, n, &sp), ops);
 }
 
 /* The time of its reservation has come, a little late maybe: does it get what was reserved, even
@@ -152,11 +152,11 @@ static enum tried start_reserved(sched_t *s, struct job *j, const struct sched_o
     struct claim *c = j->reserved;
 
     if (!c || c->start > s->now + SCHED_EPSILON || c->start < s->now - SCHED_OVERDUE ||
-        !map_room(s->map, c))
+        !sched_map_room(s->map, c))
         return NO_ROOM;
     if (!admitted(s, j))
         return LATER;
-    plan_take(s, j);
+    sched_plan_take(s, j);
     c->start = s->now;
     c->end = s->now + j->duration;
     return start(s, j, c, ops);
@@ -168,7 +168,7 @@ static void deny(sched_t *s, struct job *j, const struct sched_ops *ops)
     uint64_t id = j->id;
 
     resgraph_satisfiable(s->map->graph, &j->shape->req, &err);
-    job_destroy(s, j);
+    sched_job_destroy(s, j);
     s->stats.denied++;
     s->change++;
     ops->deny(id, err.text, ops->arg);
@@ -183,8 +183,8 @@ static enum sched_blocked ask_blocked(sched_t *s, const struct job *j)
     enum sched_blocked b;
 
     if (!q->blocked || s->no_blocked)
-        return builtin_blocked(s->pass_reserved);
-    job_view(j, &view);
+        return sched_builtin_blocked(s->pass_reserved);
+    sched_job_view(j, &view);
     b = q->blocked(s->queue_state, &view, s->pass_reserved, s->now);
     if (b >= SCHED_BLOCKED_STOP && b <= SCHED_BLOCKED_BACKFILL)
         return b;
@@ -192,14 +192,14 @@ static enum sched_blocked ask_blocked(sched_t *s, const struct job *j)
     s->stats.fallbacks++;
     sched_say(s, "queue policy %s could not say what happens behind job %ju: as with easy",
               s->queue->name, (uintmax_t)j->id);
-    return builtin_blocked(s->pass_reserved);
+    return sched_builtin_blocked(s->pass_reserved);
 }
 
 /* One that was found to come too late has lost its place to those behind it: it takes what they
  * have left. */
 static bool lost_place(const sched_t *s, const struct job *j)
 {
-    return !j->reserved && job_bounded(s, j) && j->too_late_for == s->expiration;
+    return !j->reserved && sched_job_bounded(s, j) && j->too_late_for == s->expiration;
 }
 
 /* Give the job a reservation, keep it, or find an earlier one. */
@@ -217,22 +217,23 @@ static void reserve(sched_t *s, struct job *j)
         }
         limit = c->start - SCHED_EPSILON;
     } else if (!lost_place(s, j))
-        plan_cancel_behind(s, j);
-    if ((n = plan_find(s, j, c, limit, &when)) > 0 && plan_reserve(s, j, n, when) == 0)
+        sched_plan_cancel_behind(s, j);
+    if ((n = sched_plan_find(s, j, c, limit, &when)) > 0 && sched_plan_reserve(s, j, n, when) == 0)
         s->change++;
     else if (limit == SCHED_NEVER)
-        plan_cancel(s, j);
+        sched_plan_cancel(s, j);
     if (j->reserved) {
         j->reserved->pass = s->pass;
         j->reserved->moved = s->moved;
-    } else if (job_bounded(s, j))
+    } else if (sched_job_bounded(s, j))
         j->too_late_for = s->expiration;
 }
 
 static bool reserved_behind(const sched_t *s, const struct job *j)
 {
     for (size_t i = 0; i < s->nreserved; i++) {
-        if (tree_before(tree_key(&j->order), tree_key(&s->reserved[i]->job->order)))
+        if (sched_tree_before(sched_tree_key(&j->order),
+                              sched_tree_key(&s->reserved[i]->job->order)))
             return true;
     }
     return false;
@@ -246,9 +247,9 @@ static enum tried try_again(sched_t *s, struct job *j, const struct sched_ops *o
 
     if (lost_place(s, j) || (j->reserved && j->reserved->start > s->now + SCHED_EPSILON))
         return NO_ROOM;
-    if (!reserved_behind(s, j) || select_now(s, j->shape, NULL, &sp) == 0)
+    if (!reserved_behind(s, j) || sched_select_now(s, j->shape, NULL, &sp) == 0)
         return NO_ROOM;
-    plan_cancel_behind(s, j);
+    sched_plan_cancel_behind(s, j);
     return try_start(s, j, ops);
 }
 
@@ -258,15 +259,15 @@ static enum sched_blocked look(sched_t *s, struct job *j, const struct sched_ops
     enum sched_blocked b;
     enum tried t;
 
-    if (shape_renew(s, j->shape) < 0)
+    if (sched_shape_renew(s, j->shape) < 0)
         return 0;
     if (!j->shape->possible) {
         deny(s, j, ops);
         return 0;
     }
     if (!j->shape->available) {
-        why_log_missing(s, j->shape);
-        plan_cancel(s, j);
+        sched_why_log_missing(s, j->shape);
+        sched_plan_cancel(s, j);
         return 0;
     }
     t = try_start(s, j, ops);
@@ -281,7 +282,7 @@ static enum sched_blocked look(sched_t *s, struct job *j, const struct sched_ops
         return b;
     reserve(s, j);
     /* One that will not start in time, as it looks, takes nobody's reservation. */
-    if (j->reserved || !job_bounded(s, j))
+    if (j->reserved || !sched_job_bounded(s, j))
         s->pass_reserved++;
     return 0;
 }
@@ -291,7 +292,7 @@ static void cancel_unconfirmed(sched_t *s)
 {
     for (size_t i = s->nreserved; i-- > 0;) {
         if (s->reserved[i]->pass != s->pass)
-            plan_cancel(s, s->reserved[i]->job);
+            sched_plan_cancel(s, s->reserved[i]->job);
     }
 }
 
@@ -302,9 +303,9 @@ static void sift_down(struct candidate *heap, size_t n, size_t i)
     struct candidate c = heap[i];
 
     for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && tree_before(heap[child + 1].key, heap[child].key))
+        if (child + 1 < n && sched_tree_before(heap[child + 1].key, heap[child].key))
             child++;
-        if (!tree_before(heap[child].key, c.key))
+        if (!sched_tree_before(heap[child].key, c.key))
             break;
         heap[i] = heap[child];
     }
@@ -314,11 +315,13 @@ static void sift_down(struct candidate *heap, size_t n, size_t i)
 static struct job *next_of(const sched_t *s, const struct shape *sh)
 {
     double left = s->expiration - s->now + SCHED_EPSILON;
-    struct tree_node *a =
-        tree_after_light(&sh->jobs, sh->looked, sh->limit < left ? sh->limit : left);
-    struct tree_node *b = sh->limit >= SCHED_HORIZON ? tree_after(&sh->endless, sh->looked) : NULL;
+    struct sched_tree_node *a =
+        sched_tree_after_light(&sh->jobs, sh->looked, sh->limit < left ? sh->limit : left);
+    struct sched_tree_node *b =
+        sh->limit >= SCHED_HORIZON ? sched_tree_after(&sh->endless, sh->looked) : NULL;
 
-    return job_among(!a || (b && tree_before(tree_key(b), tree_key(a))) ? b : a);
+    return sched_job_among(
+        !a || (b && sched_tree_before(sched_tree_key(b), sched_tree_key(a))) ? b : a);
 }
 
 /* Those shapes that could have room. */
@@ -341,20 +344,20 @@ static int begin_backfill(sched_t *s)
         struct shape *sh = list_entry(it, struct shape, link);
         struct job *j;
 
-        if (shape_renew(s, sh) < 0)
+        if (sched_shape_renew(s, sh) < 0)
             continue;
         if (sh->possible && !sh->available) {
-            why_log_missing(s, sh);
+            sched_why_log_missing(s, sh);
             continue;
         }
-        if (sh->possible && select_hopeless(s, sh))
+        if (sh->possible && sched_select_infeasible(s, sh))
             continue;
         sh->looked = s->cursor;
         sh->limit = SCHED_NEVER;
         if (!(j = next_of(s, sh)))
             continue;
         s->heap[s->nheap].shape = sh;
-        s->heap[s->nheap++].key = tree_key(&j->among);
+        s->heap[s->nheap++].key = sched_tree_key(&j->among);
     }
     s->work += s->nshapes / 4;
     for (size_t i = s->nheap / 2; i-- > 0;)
@@ -372,7 +375,7 @@ static double longest(sched_t *s, const struct job *j)
 
     if (sh->grown == s->grown)
         return -1.;
-    if (select_now(s, sh, NULL, &sp) == 0) {
+    if (sched_select_now(s, sh, NULL, &sp) == 0) {
         sh->grown = s->grown;
         return -1.;
     }
@@ -384,7 +387,7 @@ static double longest(sched_t *s, const struct job *j)
     /* It fits with the first `lo` of them, but not with `hi`. */
     while (hi - lo > 1) {
         sp.nreserved = lo + (hi - lo) / 2;
-        if (select_now(s, sh, NULL, &sp) > 0)
+        if (sched_select_now(s, sh, NULL, &sp) > 0)
             lo = sp.nreserved;
         else
             hi = sp.nreserved;
@@ -399,8 +402,9 @@ static void backfill_one(sched_t *s, const struct sched_ops *ops)
     struct job *j = next_of(s, sh);
     enum tried t = LATER;
 
-    if (j && memcmp(&top->key, &(struct tree_key){j->among.a, j->among.b}, sizeof(top->key)) == 0) {
-        sh->looked = tree_key(&j->among);
+    if (j && memcmp(&top->key, &(struct sched_tree_key){j->among.a, j->among.b},
+                    sizeof(top->key)) == 0) {
+        sh->looked = sched_tree_key(&j->among);
         if (!sh->possible)
             deny(s, j, ops);
         else if ((t = try_start(s, j, ops)) == NO_ROOM)
@@ -408,7 +412,7 @@ static void backfill_one(sched_t *s, const struct sched_ops *ops)
         j = next_of(s, sh);
     }
     if (j)
-        top->key = tree_key(&j->among);
+        top->key = sched_tree_key(&j->among);
     else
         *top = s->heap[--s->nheap];
     if (s->nheap > 0)
@@ -418,46 +422,46 @@ static void backfill_one(sched_t *s, const struct sched_ops *ops)
 /* --- the pass --- */
 
 /* The next job that may still start in time. */
-static struct tree_node *next_in_order(const sched_t *s)
+static struct sched_tree_node *next_in_order(const sched_t *s)
 {
     double left = s->expiration - s->now + SCHED_EPSILON;
 
-    return s->cursor_set ? tree_after_light(&s->order, s->cursor, left)
-                         : tree_first_light(&s->order, left);
+    return s->cursor_set ? sched_tree_after_light(&s->order, s->cursor, left)
+                         : sched_tree_first_light(&s->order, left);
 }
 
 static void go_on(sched_t *s, const struct sched_ops *ops)
 {
     while (s->phase == PHASE_ORDER && s->work < s->budget) {
-        struct tree_node *n = next_in_order(s);
+        struct sched_tree_node *n = next_in_order(s);
         enum sched_blocked b;
 
         if (!n) {
             cancel_unconfirmed(s);
-            pass_end(s);
+            sched_pass_end(s);
             return;
         }
-        s->cursor = tree_key(n);
+        s->cursor = sched_tree_key(n);
         s->cursor_set = true;
         s->work++;
-        if ((b = look(s, job_of_order(n), ops)) == 0)
+        if ((b = look(s, sched_job_of_order(n), ops)) == 0)
             continue;
         cancel_unconfirmed(s);
         if (b == SCHED_BLOCKED_STOP) {
-            struct job *j = job_of_order(n);
+            struct job *j = sched_job_of_order(n);
 
             s->stopped = j->id;
-            if (job_bounded(s, j))
-                s->lapse = job_latest(s, j) + 2. * SCHED_EPSILON;
+            if (sched_job_bounded(s, j))
+                s->lapse = sched_job_latest(s, j) + 2. * SCHED_EPSILON;
         }
         if (b == SCHED_BLOCKED_STOP || begin_backfill(s) < 0) {
-            pass_end(s);
+            sched_pass_end(s);
             return;
         }
     }
     while (s->phase == PHASE_BACKFILL && s->work < s->budget) {
         if (s->nheap == 0) {
-            pass_end(s);
+            sched_pass_end(s);
             return;
         }
         backfill_one(s, ops);
@@ -467,7 +471,7 @@ static void go_on(sched_t *s, const struct sched_ops *ops)
 /* The first reservation that begins after the last pass. */
 static double next_start(const sched_t *s)
 {
-    size_t i = plan_place(s, s->now + SCHED_EPSILON);
+    size_t i = sched_plan_place(s, s->now + SCHED_EPSILON);
 
     return i < s->nreserved ? s->reserved[i]->start : -1.;
 }

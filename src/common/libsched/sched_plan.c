@@ -37,9 +37,9 @@ struct plan {
     const struct shape *sh;
     const struct claim *own;
     double limit;
-    size_t n;                /* candidates in s->choice */
-    const struct hope *hope; /* NULL: any node may do */
-    struct choice *maybe;    /* slots anywhere: the candidates; nothing fits there before `from` */
+    size_t n;                        /* candidates in s->choice */
+    const struct sched_bound *bound; /* NULL: any node may do */
+    struct choice *maybe; /* slots anywhere: the candidates; nothing fits there before `from` */
 };
 
 static struct span span_at(const struct plan *p, double t)
@@ -60,15 +60,17 @@ static double pools_next(const struct plan *p, double t)
     sched_t *s = p->s;
     double next = SCHED_NEVER;
 
-    for (struct tree_node *n = tree_after(&s->pool_ends, (struct tree_key){t, UINT64_MAX}); n;) {
-        next = claim_end(list_entry(n, struct claim, by_pool), s->now);
+    for (struct sched_tree_node *n =
+             sched_tree_after(&s->pool_ends, (struct sched_tree_key){t, UINT64_MAX});
+         n;) {
+        next = sched_claim_end(list_entry(n, struct claim, by_pool), s->now);
         break;
     }
     if (next <= t)
         next = SCHED_NEVER;
-    for (struct tree_node *n = tree_first(&s->pool_ends); n && n->a <= t;
-         n = tree_after(&s->pool_ends, tree_key(n))) {
-        double end = claim_end(list_entry(n, struct claim, by_pool), s->now);
+    for (struct sched_tree_node *n = sched_tree_first(&s->pool_ends); n && n->a <= t;
+         n = sched_tree_after(&s->pool_ends, sched_tree_key(n))) {
+        double end = sched_claim_end(list_entry(n, struct claim, by_pool), s->now);
 
         /* One that is overdue: its real end is behind t, what it counts as is not. */
         if (end > t && end < next)
@@ -90,7 +92,7 @@ static double pools_from(const struct plan *p, double t)
     while (t < p->limit) {
         struct span sp = span_at(p, t);
 
-        if (select_pools(p->s, p->sh, &sp))
+        if (sched_select_pools(p->s, p->sh, &sp))
             return t;
         t = pools_next(p, t);
     }
@@ -109,7 +111,7 @@ static double node_from_ends(const struct plan *p, const struct node *nd, double
     uint64_t used = nd->used_memory;
 
     if (sh->req.exclusive) {
-        double end = nd->held_last ? claim_end(nd->held_last->claim, p->s->now) : 0.;
+        double end = nd->held_last ? sched_claim_end(nd->held_last->claim, p->s->now) : 0.;
         return end > t ? end : t;
     }
     for (;;) {
@@ -122,8 +124,8 @@ static double node_from_ends(const struct plan *p, const struct node *nd, double
         cores += q->ncores;
         gpus += q->ngpus;
         used -= q->memory;
-        if (claim_end(q->claim, p->s->now) > t)
-            t = claim_end(q->claim, p->s->now);
+        if (sched_claim_end(q->claim, p->s->now) > t)
+            t = sched_claim_end(q->claim, p->s->now);
         q = q->next;
         p->s->work++;
     }
@@ -134,7 +136,7 @@ static double next_change(const struct plan *p, const struct node *nd, double t)
     double next = SCHED_NEVER;
 
     for (const struct piece *q = nd->held; q; q = q->next) {
-        double end = claim_end(q->claim, p->s->now);
+        double end = sched_claim_end(q->claim, p->s->now);
 
         if (end > t + SCHED_EPSILON) {
             next = end;
@@ -157,7 +159,7 @@ static double gap_from(const struct plan *p, const struct node *nd, double t)
         p->s->work++;
         if (q->claim->start + SCHED_EPSILON >= sp.to)
             break;
-        if (q->claim != p->own && span_overlaps(&sp, q->claim))
+        if (q->claim != p->own && sched_span_overlaps(&sp, q->claim))
             t = q->claim->end;
     }
     return t < p->limit ? t : SCHED_NEVER;
@@ -176,8 +178,8 @@ static double node_from(const struct plan *p, uint32_t n, double t)
         struct avail a;
 
         p->s->work += 2;
-        node_avail(p->s, n, &sp, &a, NULL);
-        if (shape_slots(p->s, p->sh, n, &a) > 0)
+        sched_node_avail(p->s, n, &sp, &a, NULL);
+        if (sched_shape_slots(p->s, p->sh, n, &a) > 0)
             return t;
         t = next_change(p, nd, t);
     }
@@ -226,12 +228,12 @@ static void candidates(struct plan *p)
 
         if (p->sh->allowed)
             bits &= p->sh->allowed[w];
-        if (p->hope)
-            bits &= p->hope->bits[w];
+        if (p->bound)
+            bits &= p->bound->bits[w];
         for (; bits; bits &= bits - 1) {
             uint32_t n = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
 
-            if (shape_node_could(m, p->sh, n))
+            if (sched_shape_node_could(m, p->sh, n))
                 s->choice[p->n++] = (struct choice){n, p->sh->nslots, 0.};
         }
     }
@@ -327,8 +329,8 @@ static uint32_t slots_of(struct plan *p, struct choice *c, const struct span *sp
     uint32_t slots;
 
     p->s->work += 2;
-    node_avail(p->s, c->node, sp, &a, NULL);
-    slots = shape_slots(p->s, p->sh, c->node, &a);
+    sched_node_avail(p->s, c->node, sp, &a, NULL);
+    slots = sched_shape_slots(p->s, p->sh, c->node, &a);
     if (slots == 0 && !sp->alone)
         c->from = next_change(p, &p->s->map->nodes[c->node], sp->from);
     return slots;
@@ -341,9 +343,9 @@ static size_t slots_at(struct plan *p, double t)
     uint32_t left = p->sh->nslots;
     size_t n = 0;
 
-    if (!hope_at(s, p->j, p->own, t))
+    if (!sched_bound_at(s, p->j, p->own, t))
         return 0;
-    if (p->sh->req.npools > 0 && !select_pools(p->s, p->sh, &sp))
+    if (p->sh->req.npools > 0 && !sched_select_pools(p->s, p->sh, &sp))
         return 0;
     s->work += p->n / 16;
     for (size_t i = 0; i < p->n && left > 0; i++) {
@@ -378,16 +380,16 @@ static bool slots_alone(struct plan *p, double t)
 
 static double end_number(const sched_t *s, size_t i)
 {
-    struct tree_node *n = tree_nth(&s->ends, i);
+    struct sched_tree_node *n = sched_tree_nth(&s->ends, i);
 
-    return claim_end(list_entry(n, struct claim, by_end), s->now);
+    return sched_claim_end(list_entry(n, struct claim, by_end), s->now);
 }
 
 /* The first end of what is held with which it would fit, were there no reservations. */
 static double gallop(struct plan *p)
 {
     sched_t *s = p->s;
-    size_t count = tree_size(&s->ends);
+    size_t count = sched_tree_size(&s->ends);
     size_t lo = 0;
     size_t hi = 0;
 
@@ -416,11 +418,11 @@ static double next_end(const struct plan *p, double t, bool held)
     double next = SCHED_NEVER;
 
     if (held) {
-        struct tree_node *n =
-            tree_after(&s->ends, (struct tree_key){t + SCHED_EPSILON, UINT64_MAX});
+        struct sched_tree_node *n =
+            sched_tree_after(&s->ends, (struct sched_tree_key){t + SCHED_EPSILON, UINT64_MAX});
 
         if (n)
-            next = claim_end(list_entry(n, struct claim, by_end), s->now);
+            next = sched_claim_end(list_entry(n, struct claim, by_end), s->now);
     }
     for (size_t r = 0; r < s->nreserved; r++) {
         const struct claim *c = s->reserved[r];
@@ -435,7 +437,7 @@ static double next_end(const struct plan *p, double t, bool held)
 static double last_end(const struct plan *p, double t)
 {
     sched_t *s = p->s;
-    size_t count = tree_size(&s->ends);
+    size_t count = sched_tree_size(&s->ends);
 
     if (count > 0 && end_number(s, count - 1) > t)
         t = end_number(s, count - 1);
@@ -475,24 +477,25 @@ static size_t find_slots(struct plan *p, double *when)
     return 0;
 }
 
-size_t plan_find(sched_t *s, struct job *j, const struct claim *own, double limit, double *when)
+size_t sched_plan_find(sched_t *s, struct job *j, const struct claim *own, double limit,
+                       double *when)
 {
-    double latest = job_latest(s, j) + SCHED_EPSILON;
+    double latest = sched_job_latest(s, j) + SCHED_EPSILON;
     struct plan p = {.s = s, .j = j, .sh = j->shape, .own = own};
     size_t n;
 
     p.limit = limit < latest ? limit : latest;
-    if (!hope_left(s, j, own, p.limit))
+    if (!sched_bound_left(s, j, own, p.limit))
         return 0;
     s->stats.planned++;
-    p.hope = j->hope;
+    p.bound = j->bound;
     n = j->shape->req.nnodes > 0 ? find_nodes(&p, when) : find_slots(&p, when);
     if (!s->guessing)
-        hope_learn(s, j, n > 0 ? *when - SCHED_EPSILON : p.limit);
+        sched_bound_learn(s, j, n > 0 ? *when - SCHED_EPSILON : p.limit);
     return n;
 }
 
-bool plan_node_before(sched_t *s, const struct job *j, uint32_t n, double limit)
+bool sched_plan_node_before(sched_t *s, const struct job *j, uint32_t n, double limit)
 {
     struct plan p = {.s = s, .j = j, .sh = j->shape, .own = j->reserved, .limit = limit};
     double t = node_from_ends(&p, &s->map->nodes[n], s->now);
@@ -503,7 +506,7 @@ bool plan_node_before(sched_t *s, const struct job *j, uint32_t n, double limit)
 
 /* --- reservations --- */
 
-size_t plan_place(const sched_t *s, double start)
+size_t sched_plan_place(const sched_t *s, double start)
 {
     size_t lo = 0;
     size_t hi = s->nreserved;
@@ -519,7 +522,7 @@ size_t plan_place(const sched_t *s, double start)
     return lo;
 }
 
-int plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when)
+int sched_plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when)
 {
     struct span sp = {.from = when,
                       .to = when + j->duration,
@@ -541,53 +544,54 @@ int plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when)
         s->reserved = more;
         s->reserved_room = room;
     }
-    if (!(c = select_claim(s, j, nchoice, &sp)))
+    if (!(c = sched_select_claim(s, j, nchoice, &sp)))
         return -1;
     if (j->reserved)
-        claim_destroy(plan_take(s, j));
-    at = plan_place(s, when);
+        sched_claim_destroy(sched_plan_take(s, j));
+    at = sched_plan_place(s, when);
     memmove(s->reserved + at + 1, s->reserved + at, (s->nreserved - at) * sizeof(*s->reserved));
     s->reserved[at] = c;
     s->nreserved++;
     c->job = j;
     c->moved = s->moved;
     j->reserved = c;
-    map_reserve(s->map, c);
+    sched_map_reserve(s->map, c);
     return 0;
 }
 
-struct claim *plan_take(sched_t *s, struct job *j)
+struct claim *sched_plan_take(sched_t *s, struct job *j)
 {
     struct claim *c = j->reserved;
-    size_t at = plan_place(s, c->start);
+    size_t at = sched_plan_place(s, c->start);
 
     while (s->reserved[at - 1] != c)
         at--;
     memmove(s->reserved + at - 1, s->reserved + at, (s->nreserved - at) * sizeof(*s->reserved));
     s->nreserved--;
-    map_unreserve(s->map, c);
+    sched_map_unreserve(s->map, c);
     j->reserved = NULL;
     c->job = NULL;
     return c;
 }
 
-void plan_cancel(sched_t *s, struct job *j)
+void sched_plan_cancel(sched_t *s, struct job *j)
 {
-    hope_drop(j);
+    sched_bound_drop(j);
     if (j->reserved)
-        claim_destroy(plan_take(s, j));
+        sched_claim_destroy(sched_plan_take(s, j));
 }
 
-void plan_cancel_all(sched_t *s)
+void sched_plan_cancel_all(sched_t *s)
 {
     while (s->nreserved > 0)
-        plan_cancel(s, s->reserved[s->nreserved - 1]->job);
+        sched_plan_cancel(s, s->reserved[s->nreserved - 1]->job);
 }
 
-void plan_cancel_behind(sched_t *s, const struct job *j)
+void sched_plan_cancel_behind(sched_t *s, const struct job *j)
 {
     for (size_t i = s->nreserved; i-- > 0;) {
-        if (tree_before(tree_key(&j->order), tree_key(&s->reserved[i]->job->order)))
-            plan_cancel(s, s->reserved[i]->job);
+        if (sched_tree_before(sched_tree_key(&j->order),
+                              sched_tree_key(&s->reserved[i]->job->order)))
+            sched_plan_cancel(s, s->reserved[i]->job);
     }
 }

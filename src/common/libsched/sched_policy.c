@@ -44,8 +44,8 @@ int sched_set_queue_policy(sched_t *s, const struct sched_policy *p, const char 
         return errmsg_fail(err, EINVAL, "%s is not a policy for the queue", p->name);
     if (policy_make(p, p->queue->create, arg, &made, err) < 0)
         return -1;
-    pass_end(s);
-    plan_cancel_all(s);
+    sched_pass_end(s);
+    sched_plan_cancel_all(s);
     if (s->queue && s->queue->queue->destroy)
         s->queue->queue->destroy(s->queue_state);
     free(s->queue_arg);
@@ -59,8 +59,8 @@ int sched_set_queue_policy(sched_t *s, const struct sched_policy *p, const char 
     {
         struct job *j = list_entry(it, struct job, link);
 
-        job_dequeue(s, j);
-        job_enqueue(s, j, s->now);
+        sched_job_dequeue(s, j);
+        sched_job_enqueue(s, j, s->now);
         free(j->refused);
         j->refused = NULL;
     }

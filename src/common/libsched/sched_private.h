@@ -34,9 +34,9 @@ struct piece {
 struct claim {
     uint64_t id;
     double start, end;
-    struct tree_node by_end;  /* held: in sched->ends */
-    struct tree_node by_pool; /* held, with pools: in sched->pool_ends */
-    struct job *job;          /* reservation: whose */
+    struct sched_tree_node by_end;  /* held: in sched->ends */
+    struct sched_tree_node by_pool; /* held, with pools: in sched->pool_ends */
+    struct job *job;                /* reservation: whose */
     struct sched_plugin_job view;
     rset_t *apart;       /* told to be held, but not in the inventory */
     struct claim *later; /* given back during a pass */
@@ -48,7 +48,7 @@ struct claim {
     char *pieces;
 };
 
-static inline struct piece *claim_piece(const struct claim *c, size_t i)
+static inline struct piece *sched_claim_piece(const struct claim *c, size_t i)
 {
     return (struct piece *)(void *)(c->pieces + i * c->stride);
 }
@@ -95,61 +95,61 @@ struct map {
 };
 
 /* NULL with ENOMEM. */
-struct map *map_create(const resgraph_t *g);
-void map_destroy(struct map *m);
-void map_set_usable(struct map *m, uint32_t n, bool usable);
+struct map *sched_map_create(const resgraph_t *g);
+void sched_map_destroy(struct map *m);
+void sched_map_set_usable(struct map *m, uint32_t n, bool usable);
 /* A claim's pieces become held, are given back; become reserved, are so no longer. */
-void map_hold(struct map *m, struct claim *c);
-void map_release(struct map *m, struct claim *c);
-void map_reserve(struct map *m, struct claim *c);
-void map_unreserve(struct map *m, struct claim *c);
+void sched_map_hold(struct map *m, struct claim *c);
+void sched_map_release(struct map *m, struct claim *c);
+void sched_map_reserve(struct map *m, struct claim *c);
+void sched_map_unreserve(struct map *m, struct claim *c);
 /* The first node of which the claim has something that is held already, or NULL. */
-const struct node *map_taken(const struct map *m, const struct claim *c);
+const struct node *sched_map_taken(const struct map *m, const struct claim *c);
 /* Could the claim be held right now? */
-bool map_room(const struct map *m, const struct claim *c);
-static inline uint64_t *map_all(const struct map *m, uint32_t n)
+bool sched_map_room(const struct map *m, const struct claim *c);
+static inline uint64_t *sched_map_all(const struct map *m, uint32_t n)
 {
     return m->all + (size_t)n * (m->cw + m->gw);
 }
-static inline uint64_t *map_free(const struct map *m, uint32_t n)
+static inline uint64_t *sched_map_free(const struct map *m, uint32_t n)
 {
     return m->free + (size_t)n * (m->cw + m->gw);
 }
 
 /* With room for so many pieces, zeroed; NULL with ENOMEM. */
-struct claim *claim_create(const struct map *m, size_t npieces, bool pools);
-void claim_destroy(struct claim *c);
+struct claim *sched_claim_create(const struct map *m, size_t npieces, bool pools);
+void sched_claim_destroy(struct claim *c);
 /* From what was told; what the map does not have goes to ->apart.  NULL with ENOMEM. */
-struct claim *claim_from_rset(const struct map *m, uint64_t id, const rset_t *R);
+struct claim *sched_claim_from_rset(const struct map *m, uint64_t id, const rset_t *R);
 /* As a set of resources; NULL with ENOMEM. */
-rset_t *claim_rset(const struct map *m, const struct claim *c);
+rset_t *sched_claim_rset(const struct map *m, const struct claim *c);
 /* Bits of a node, added to a set of resources: 0 or -1. */
-int map_add_to_rset(const struct map *m, rset_t *R, uint32_t n, const uint64_t *bits,
-                    uint64_t memory);
+int sched_map_add_to_rset(const struct map *m, rset_t *R, uint32_t n, const uint64_t *bits,
+                          uint64_t memory);
 
 struct shape {
     struct rreq req; /* its duration is 0 */
     uint64_t hash;
     struct shape *next; /* of the same hash */
     struct list_node link;
-    struct tree jobs;     /* those not held that have a limit, by order; weight: duration */
-    struct tree endless;  /* and those that have none */
-    size_t njobs;         /* held ones too */
-    uint32_t nslots;      /* at least 1 */
-    uint32_t cores, gpus; /* needed: on each node when req.nnodes > 0, else for a slot */
-    uint64_t memory;      /* likewise */
-    uint32_t *pools;      /* of each pool asked for: its place in the map */
-    uint64_t epoch;       /* of the inventory for which the following is true */
-    uint64_t *allowed;    /* nodes that may be taken at all; NULL: any */
-    bool possible;        /* with all nodes up */
-    bool available;       /* with those that are up */
-    bool missed;          /* the log has that it is not */
-    uint64_t grown;       /* did not fit when sched->grown was this (0: not known) */
-    uint64_t counted;     /* sched->change when this was so: */
-    uint64_t count;       /* nodes (slots) that a job could have */
+    struct sched_tree jobs;    /* those not held that have a limit, by order; weight: duration */
+    struct sched_tree endless; /* and those that have none */
+    size_t njobs;              /* held ones too */
+    uint32_t nslots;           /* at least 1 */
+    uint32_t cores, gpus;      /* needed: on each node when req.nnodes > 0, else for a slot */
+    uint64_t memory;           /* likewise */
+    uint32_t *pools;           /* of each pool asked for: its place in the map */
+    uint64_t epoch;            /* of the inventory for which the following is true */
+    uint64_t *allowed;         /* nodes that may be taken at all; NULL: any */
+    bool possible;             /* with all nodes up */
+    bool available;            /* with those that are up */
+    bool missed;               /* the log has that it is not */
+    uint64_t grown;            /* did not fit when sched->grown was this (0: not known) */
+    uint64_t counted;          /* sched->change when this was so: */
+    uint64_t count;            /* nodes (slots) that a job could have */
     /* Backfill of this pass: */
-    double limit;           /* longer jobs do not fit */
-    struct tree_key looked; /* jobs up to here were looked at */
+    double limit;                 /* longer jobs do not fit */
+    struct sched_tree_key looked; /* jobs up to here were looked at */
 };
 
 struct job {
@@ -159,19 +159,19 @@ struct job {
     double duration; /* SCHED_HORIZON: no limit */
     bool no_limit;
     struct shape *shape;
-    struct tree_node order; /* in sched->order, unless held; weight: limit, or -SCHED_NEVER */
-    struct tree_node among; /* in one of the shape's trees, unless held */
+    struct sched_tree_node order; /* in sched->order, unless held; weight: limit, or -SCHED_NEVER */
+    struct sched_tree_node among; /* in one of the shape's trees, unless held */
     struct list_node link;
     struct claim *reserved;
-    struct hope *hope; /* of its reservation, or NULL */
-    double estimate;   /* expected start, of sched->estimated */
+    struct sched_bound *bound; /* of its reservation, or NULL */
+    double estimate;           /* expected start, of sched->estimated */
     uint64_t estimated;
     double too_late_for; /* no start was found from which it ends by this expiration */
     char *refused;       /* what admit said, or NULL */
 };
 
-/* See sched_hope.c. */
-struct hope {
+/* See sched_bound.c. */
+struct sched_bound {
     uint64_t epoch; /* of the inventory */
     uint64_t seen;  /* of map->given */
     double limit;
@@ -192,7 +192,7 @@ struct later_free {
 };
 
 struct candidate {
-    struct tree_key key;
+    struct sched_tree_key key;
     struct shape *shape;
 };
 
@@ -208,9 +208,9 @@ struct sched {
     hmap_t *shapes; /* hash -> struct shape */
     struct list_node all_shapes, all_jobs;
     size_t nshapes;
-    struct tree order;
-    struct tree ends, pool_ends; /* held claims by end */
-    struct claim **reserved;     /* by start */
+    struct sched_tree order;
+    struct sched_tree ends, pool_ends; /* held claims by end */
+    struct claim **reserved;           /* by start */
     size_t nreserved, reserved_room;
     size_t nheld_back; /* jobs with urgency 0 */
     bool enabled;
@@ -235,7 +235,7 @@ struct sched {
     bool dirty;
     double now; /* of the pass */
     uint64_t pass;
-    struct tree_key cursor;
+    struct sched_tree_key cursor;
     bool cursor_set;
     uint32_t pass_reserved;
     size_t work, budget;
@@ -243,7 +243,7 @@ struct sched {
     struct candidate *heap;
     size_t nheap, heap_room;
 
-    struct later_free *frees; /* see sched_hope.c */
+    struct later_free *frees; /* see sched_bound.c */
     size_t nfrees, frees_room;
     uint64_t frees_holds;  /* map->nholds when they were made */
     bool guessing;         /* what is reserved now is taken back at once */
@@ -256,28 +256,28 @@ struct sched {
     struct sched_stats stats;
 };
 
-static inline struct job *job_of_order(struct tree_node *n)
+static inline struct job *sched_job_of_order(struct sched_tree_node *n)
 {
     return n ? list_entry(n, struct job, order) : NULL;
 }
 
 /* Does the job have to end by a certain time? */
-static inline bool job_bounded(const sched_t *s, const struct job *j)
+static inline bool sched_job_bounded(const sched_t *s, const struct job *j)
 {
     return !j->no_limit && s->expiration < SCHED_NEVER;
 }
 /* The last moment at which it may start. */
-static inline double job_latest(const sched_t *s, const struct job *j)
+static inline double sched_job_latest(const sched_t *s, const struct job *j)
 {
-    return job_bounded(s, j) ? s->expiration - j->duration : SCHED_NEVER;
+    return sched_job_bounded(s, j) ? s->expiration - j->duration : SCHED_NEVER;
 }
 /* Is it too late for the job? */
-static inline bool job_late(const sched_t *s, const struct job *j, double now)
+static inline bool sched_job_late(const sched_t *s, const struct job *j, double now)
 {
-    return now > job_latest(s, j) + SCHED_EPSILON;
+    return now > sched_job_latest(s, j) + SCHED_EPSILON;
 }
 
-static inline struct job *job_among(struct tree_node *n)
+static inline struct job *sched_job_among(struct sched_tree_node *n)
 {
     return n ? list_entry(n, struct job, among) : NULL;
 }
@@ -288,12 +288,12 @@ void sched_say(sched_t *s, const char *fmt, ...) __attribute__((format(printf, 2
 /* Something has changed that a pass has to see. */
 void sched_touch(sched_t *s);
 /* What a policy is shown. */
-void job_view(const struct job *j, struct sched_plugin_job *v);
+void sched_job_view(const struct job *j, struct sched_plugin_job *v);
 /* Out of the queue, and forgotten. */
-void job_destroy(sched_t *s, struct job *j);
-double job_priority(sched_t *s, struct job *j, double now);
-void job_enqueue(sched_t *s, struct job *j, double now);
-void job_dequeue(sched_t *s, struct job *j);
+void sched_job_destroy(sched_t *s, struct job *j);
+double sched_job_priority(sched_t *s, struct job *j, double now);
+void sched_job_enqueue(sched_t *s, struct job *j, double now);
+void sched_job_dequeue(sched_t *s, struct job *j);
 /* The claim becomes held. -1 with ENOMEM. */
 int sched_hold(sched_t *s, struct claim *c);
 void sched_release(sched_t *s, struct claim *c);
@@ -303,21 +303,21 @@ bool sched_sweep(sched_t *s);
 /* --- sched_shape.c --- */
 
 /* The shape of a request, made if need be; NULL with ENOMEM. */
-struct shape *shape_get(sched_t *s, const struct rreq *req);
+struct shape *sched_shape_get(sched_t *s, const struct rreq *req);
 /* One job less. */
-void shape_put(sched_t *s, struct shape *sh);
-void shape_destroy(sched_t *s, struct shape *sh);
+void sched_shape_put(sched_t *s, struct shape *sh);
+void sched_shape_destroy(sched_t *s, struct shape *sh);
 /* Bring what depends on the inventory up to date.  -1 with ENOMEM. */
-int shape_renew(sched_t *s, struct shape *sh);
+int sched_shape_renew(sched_t *s, struct shape *sh);
 /* Could the node take part if it were empty?  (usable or not) */
-bool shape_node_could(const struct map *m, const struct shape *sh, uint32_t n);
+bool sched_shape_node_could(const struct map *m, const struct shape *sh, uint32_t n);
 /* Nodes that are up and could take part if they were empty. */
-size_t shape_suited(const sched_t *s, const struct shape *sh);
+size_t sched_shape_suited(const sched_t *s, const struct shape *sh);
 
 /* --- sched_why.c --- */
 
 /* Log, once until that changes, that a shape's jobs wait for nodes that are down or drained. */
-void why_log_missing(sched_t *s, struct shape *sh);
+void sched_why_log_missing(sched_t *s, struct shape *sh);
 
 /* --- sched_select.c --- */
 
@@ -336,70 +336,74 @@ struct avail {
     bool empty;
 };
 /* `bits` may be NULL. */
-void node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avail *a,
-                uint64_t *bits);
+void sched_node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avail *a,
+                      uint64_t *bits);
 /* Slots of the shape in that: for a shape of whole nodes' counts 1 or 0. */
-uint32_t shape_slots(const sched_t *s, const struct shape *sh, uint32_t n, const struct avail *a);
+uint32_t sched_shape_slots(const sched_t *s, const struct shape *sh, uint32_t n,
+                           const struct avail *a);
 /* When a claim that is held will end. */
-static inline double claim_end(const struct claim *c, double now)
+static inline double sched_claim_end(const struct claim *c, double now)
 {
     return c->end > now + SCHED_OVERDUE ? c->end : now + SCHED_OVERDUE;
 }
-static inline bool span_overlaps(const struct span *sp, const struct claim *c)
+static inline bool sched_span_overlaps(const struct span *sp, const struct claim *c)
 {
     return c->start + SCHED_EPSILON < sp->to && c->end > sp->from + SCHED_EPSILON;
 }
 /* Nodes for a job from now on, into s->choice: how many, 0: does not fit. */
-size_t select_now(sched_t *s, const struct shape *sh, const struct job *j, const struct span *sp);
+size_t sched_select_now(sched_t *s, const struct shape *sh, const struct job *j,
+                        const struct span *sp);
 /* Is there anything against it that needs no look at nodes? */
-bool select_hopeless(const sched_t *s, const struct shape *sh);
+bool sched_select_infeasible(const sched_t *s, const struct shape *sh);
 /* Nodes (slots) that it could have now, reservations not counted. */
-uint64_t select_count(sched_t *s, const struct shape *sh);
-bool select_pools(const sched_t *s, const struct shape *sh, const struct span *sp);
+uint64_t sched_select_count(sched_t *s, const struct shape *sh);
+bool sched_select_pools(const sched_t *s, const struct shape *sh, const struct span *sp);
 /* The claim to what was chosen.  NULL with ENOMEM. */
-struct claim *select_claim(sched_t *s, const struct job *j, size_t nchoice, const struct span *sp);
+struct claim *sched_select_claim(sched_t *s, const struct job *j, size_t nchoice,
+                                 const struct span *sp);
 
 /* --- sched_plan.c --- */
 
 /* Earliest time at which the job fits, with reservations but `own` as they are, if it is before
  * `limit`; the nodes into s->choice.  Their number, or 0. */
-size_t plan_find(sched_t *s, struct job *j, const struct claim *own, double limit, double *when);
+size_t sched_plan_find(sched_t *s, struct job *j, const struct claim *own, double limit,
+                       double *when);
 /* Has the node room from some time before `limit` on for the job, which wants a count of nodes? */
-bool plan_node_before(sched_t *s, const struct job *j, uint32_t n, double limit);
+bool sched_plan_node_before(sched_t *s, const struct job *j, uint32_t n, double limit);
 /* Place in s->reserved of the first one that starts later than this. */
-size_t plan_place(const sched_t *s, double start);
+size_t sched_plan_place(const sched_t *s, double start);
 /* Give the job that.  -1 with ENOMEM. */
-int plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when);
+int sched_plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when);
 /* The claim of the job's reservation, which is one no longer. */
-struct claim *plan_take(sched_t *s, struct job *j);
+struct claim *sched_plan_take(sched_t *s, struct job *j);
 /* Take the job's reservation away. */
-void plan_cancel(sched_t *s, struct job *j);
-void plan_cancel_all(sched_t *s);
+void sched_plan_cancel(sched_t *s, struct job *j);
+void sched_plan_cancel_all(sched_t *s);
 /* Those of jobs behind this one. */
-void plan_cancel_behind(sched_t *s, const struct job *j);
+void sched_plan_cancel_behind(sched_t *s, const struct job *j);
 
-/* --- sched_hope.c --- */
+/* --- sched_bound.c --- */
 
 /* Could the job, with a reservation of its own, start before that?  True when it is not known. */
-bool hope_left(sched_t *s, struct job *j, const struct claim *own, double limit);
-/* A start was looked for where there is hope, and it is not before `limit`. */
-void hope_learn(sched_t *s, struct job *j, double limit);
-void hope_drop(struct job *j);
+bool sched_bound_left(sched_t *s, struct job *j, const struct claim *own, double limit);
+/* A start was looked for where the bound allowed one, and it is not before `limit`. */
+void sched_bound_learn(sched_t *s, struct job *j, double limit);
+void sched_bound_drop(struct job *j);
 /* Are there, as far as is quickly seen, cores enough for the job's slots from t on for its time? */
-bool hope_at(sched_t *s, const struct job *j, const struct claim *own, double t);
+bool sched_bound_at(sched_t *s, const struct job *j, const struct claim *own, double t);
 
 /* --- sched_pass.c --- */
 
 /* End the pass under way, through or not: all is as between passes. */
-void pass_end(sched_t *s);
+void sched_pass_end(sched_t *s);
 
 /* --- sched_builtin.c --- */
 
 /* `create` of a policy that takes no argument. */
 void *sched_no_argument(const char *arg, char *err, size_t size);
 /* What the built-in policy (EASY) answers. */
-enum sched_blocked builtin_blocked(uint32_t reserved);
+enum sched_blocked sched_builtin_blocked(uint32_t reserved);
 /* Does the policy let nobody past the first one that does not fit? */
-bool builtin_strict(const struct sched_policy *p);
+bool sched_builtin_strict(const struct sched_policy *p);
 
 #endif

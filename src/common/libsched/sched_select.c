@@ -31,7 +31,7 @@ static uint32_t count_bits(const uint64_t *bits, size_t words)
 /* Is the reservation among the first so many by start? */
 static bool counts(const sched_t *s, const struct span *sp, const struct claim *c)
 {
-    if (c == sp->own || !span_overlaps(sp, c))
+    if (c == sp->own || !sched_span_overlaps(sp, c))
         return false;
     return sp->nreserved >= s->nreserved || c->start < s->reserved[sp->nreserved]->start;
 }
@@ -40,8 +40,8 @@ static uint64_t memory_at(const sched_t *s, const struct node *nd, const struct 
 {
     uint64_t used = nd->used_memory;
 
-    for (const struct piece *p = nd->held; p && claim_end(p->claim, sp->now) <= t + SCHED_EPSILON;
-         p = p->next)
+    for (const struct piece *p = nd->held;
+         p && sched_claim_end(p->claim, sp->now) <= t + SCHED_EPSILON; p = p->next)
         used -= p->memory;
     for (const struct piece *p = sp->alone ? NULL : nd->reserved; p; p = p->next) {
         if (p->claim->start > t + SCHED_EPSILON)
@@ -69,8 +69,8 @@ static uint64_t memory_peak(const sched_t *s, const struct node *nd, const struc
     return peak;
 }
 
-void node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avail *a,
-                uint64_t *bits)
+void sched_node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avail *a,
+                      uint64_t *bits)
 {
     const struct map *m = s->map;
     const struct node *nd = &m->nodes[n];
@@ -81,7 +81,7 @@ void node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avai
     a->empty = nd->nheld == 0;
     if (!look && !sp->future) {
         if (bits)
-            memcpy(bits, map_free(m, n), words * sizeof(uint64_t));
+            memcpy(bits, sched_map_free(m, n), words * sizeof(uint64_t));
         a->cores = nd->free_cores;
         a->gpus = nd->free_gpus;
         a->memory = nd->memory > used ? nd->memory - used : 0;
@@ -89,11 +89,11 @@ void node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avai
     }
     if (!bits)
         bits = s->bits;
-    memcpy(bits, map_free(m, n), words * sizeof(uint64_t));
+    memcpy(bits, sched_map_free(m, n), words * sizeof(uint64_t));
     if (sp->future) {
         const struct piece *p;
 
-        for (p = nd->held; p && claim_end(p->claim, sp->now) <= sp->from + SCHED_EPSILON;
+        for (p = nd->held; p && sched_claim_end(p->claim, sp->now) <= sp->from + SCHED_EPSILON;
              p = p->next) {
             for (size_t w = 0; w < words; w++)
                 bits[w] |= p->bits[w];
@@ -116,7 +116,8 @@ void node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avai
         a->memory = nd->memory - used;
 }
 
-uint32_t shape_slots(const sched_t *s, const struct shape *sh, uint32_t n, const struct avail *a)
+uint32_t sched_shape_slots(const sched_t *s, const struct shape *sh, uint32_t n,
+                           const struct avail *a)
 {
     uint64_t most = UINT32_MAX;
 
@@ -139,11 +140,11 @@ static uint64_t pool_at(const sched_t *s, uint32_t which, const struct span *sp,
 {
     uint64_t used = s->map->pools[which].used;
 
-    for (struct tree_node *n = tree_first(&s->pool_ends); n;
-         n = tree_after(&s->pool_ends, tree_key(n))) {
+    for (struct sched_tree_node *n = sched_tree_first(&s->pool_ends); n;
+         n = sched_tree_after(&s->pool_ends, sched_tree_key(n))) {
         const struct claim *c = list_entry(n, struct claim, by_pool);
 
-        if (claim_end(c, sp->now) > t + SCHED_EPSILON)
+        if (sched_claim_end(c, sp->now) > t + SCHED_EPSILON)
             break;
         used -= c->pools[which];
     }
@@ -176,7 +177,7 @@ static uint64_t pool_peak(const sched_t *s, uint32_t which, const struct span *s
     return peak;
 }
 
-bool select_pools(const sched_t *s, const struct shape *sh, const struct span *sp)
+bool sched_select_pools(const sched_t *s, const struct shape *sh, const struct span *sp)
 {
     for (size_t i = 0; i < sh->req.npools; i++) {
         uint64_t total = s->map->pools[sh->pools[i]].total;
@@ -188,7 +189,7 @@ bool select_pools(const sched_t *s, const struct shape *sh, const struct span *s
     return true;
 }
 
-bool select_hopeless(const sched_t *s, const struct shape *sh)
+bool sched_select_infeasible(const sched_t *s, const struct shape *sh)
 {
     const struct map *m = s->map;
 
@@ -221,8 +222,8 @@ static bool take_node(struct search *q, uint32_t n)
     uint32_t slots;
 
     s->work++;
-    node_avail(s, n, q->sp, &a, NULL);
-    if ((slots = shape_slots(s, q->sh, n, &a)) == 0)
+    sched_node_avail(s, n, q->sp, &a, NULL);
+    if ((slots = sched_shape_slots(s, q->sh, n, &a)) == 0)
         return false;
     if (q->sh->req.nnodes > 0)
         slots = q->sh->nslots;
@@ -334,7 +335,7 @@ static bool best_scores(struct search *q, const struct job *j)
 
     if (!list)
         return false;
-    job_view(j, &job);
+    sched_job_view(j, &job);
     for (size_t i = 0; i < q->n; i++) {
         list[i].choice = s->choice[i];
         if (score_node(s, &job, s->choice[i].node, &list[i].score) < 0) {
@@ -364,13 +365,14 @@ static int choice_cmp(const void *x, const void *y)
     return a->node < b->node ? -1 : a->node > b->node;
 }
 
-size_t select_now(sched_t *s, const struct shape *sh, const struct job *j, const struct span *sp)
+size_t sched_select_now(sched_t *s, const struct shape *sh, const struct job *j,
+                        const struct span *sp)
 {
     struct search q = {.s = s, .sh = sh, .sp = sp};
     enum sched_node_order order = s->node->node->order;
 
     s->work++;
-    if (select_hopeless(s, sh) || !select_pools(s, sh, sp))
+    if (sched_select_infeasible(s, sh) || !sched_select_pools(s, sh, sp))
         return 0;
     q.left = sh->req.nnodes > 0 ? sh->req.nnodes : sh->nslots;
     if (order == SCHED_NODES_BY_SCORE && (s->no_score || !s->node->node->score || !j))
@@ -394,7 +396,7 @@ size_t select_now(sched_t *s, const struct shape *sh, const struct job *j, const
     return q.n;
 }
 
-uint64_t select_count(sched_t *s, const struct shape *sh)
+uint64_t sched_select_count(sched_t *s, const struct shape *sh)
 {
     struct span sp = {.alone = true, .nreserved = SIZE_MAX};
     struct search q = {.s = s, .sh = sh, .sp = &sp, .all = true};
@@ -443,10 +445,10 @@ static void take_piece(sched_t *s, const struct shape *sh, struct piece *p, cons
         p->ncores = nd->ncores;
         p->ngpus = nd->ngpus;
         p->memory = nd->memory;
-        memcpy(p->bits, map_all(m, ch->node), (m->cw + m->gw) * sizeof(uint64_t));
+        memcpy(p->bits, sched_map_all(m, ch->node), (m->cw + m->gw) * sizeof(uint64_t));
         return;
     }
-    node_avail(s, ch->node, sp, &a, s->bits);
+    sched_node_avail(s, ch->node, sp, &a, s->bits);
     p->ncores = sh->cores * times;
     p->ngpus = sh->gpus * times;
     p->memory = sh->memory * times;
@@ -454,19 +456,20 @@ static void take_piece(sched_t *s, const struct shape *sh, struct piece *p, cons
     take_bits(p->bits + m->cw, s->bits + m->cw, m->gw, p->ngpus);
 }
 
-struct claim *select_claim(sched_t *s, const struct job *j, size_t nchoice, const struct span *sp)
+struct claim *sched_select_claim(sched_t *s, const struct job *j, size_t nchoice,
+                                 const struct span *sp)
 {
     const struct shape *sh = j->shape;
-    struct claim *c = claim_create(s->map, nchoice, sh->req.npools > 0);
+    struct claim *c = sched_claim_create(s->map, nchoice, sh->req.npools > 0);
 
     if (!c)
         return NULL;
     c->id = j->id;
     c->start = sp->from;
     c->end = sp->from + j->duration;
-    job_view(j, &c->view);
+    sched_job_view(j, &c->view);
     for (size_t i = 0; i < nchoice; i++)
-        take_piece(s, sh, claim_piece(c, i), &s->choice[i], sp);
+        take_piece(s, sh, sched_claim_piece(c, i), &s->choice[i], sp);
     for (size_t i = 0; i < sh->req.npools; i++)
         c->pools[sh->pools[i]] = sh->req.pools[i].count;
     s->work += nchoice;

@@ -37,7 +37,7 @@ static void shape_needs(struct shape *sh)
     }
 }
 
-void shape_destroy(sched_t *s, struct shape *sh)
+void sched_shape_destroy(sched_t *s, struct shape *sh)
 {
     struct shape *first = hmap_get_u64(s->shapes, sh->hash);
 
@@ -62,7 +62,7 @@ void shape_destroy(sched_t *s, struct shape *sh)
     free(sh);
 }
 
-struct shape *shape_get(sched_t *s, const struct rreq *req)
+struct shape *sched_shape_get(sched_t *s, const struct rreq *req)
 {
     uint64_t hash = rreq_hash(req);
     struct shape *first = hmap_get_u64(s->shapes, hash);
@@ -98,17 +98,17 @@ struct shape *shape_get(sched_t *s, const struct rreq *req)
 }
 
 /* One that is empty is kept while a pass is under way, since the pass may know it. */
-void shape_put(sched_t *s, struct shape *sh)
+void sched_shape_put(sched_t *s, struct shape *sh)
 {
     if (--sh->njobs > 0)
         return;
     if (s->phase == PHASE_IDLE)
-        shape_destroy(s, sh);
+        sched_shape_destroy(s, sh);
     else
         s->empty_shapes = true;
 }
 
-bool shape_node_could(const struct map *m, const struct shape *sh, uint32_t n)
+bool sched_shape_node_could(const struct map *m, const struct shape *sh, uint32_t n)
 {
     const struct node *nd = &m->nodes[n];
 
@@ -146,7 +146,7 @@ static uint32_t slots_when_empty(const sched_t *s, const struct shape *sh, uint3
     const struct node *nd = &s->map->nodes[n];
     struct avail a = {nd->ncores, nd->ngpus, nd->memory, true};
 
-    return shape_slots(s, sh, n, &a);
+    return sched_shape_slots(s, sh, n, &a);
 }
 
 /* Slots, or nodes, on the nodes that are usable (or on all), as far as they count. */
@@ -156,13 +156,13 @@ static uint64_t capacity(const sched_t *s, const struct shape *sh, bool usable, 
     uint64_t sum = 0;
 
     for (uint32_t i = 0; i < m->n && sum < enough; i++) {
-        if ((!usable || m->nodes[i].usable) && shape_node_could(m, sh, i))
+        if ((!usable || m->nodes[i].usable) && sched_shape_node_could(m, sh, i))
             sum += sh->req.nnodes > 0 ? 1 : slots_when_empty(s, sh, i);
     }
     return sum;
 }
 
-size_t shape_suited(const sched_t *s, const struct shape *sh)
+size_t sched_shape_suited(const sched_t *s, const struct shape *sh)
 {
     return (size_t)capacity(s, sh, true, UINT64_MAX);
 }
@@ -184,7 +184,7 @@ static bool pools_exist(sched_t *s, struct shape *sh)
     return enough;
 }
 
-int shape_renew(sched_t *s, struct shape *sh)
+int sched_shape_renew(sched_t *s, struct shape *sh)
 {
     uint64_t enough = sh->req.nnodes > 0 ? sh->req.nnodes : sh->nslots;
     bool pools;

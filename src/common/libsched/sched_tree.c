@@ -19,7 +19,7 @@ static uint32_t level_of(uint64_t b)
     return (uint32_t)(b >> 32) | 1;
 }
 
-static void renew(struct tree_node *n)
+static void renew(struct sched_tree_node *n)
 {
     n->size = 1;
     n->least = n->weight;
@@ -36,14 +36,14 @@ static void renew(struct tree_node *n)
 }
 
 /* Into what is before `key`, and the rest. */
-static void split(struct tree_node *n, struct tree_key key, struct tree_node **low,
-                  struct tree_node **high)
+static void split(struct sched_tree_node *n, struct sched_tree_key key,
+                  struct sched_tree_node **low, struct sched_tree_node **high)
 {
     if (!n) {
         *low = *high = NULL;
         return;
     }
-    if (tree_before(tree_key(n), key)) {
+    if (sched_tree_before(sched_tree_key(n), key)) {
         split(n->right, key, &n->right, high);
         *low = n;
     } else {
@@ -53,7 +53,7 @@ static void split(struct tree_node *n, struct tree_key key, struct tree_node **l
     renew(n);
 }
 
-static struct tree_node *join(struct tree_node *low, struct tree_node *high)
+static struct sched_tree_node *join(struct sched_tree_node *low, struct sched_tree_node *high)
 {
     if (!low || !high)
         return low ? low : high;
@@ -67,14 +67,14 @@ static struct tree_node *join(struct tree_node *low, struct tree_node *high)
     return high;
 }
 
-static struct tree_node *insert(struct tree_node *at, struct tree_node *n)
+static struct sched_tree_node *insert(struct sched_tree_node *at, struct sched_tree_node *n)
 {
     if (!at || n->level > at->level) {
-        split(at, tree_key(n), &n->left, &n->right);
+        split(at, sched_tree_key(n), &n->left, &n->right);
         renew(n);
         return n;
     }
-    if (tree_before(tree_key(n), tree_key(at)))
+    if (sched_tree_before(sched_tree_key(n), sched_tree_key(at)))
         at->left = insert(at->left, n);
     else
         at->right = insert(at->right, n);
@@ -84,17 +84,17 @@ static struct tree_node *insert(struct tree_node *at, struct tree_node *n)
     return at;
 }
 
-void tree_insert(struct tree *t, struct tree_node *n)
+void sched_tree_insert(struct sched_tree *t, struct sched_tree_node *n)
 {
     n->level = level_of(n->b);
     t->root = insert(t->root, n);
 }
 
-static struct tree_node *take(struct tree_node *at, struct tree_node *n)
+static struct sched_tree_node *take(struct sched_tree_node *at, struct sched_tree_node *n)
 {
     if (at == n)
         return join(n->left, n->right);
-    if (tree_before(tree_key(n), tree_key(at)))
+    if (sched_tree_before(sched_tree_key(n), sched_tree_key(at)))
         at->left = take(at->left, n);
     else
         at->right = take(at->right, n);
@@ -102,29 +102,29 @@ static struct tree_node *take(struct tree_node *at, struct tree_node *n)
     return at;
 }
 
-void tree_remove(struct tree *t, struct tree_node *n)
+void sched_tree_remove(struct sched_tree *t, struct sched_tree_node *n)
 {
     t->root = take(t->root, n);
     n->left = n->right = NULL;
     n->level = 0;
 }
 
-struct tree_node *tree_first(const struct tree *t)
+struct sched_tree_node *sched_tree_first(const struct sched_tree *t)
 {
-    struct tree_node *n = t->root;
+    struct sched_tree_node *n = t->root;
 
     while (n && n->left)
         n = n->left;
     return n;
 }
 
-struct tree_node *tree_after(const struct tree *t, struct tree_key key)
+struct sched_tree_node *sched_tree_after(const struct sched_tree *t, struct sched_tree_key key)
 {
-    struct tree_node *n = t->root;
-    struct tree_node *found = NULL;
+    struct sched_tree_node *n = t->root;
+    struct sched_tree_node *found = NULL;
 
     while (n) {
-        if (tree_before(key, tree_key(n))) {
+        if (sched_tree_before(key, sched_tree_key(n))) {
             found = n;
             n = n->left;
         } else
@@ -133,9 +133,9 @@ struct tree_node *tree_after(const struct tree *t, struct tree_key key)
     return found;
 }
 
-struct tree_node *tree_nth(const struct tree *t, size_t i)
+struct sched_tree_node *sched_tree_nth(const struct sched_tree *t, size_t i)
 {
-    struct tree_node *n = t->root;
+    struct sched_tree_node *n = t->root;
 
     while (n) {
         size_t before = n->left ? n->left->size : 0;
@@ -152,7 +152,7 @@ struct tree_node *tree_nth(const struct tree *t, size_t i)
     return NULL;
 }
 
-static struct tree_node *first_light(struct tree_node *n, double max)
+static struct sched_tree_node *first_light(struct sched_tree_node *n, double max)
 {
     while (n && n->least <= max) {
         if (n->left && n->left->least <= max)
@@ -165,36 +165,38 @@ static struct tree_node *first_light(struct tree_node *n, double max)
     return NULL;
 }
 
-struct tree_node *tree_first_light(const struct tree *t, double max)
+struct sched_tree_node *sched_tree_first_light(const struct sched_tree *t, double max)
 {
     return first_light(t->root, max);
 }
 
-static struct tree_node *after_light(struct tree_node *n, struct tree_key key, double max)
+static struct sched_tree_node *after_light(struct sched_tree_node *n, struct sched_tree_key key,
+                                           double max)
 {
-    struct tree_node *found;
+    struct sched_tree_node *found;
 
     if (!n || n->least > max)
         return NULL;
-    if (!tree_before(key, tree_key(n)))
+    if (!sched_tree_before(key, sched_tree_key(n)))
         return after_light(n->right, key, max);
     if ((found = after_light(n->left, key, max)))
         return found;
     return n->weight <= max ? n : first_light(n->right, max);
 }
 
-struct tree_node *tree_after_light(const struct tree *t, struct tree_key key, double max)
+struct sched_tree_node *sched_tree_after_light(const struct sched_tree *t,
+                                               struct sched_tree_key key, double max)
 {
     return after_light(t->root, key, max);
 }
 
-size_t tree_place(const struct tree *t, struct tree_key key)
+size_t sched_tree_place(const struct sched_tree *t, struct sched_tree_key key)
 {
-    const struct tree_node *n = t->root;
+    const struct sched_tree_node *n = t->root;
     size_t place = 0;
 
     while (n) {
-        if (tree_before(tree_key(n), key)) {
+        if (sched_tree_before(sched_tree_key(n), key)) {
             place += 1 + (n->left ? n->left->size : 0);
             n = n->right;
         } else

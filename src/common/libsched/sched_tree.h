@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct tree_node {
-    struct tree_node *left, *right;
+struct sched_tree_node {
+    struct sched_tree_node *left, *right;
     double a; /* key */
     uint64_t b;
     double weight;
@@ -21,49 +21,50 @@ struct tree_node {
     uint32_t level; /* heap order; 0: in no tree */
 };
 
-struct tree {
-    struct tree_node *root;
+struct sched_tree {
+    struct sched_tree_node *root;
 };
 
-struct tree_key {
+struct sched_tree_key {
     double a;
     uint64_t b;
 };
 
-static inline struct tree_key tree_key(const struct tree_node *n)
+static inline struct sched_tree_key sched_tree_key(const struct sched_tree_node *n)
 {
-    return (struct tree_key){n->a, n->b};
+    return (struct sched_tree_key){n->a, n->b};
 }
 
-static inline bool tree_before(struct tree_key x, struct tree_key y)
+static inline bool sched_tree_before(struct sched_tree_key x, struct sched_tree_key y)
 {
     return x.a < y.a || (x.a == y.a && x.b < y.b);
 }
 
-static inline size_t tree_size(const struct tree *t)
+static inline size_t sched_tree_size(const struct sched_tree *t)
 {
     return t->root ? t->root->size : 0;
 }
 
-static inline bool tree_has(const struct tree_node *n)
+static inline bool sched_tree_has(const struct sched_tree_node *n)
 {
     return n->level != 0;
 }
 
 /* The key (n->a, n->b) must not be in the tree yet; n is in no tree. */
-void tree_insert(struct tree *t, struct tree_node *n);
+void sched_tree_insert(struct sched_tree *t, struct sched_tree_node *n);
 /* n is in this tree, and its key is what it was. */
-void tree_remove(struct tree *t, struct tree_node *n);
+void sched_tree_remove(struct sched_tree *t, struct sched_tree_node *n);
 
 /* First element; the first one behind a key; element number i (from 0); NULL when there is none. */
-struct tree_node *tree_first(const struct tree *t);
-struct tree_node *tree_after(const struct tree *t, struct tree_key key);
-struct tree_node *tree_nth(const struct tree *t, size_t i);
+struct sched_tree_node *sched_tree_first(const struct sched_tree *t);
+struct sched_tree_node *sched_tree_after(const struct sched_tree *t, struct sched_tree_key key);
+struct sched_tree_node *sched_tree_nth(const struct sched_tree *t, size_t i);
 /* The first one behind a key with weight <= max. */
-struct tree_node *tree_after_light(const struct tree *t, struct tree_key key, double max);
+struct sched_tree_node *sched_tree_after_light(const struct sched_tree *t,
+                                               struct sched_tree_key key, double max);
 /* The first one with weight <= max. */
-struct tree_node *tree_first_light(const struct tree *t, double max);
+struct sched_tree_node *sched_tree_first_light(const struct sched_tree *t, double max);
 /* How many elements have a smaller key. */
-size_t tree_place(const struct tree *t, struct tree_key key);
+size_t sched_tree_place(const struct sched_tree *t, struct sched_tree_key key);
 
 #endif

@@ -54,21 +54,21 @@ static void estimate_one(sched_t *s, struct job *j, double *floor)
 
     j->estimated = s->change;
     j->estimate = -1.;
-    if (shape_renew(s, j->shape) < 0 || !j->shape->available || job_late(s, j, s->now))
+    if (sched_shape_renew(s, j->shape) < 0 || !j->shape->available || sched_job_late(s, j, s->now))
         return;
     if (j->reserved && j->reserved->start > s->now)
         when = j->reserved->start;
-    else if ((n = plan_find(s, j, j->reserved, SCHED_NEVER, &when)) == 0) {
+    else if ((n = sched_plan_find(s, j, j->reserved, SCHED_NEVER, &when)) == 0) {
         /* It holds others up until it is too late for it. */
-        if (job_bounded(s, j) && job_latest(s, j) > *floor)
-            *floor = job_latest(s, j);
+        if (sched_job_bounded(s, j) && sched_job_latest(s, j) > *floor)
+            *floor = sched_job_latest(s, j);
         return;
     } else if (!j->reserved)
-        plan_reserve(s, j, n, when);
-    if (builtin_strict(s->queue) && when < *floor)
+        sched_plan_reserve(s, j, n, when);
+    if (sched_builtin_strict(s->queue) && when < *floor)
         when = *floor;
     *floor = when;
-    if (!job_late(s, j, when))
+    if (!sched_job_late(s, j, when))
         j->estimate = when;
 }
 
@@ -78,15 +78,15 @@ static void estimates(sched_t *s, double now)
     size_t nmade = 0;
     double saved = s->now;
     double floor = now;
-    struct tree_node *n = tree_first(&s->order);
+    struct sched_tree_node *n = sched_tree_first(&s->order);
 
     if (s->estimated == s->change ||
         (s->estimated != 0 && now >= s->estimated_at && now < s->estimated_at + EVERY))
         return;
     s->now = now;
     s->guessing = true;
-    for (size_t i = 0; n && i < DEPTH; i++, n = tree_after(&s->order, tree_key(n))) {
-        struct job *j = job_of_order(n);
+    for (size_t i = 0; n && i < DEPTH; i++, n = sched_tree_after(&s->order, sched_tree_key(n))) {
+        struct job *j = sched_job_of_order(n);
         bool had = j->reserved != NULL;
 
         estimate_one(s, j, &floor);
@@ -94,7 +94,7 @@ static void estimates(sched_t *s, double now)
             made[nmade++] = j;
     }
     while (nmade > 0)
-        plan_cancel(s, made[--nmade]);
+        sched_plan_cancel(s, made[--nmade]);
     s->now = saved;
     s->guessing = false;
     s->estimated = s->change;
@@ -151,7 +151,7 @@ static void put_time(struct text *t, double when, double now, double shift)
 static uint64_t count_free(sched_t *s, struct shape *sh)
 {
     if (sh->counted != s->change)
-        sh->count = select_count(s, sh);
+        sh->count = sched_select_count(s, sh);
     sh->counted = s->change;
     return sh->count;
 }
@@ -159,8 +159,8 @@ static uint64_t count_free(sched_t *s, struct shape *sh)
 /* Who ends then? */
 static const struct claim *ends_at(const sched_t *s, double when)
 {
-    struct tree_node *n =
-        tree_after(&s->ends, (struct tree_key){when - 2. * SCHED_EPSILON, UINT64_MAX});
+    struct sched_tree_node *n =
+        sched_tree_after(&s->ends, (struct sched_tree_key){when - 2. * SCHED_EPSILON, UINT64_MAX});
     const struct claim *c = n ? list_entry(n, struct claim, by_end) : NULL;
 
     return c && c->end <= when + 2. * SCHED_EPSILON ? c : NULL;
@@ -169,7 +169,7 @@ static const struct claim *ends_at(const sched_t *s, double when)
 /* Somebody who runs longer than it may. */
 static const struct claim *overdue(const sched_t *s, double now)
 {
-    struct tree_node *n = tree_first(&s->ends);
+    struct sched_tree_node *n = sched_tree_first(&s->ends);
     const struct claim *c = n ? list_entry(n, struct claim, by_end) : NULL;
 
     return c && c->end <= now ? c : NULL;
@@ -209,7 +209,7 @@ static const struct job *stopped_at(const sched_t *s)
 {
     const struct job *j = s->stopped ? hmap_get_u64(s->jobs, s->stopped) : NULL;
 
-    return j && tree_has(&j->order) ? j : job_of_order(tree_first(&s->order));
+    return j && sched_tree_has(&j->order) ? j : sched_job_of_order(sched_tree_first(&s->order));
 }
 
 static void put_reason(struct text *t, sched_t *s, struct job *j, double when, double now,
@@ -217,7 +217,7 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
 {
     struct shape *sh = j->shape;
     uint64_t want = sh->req.nnodes > 0 ? sh->req.nnodes : sh->nslots;
-    size_t place = tree_place(&s->order, tree_key(&j->order));
+    size_t place = sched_tree_place(&s->order, sched_tree_key(&j->order));
     const struct job *first = stopped_at(s);
     uint64_t have = count_free(s, sh);
 
@@ -232,7 +232,8 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
         put_holder(t, s, when, now, shift);
     } else if (put_pool(t, s, sh))
         put_holder(t, s, when, now, shift);
-    else if (builtin_strict(s->queue) && tree_before(tree_key(&first->order), tree_key(&j->order)))
+    else if (sched_builtin_strict(s->queue) &&
+             sched_tree_before(sched_tree_key(&first->order), sched_tree_key(&j->order)))
         put(t, "waits behind job %ju: nobody passes it (fcfs)", (uintmax_t)first->id);
     else if (s->nreserved > 0 && s->reserved[0]->job != j) {
         put(t, "would delay job %ju, which is to start at ", (uintmax_t)s->reserved[0]->job->id);
@@ -241,7 +242,7 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
         put(t, "is about to be looked at");
         return;
     }
-    if (when < 0. && job_bounded(s, j) && j->estimated != 0 && j->estimated == s->estimated) {
+    if (when < 0. && sched_job_bounded(s, j) && j->estimated != 0 && j->estimated == s->estimated) {
         put(t, "; as it looks, its time limit would end after ");
         put_time(t, s->expiration, now, shift);
         put(t, ", when the resources go");
@@ -261,7 +262,7 @@ static void put_ranks(struct text *t, const struct map *m, const struct shape *s
     for (uint32_t i = 0; i < m->n; i++) {
         const struct node *nd = &m->nodes[i];
 
-        if (nd->usable || nd->drained != drained || !shape_node_could(m, sh, i))
+        if (nd->usable || nd->drained != drained || !sched_shape_node_could(m, sh, i))
             continue;
         n++;
         if (ranks && idset_set(ranks, nd->rank) < 0) {
@@ -284,7 +285,7 @@ static void put_ranks(struct text *t, const struct map *m, const struct shape *s
 /* Too few of the nodes that could take part are up. */
 static void put_missing(struct text *t, const sched_t *s, const struct shape *sh)
 {
-    size_t up = shape_suited(s, sh);
+    size_t up = sched_shape_suited(s, sh);
 
     put(t, "waits for ");
     put_need(t, sh);
@@ -294,12 +295,12 @@ static void put_missing(struct text *t, const sched_t *s, const struct shape *sh
     put_ranks(t, s->map, sh, true);
 }
 
-void why_log_missing(sched_t *s, struct shape *sh)
+void sched_why_log_missing(sched_t *s, struct shape *sh)
 {
-    struct tree_node *n = tree_first(&sh->jobs);
+    struct sched_tree_node *n = sched_tree_first(&sh->jobs);
     char why[SCHED_REASON_MAX];
     struct text text = {why, sizeof(why)};
-    const struct job *j = n || (n = tree_first(&sh->endless)) ? job_among(n) : NULL;
+    const struct job *j = n || (n = sched_tree_first(&sh->endless)) ? sched_job_among(n) : NULL;
 
     if (!j || sh->missed || s->unheard || s->nmissed >= LOGGED_MAX)
         return;
@@ -326,7 +327,7 @@ static bool put_obstacle(struct text *t, sched_t *s, const struct job *j, double
     else if (!sh->possible) {
         resgraph_satisfiable(s->map->graph, &sh->req, &err);
         put(t, "can never run: %s", err.text);
-    } else if (job_late(s, j, now)) {
+    } else if (sched_job_late(s, j, now)) {
         put(t, "can never run: its time limit would end at ");
         put_time(t, now + j->duration, now, shift);
         put(t, " at the earliest, and the resources go at ");
@@ -353,7 +354,7 @@ int sched_estimate(sched_t *s, uint64_t id, double now, double shift, double *t,
     }
     *t = -1.;
     why[0] = '\0';
-    if (s->ready && shape_renew(s, j->shape) < 0)
+    if (s->ready && sched_shape_renew(s, j->shape) < 0)
         return -1;
     if (put_obstacle(&text, s, j, now, shift))
         return 0;

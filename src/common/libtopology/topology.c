@@ -51,7 +51,7 @@ void topology_destroy(topology_t *t)
     int saved = errno;
 
     if (t) {
-        tree_destroy(t->tree);
+        topology_tree_destroy(t->tree);
         free(t->spec);
         free(t);
     }
@@ -121,7 +121,7 @@ topology_t *topology_create_text(const char *text, size_t len, const char *name,
     t = create("file:", name, size, err);
     if (!t)
         return NULL;
-    t->tree = tree_parse(text, len, name, size, err);
+    t->tree = topology_tree_parse(text, len, name, size, err);
     if (!t->tree) {
         topology_destroy(t);
         return NULL;

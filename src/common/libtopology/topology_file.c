@@ -36,7 +36,7 @@ struct parser {
     errmsg_fail((p)->err, EINVAL, "topology \"%.80s\" line %u: " fmt, (p)->name, (p)->line, \
                 __VA_ARGS__)
 
-void tree_destroy(struct tree *tree)
+void topology_tree_destroy(struct tree *tree)
 {
     int saved = errno;
 
@@ -68,7 +68,7 @@ static struct tree *tree_alloc(uint32_t size)
     tree->order = calloc(size, sizeof(uint32_t));
     if (!tree->parent || !tree->first || !tree->child || !tree->depth || !tree->pre ||
         !tree->count || !tree->order) {
-        tree_destroy(tree);
+        topology_tree_destroy(tree);
         return NULL;
     }
     return tree;
@@ -243,8 +243,8 @@ static int build(struct parser *p)
     return BAD(p, "rank %u is not below rank 0: its parents form a cycle", r);
 }
 
-struct tree *tree_parse(const char *text, size_t len, const char *name, uint32_t size,
-                        errmsg_t *err)
+struct tree *topology_tree_parse(const char *text, size_t len, const char *name, uint32_t size,
+                                 errmsg_t *err)
 {
     struct parser p = {.name = name, .size = size, .err = err};
     int rc;
@@ -265,7 +265,7 @@ struct tree *tree_parse(const char *text, size_t len, const char *name, uint32_t
     free(p.parent_line);
     free(p.child_line);
     if (rc < 0) {
-        tree_destroy(p.tree);
+        topology_tree_destroy(p.tree);
         p.tree = NULL;
     }
     errno = saved;

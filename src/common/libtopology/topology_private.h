@@ -16,8 +16,8 @@ struct tree {
     uint32_t max_depth;
 };
 
-struct tree *tree_parse(const char *text, size_t len, const char *name, uint32_t size,
-                        errmsg_t *err);
-void tree_destroy(struct tree *tree);
+struct tree *topology_tree_parse(const char *text, size_t len, const char *name, uint32_t size,
+                                 errmsg_t *err);
+void topology_tree_destroy(struct tree *tree);
 
 #endif

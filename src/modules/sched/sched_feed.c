@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "libflux/cancel_wire.h"
-#include "libsched/sched_food.h"
+#include "libsched/sched_feeddata.h"
 #include "sched_module.h"
 #include "libschema/jsonout.h"
 
@@ -254,7 +254,7 @@ void feed_estimates(struct ctx *ctx)
 /* --- feeds --- */
 
 /* -1: memory is out. */
-static int food_take(struct ctx *ctx, const struct sched_food *f)
+static int take_feed(struct ctx *ctx, const struct sched_feeddata *f)
 {
     double now = flux_now(ctx->h);
     errmsg_t err;
@@ -288,7 +288,7 @@ void feed_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct sched_feed in = {0};
-    struct sched_food food = {0};
+    struct sched_feeddata data = {0};
     json_t *owner = NULL;
     errmsg_t err;
 
@@ -302,12 +302,12 @@ void feed_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EPERM, "sched.feed: another job module is attached");
     else if (in.generation != ctx->generation)
         flux_respond(h, req, "{}");
-    else if (sched_food_read(&food, &in, &err) < 0) {
+    else if (sched_feeddata_read(&data, &in, &err) < 0) {
         ctx->refused_feeds++;
         flux_respond_error(h, req, errno, "sched.feed: %s", err.text);
     } else {
         ctx->feeds++;
-        if (food_take(ctx, &food) < 0) {
+        if (take_feed(ctx, &data) < 0) {
             flux_log(h, LOG_ERR, "the scheduler is out of memory, and begins anew");
             module_begin_anew(ctx);
         } else if (in.enabled) {
@@ -319,6 +319,6 @@ void feed_cb(flux_t *h, const flux_msg_t *req, void *arg)
         if (ctx->estimates > 0 && !flux_watcher_active(ctx->estimate_timer))
             flux_timer_start(ctx->estimate_timer, ESTIMATE_AFTER, 0.);
     }
-    sched_food_clear(&food);
+    sched_feeddata_clear(&data);
     json_decref(owner);
 }

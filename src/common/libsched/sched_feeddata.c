@@ -1,4 +1,4 @@
-/* sched_food.c - what the job module tells, from JSON to what the scheduler takes.
+/* sched_feeddata.c - what the job module tells, from JSON to what the scheduler takes.
  *
  * Failure: the first entry that is wrong ends it, with a sentence; the caller then takes in
  * nothing.
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched_food.h"
+#include "sched_feeddata.h"
 
-void sched_food_clear(struct sched_food *f)
+void sched_feeddata_clear(struct sched_feeddata *f)
 {
     for (size_t i = 0; i < f->nadd; i++)
         rreq_clear(&f->req[i]);
@@ -26,7 +26,7 @@ void sched_food_clear(struct sched_food *f)
     free(f->level);
 }
 
-static int food_alloc(struct sched_food *f, const struct sched_feed *in, errmsg_t *err)
+static int data_alloc(struct sched_feeddata *f, const struct sched_feed *in, errmsg_t *err)
 {
     size_t nadd = json_array_size(in->add);
     size_t nrunning = json_array_size(in->running);
@@ -50,7 +50,7 @@ static int food_alloc(struct sched_food *f, const struct sched_feed *in, errmsg_
     return 0;
 }
 
-static int read_add(struct sched_food *f, const json_t *entry, errmsg_t *err)
+static int read_add(struct sched_feeddata *f, const json_t *entry, errmsg_t *err)
 {
     struct sched_wire_add in = {0};
     struct rreq *req = &f->req[f->nadd];
@@ -66,7 +66,7 @@ static int read_add(struct sched_food *f, const json_t *entry, errmsg_t *err)
     return 0;
 }
 
-static int read_running(struct sched_food *f, const json_t *entry, errmsg_t *err)
+static int read_running(struct sched_feeddata *f, const json_t *entry, errmsg_t *err)
 {
     struct sched_wire_running *r = &f->running[f->nrunning];
 
@@ -86,7 +86,7 @@ static int read_ids(const json_t *array, uint64_t *ids, size_t *n, errmsg_t *err
     return 0;
 }
 
-int sched_food_read(struct sched_food *f, const struct sched_feed *in, errmsg_t *err)
+int sched_feeddata_read(struct sched_feeddata *f, const struct sched_feed *in, errmsg_t *err)
 {
     const json_t *entry;
     size_t i;
@@ -94,7 +94,7 @@ int sched_food_read(struct sched_food *f, const struct sched_feed *in, errmsg_t 
     memset(f, 0, sizeof(*f));
     if (in->enabled && !json_is_boolean(in->enabled))
         return errmsg_fail(err, EPROTO, "enabled: must be true or false");
-    if (food_alloc(f, in, err) < 0)
+    if (data_alloc(f, in, err) < 0)
         return -1;
     json_array_foreach(in->running, i, entry)
     {

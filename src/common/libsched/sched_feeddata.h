@@ -2,13 +2,13 @@
  *
  * Thread rules: one thread per object.
  */
-#ifndef SCHED_FOOD_H
-#define SCHED_FOOD_H
+#ifndef SCHED_FEEDDATA_H
+#define SCHED_FEEDDATA_H
 
 #include "sched.h"
 #include "sched_wire.h"
 
-struct sched_food {
+struct sched_feeddata {
     struct sched_job *add; /* their requests are in `req` */
     struct rreq *req;
     size_t nadd;
@@ -22,7 +22,7 @@ struct sched_food {
 
 /* Read all arrays of a feed strictly: 0, or -1 with EPROTO (or ENOMEM) and a sentence.  To be
  * cleared in both cases. */
-int sched_food_read(struct sched_food *f, const struct sched_feed *in, errmsg_t *err);
-void sched_food_clear(struct sched_food *f);
+int sched_feeddata_read(struct sched_feeddata *f, const struct sched_feed *in, errmsg_t *err);
+void sched_feeddata_clear(struct sched_feeddata *f);
 
 #endif

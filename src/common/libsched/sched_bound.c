@@ -1,9 +1,10 @@
-/* sched_hope.c - could a reservation be moved to an earlier time at all?
+/* sched_bound.c - could a reservation be moved to an earlier time at all?
  *
  * Each end of a job asks that for every reservation, and nearly always the answer is no.
  *
- * Of a job that wants a count of nodes, and has a reservation, it is kept which nodes have room for it from some time before that on (bits), and
- * how many these are.  Time that passes and what is taken only make them fewer.  There are more
+ * Of a job that wants a count of nodes, and has a reservation, a feasibility bound is kept: which nodes
+ * have room for it from some time before that on (bits), and how many these are.  Time that passes and
+ * what is taken only make them fewer.  There are more
  * only where something was given back: the map keeps a list of those nodes, so only these are
  * looked at; and as long as there are not enough no time is looked for.  If there are, only on
  * these nodes.
@@ -34,33 +35,33 @@ static inline uint64_t bit_of(uint32_t n)
     return UINT64_C(1) << (n % 64);
 }
 
-void hope_drop(struct job *j)
+void sched_bound_drop(struct job *j)
 {
     int saved = errno;
 
-    free(j->hope);
-    j->hope = NULL;
+    free(j->bound);
+    j->bound = NULL;
     errno = saved;
 }
 
-static void look(sched_t *s, const struct job *j, struct hope *h, uint32_t n)
+static void look(sched_t *s, const struct job *j, struct sched_bound *h, uint32_t n)
 {
-    if (!s->map->nodes[n].usable || !shape_node_could(s->map, j->shape, n) ||
-        !plan_node_before(s, j, n, h->limit))
+    if (!s->map->nodes[n].usable || !sched_shape_node_could(s->map, j->shape, n) ||
+        !sched_plan_node_before(s, j, n, h->limit))
         return;
     h->bits[n / 64] |= bit_of(n);
     h->count++;
 }
 
-bool hope_left(sched_t *s, struct job *j, const struct claim *own, double limit)
+bool sched_bound_left(sched_t *s, struct job *j, const struct claim *own, double limit)
 {
     const struct map *m = s->map;
-    struct hope *h = j->hope;
+    struct sched_bound *h = j->bound;
 
     if (!h)
         return true;
     if (!own || h->epoch != s->epoch || limit > h->limit || m->ngiven - h->seen > m->given_room) {
-        hope_drop(j);
+        sched_bound_drop(j);
         return true;
     }
     h->limit = limit;
@@ -74,17 +75,17 @@ bool hope_left(sched_t *s, struct job *j, const struct claim *own, double limit)
     return h->count >= j->shape->req.nnodes;
 }
 
-void hope_learn(sched_t *s, struct job *j, double limit)
+void sched_bound_learn(sched_t *s, struct job *j, double limit)
 {
     const struct map *m = s->map;
-    struct hope *h = j->hope;
+    struct sched_bound *h = j->bound;
     bool all = h == NULL;
 
     if (j->shape->req.nnodes == 0 || limit >= SCHED_NEVER) {
-        hope_drop(j);
+        sched_bound_drop(j);
         return;
     }
-    if (all && !(j->hope = h = calloc(1, sizeof(*h) + m->words * sizeof(uint64_t))))
+    if (all && !(j->bound = h = calloc(1, sizeof(*h) + m->words * sizeof(uint64_t))))
         return;
     h->epoch = s->epoch;
     h->seen = m->ngiven;
@@ -104,7 +105,7 @@ void hope_learn(sched_t *s, struct job *j, double limit)
 /* Bring s->frees up to date, by end.  false: no memory. */
 static bool make_frees(sched_t *s)
 {
-    size_t count = tree_size(&s->ends);
+    size_t count = sched_tree_size(&s->ends);
     uint64_t cores = s->map->free_cores;
 
     if (s->frees && s->frees_holds == s->map->nholds)
@@ -119,7 +120,8 @@ static bool make_frees(sched_t *s)
     }
     s->nfrees = 0;
     s->frees[s->nfrees++] = (struct later_free){-SCHED_NEVER, cores};
-    for (struct tree_node *n = tree_first(&s->ends); n; n = tree_after(&s->ends, tree_key(n))) {
+    for (struct sched_tree_node *n = sched_tree_first(&s->ends); n;
+         n = sched_tree_after(&s->ends, sched_tree_key(n))) {
         const struct claim *c = list_entry(n, struct claim, by_end);
 
         cores += c->ncores;
@@ -163,11 +165,11 @@ static uint64_t cores_at(const sched_t *s, const struct claim *own, double t)
 
 /* Are there cores enough at t, and at some moments later at which reservations begin?  That is not
  * all that is needed, but much faster to see than a look at all nodes. */
-bool hope_at(sched_t *s, const struct job *j, const struct claim *own, double t)
+bool sched_bound_at(sched_t *s, const struct job *j, const struct claim *own, double t)
 {
     uint64_t want = (uint64_t)j->shape->nslots * j->shape->cores;
-    size_t first = plan_place(s, t);
-    size_t behind = plan_place(s, t + j->duration - 4. * SCHED_EPSILON);
+    size_t first = sched_plan_place(s, t);
+    size_t behind = sched_plan_place(s, t + j->duration - 4. * SCHED_EPSILON);
     size_t step = behind > first ? (behind - first) / MOMENTS + 1 : 1;
 
     if (!make_frees(s))
