@@ -150,6 +150,7 @@ void resgraph_destroy(resgraph_t *g)
         free(g->pools[i].unit);
     }
     free(g->pools);
+    resgraph_clear_places(g);
     free(g);
     errno = saved;
 }
@@ -372,7 +373,7 @@ int resgraph_merge(resgraph_t *g, const resgraph_t *other, errmsg_t *err)
             return -1;
     }
     g->emulated |= other->emulated;
-    return 0;
+    return resgraph_copy_places(g, other, err);
 nomem:
     free(map);
     return no_memory(err);
@@ -395,7 +396,7 @@ int resgraph_remove(resgraph_t *g, const idset_t *ranks)
     g->n = kept;
     free(g->by_host);
     g->by_host = NULL;
-    return 0;
+    return resgraph_remove_from_places(g, ranks);
 }
 
 /* --- pools --- */

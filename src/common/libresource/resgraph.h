@@ -4,6 +4,8 @@
  *             |                                 +- gpu...
  *             |                                 +- memory (MiB)
  *             +- pool (power, bandwidth, licences...: any name, an amount and a unit)
+ *             +- place (a leaf switch, a pod, the core; a rack, a row...: a level and a name), which
+ *                holds nodes, pools and other places
  *
  * Nodes with the same vertices below them share one description, in memory, in JSON, and when a
  * question is asked about all; so a cluster of 4096 equal nodes costs little more than one node.
@@ -11,10 +13,13 @@
  * JSON (inventory, KVS resource.inventory):
  *    {"nodes":[{"ranks":"0-3","hosts":"node[0-3]","sockets":["0-1","2-3"],"cores":"0-3",
  *               "gpus":"0","memory":65536,"properties":["bigmem"]}],
- *     "pools":[{"name":"power","count":100,"unit":"kW"}],"emulated":false}
+ *     "pools":[{"name":"power","count":100,"unit":"kW"}],
+ *     "places":[{"level":"pod","name":"p0"},
+ *               {"level":"leaf","name":"s0","in_level":"pod","in":"p0","ranks":"0-3","pools":["power"]}],
+ *     "emulated":false}
  * Ranks and hosts belong together in ascending order of ranks; one host for several ranks stands for
  * all of them.  "sockets" are sets of cores and may be absent (all cores are one socket), as may
- * gpus, memory, properties, pools, emulated.
+ * gpus, memory, properties, pools, places, emulated.  Places come behind those that they are in.
  *
  * In an emulated inventory ranks are numbers of nodes that need not exist: what is placed on node n
  * is run by broker n % size.
@@ -42,6 +47,7 @@
 #define RESGRAPH_CORES_MAX 65536u /* ids of cores and gpus of a node are below this */
 #define RESGRAPH_POOLS_MAX 1024
 #define RESGRAPH_PROPERTIES_MAX 64
+#define RESGRAPH_PLACES_MAX 65536u
 
 typedef struct resgraph resgraph_t;
 
@@ -66,6 +72,16 @@ struct resgraph_pool {
     const char *unit; /* "" when none was given */
 };
 
+/* Something above nodes. */
+struct resgraph_place {
+    const char *level;        /* "leaf", "pod", "rack", ... */
+    const char *name;         /* unique among those of its level */
+    ssize_t parent;           /* number of the place that it is in; -1: none */
+    const idset_t *ranks;     /* nodes directly in it; NULL (for resgraph_add_place): none */
+    const char *const *pools; /* names of pools that it holds */
+    size_t npools;
+};
+
 resgraph_t *resgraph_create(void); /* empty; NULL with ENOMEM */
 resgraph_t *resgraph_copy(const resgraph_t *g);
 void resgraph_destroy(resgraph_t *g); /* NULL-safe, keeps errno */
@@ -81,6 +97,9 @@ int resgraph_add(resgraph_t *g, const idset_t *ranks, const char *hosts,
 /* Add an amount of a pool (to what is there of that name).  `unit` may be NULL. */
 int resgraph_add_pool(resgraph_t *g, const char *name, uint64_t count, const char *unit,
                       errmsg_t *err);
+/* Add a place behind all others.  A rank is directly in one place of each level at most.  0, or -1 with
+ * EINVAL, EEXIST, ENOENT or ENOMEM and a sentence; then nothing changed. */
+int resgraph_add_place(resgraph_t *g, const struct resgraph_place *place, errmsg_t *err);
 void resgraph_set_emulated(resgraph_t *g, bool emulated);
 
 /* g = g | other: for the reduction up the tree.  Nodes of `other` whose rank `g` has are an error
@@ -123,6 +142,15 @@ idset_t *resgraph_ranks_with(const resgraph_t *g, const char *property);
 /* Pools, sorted by name; false beyond the end. */
 size_t resgraph_npools(const resgraph_t *g);
 bool resgraph_pool(const resgraph_t *g, size_t i, struct resgraph_pool *pool);
+
+/* Places in the order in which they were added; false beyond the end. */
+size_t resgraph_nplaces(const resgraph_t *g);
+bool resgraph_place(const resgraph_t *g, size_t i, struct resgraph_place *place);
+/* Number of a place by level and name, of the place of a level that a rank is directly in; -1: none. */
+ssize_t resgraph_find_place(const resgraph_t *g, const char *level, const char *name);
+ssize_t resgraph_place_of(const resgraph_t *g, const char *level, uint32_t rank);
+/* All ranks in a place, directly or not: a new set, NULL with ENOMEM. */
+idset_t *resgraph_ranks_below(const resgraph_t *g, size_t place);
 
 /* Everything on these ranks (NULL: on all, and then with pools, too) as a set of resources. */
 rset_t *resgraph_rset(const resgraph_t *g, const idset_t *ranks);

@@ -17,11 +17,13 @@
 struct wire {
     json_t *nodes;
     json_t *pools;
+    json_t *places;
     bool emulated;
 };
 static const struct flux_field wire_fields[] = {
     FLUX_FIELD_ARRAY(struct wire, nodes, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_ARRAY(struct wire, pools, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_ARRAY(struct wire, places, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_BOOL(struct wire, emulated, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
@@ -190,6 +192,7 @@ json_t *resgraph_to_json(const resgraph_t *g)
     json_t *obj = json_object();
 
     if (!obj || put(obj, "nodes", nodes_json(g)) < 0 || put(obj, "pools", pools_json(g)) < 0 ||
+        (g->nplaces > 0 && put(obj, "places", resgraph_places_to_json(g)) < 0) ||
         put(obj, "emulated", json_boolean(g->emulated)) < 0) {
         json_decref(obj);
         errno = ENOMEM;
@@ -319,7 +322,7 @@ static int get_all(resgraph_t *g, const struct wire *w, errmsg_t *err)
                                why.text);
     }
     resgraph_set_emulated(g, w->emulated);
-    return 0;
+    return resgraph_places_from_json(g, w->places, err);
 }
 
 resgraph_t *resgraph_from_json(const json_t *obj, errmsg_t *err)

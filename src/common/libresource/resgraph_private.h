@@ -27,6 +27,15 @@ struct gpool {
     uint64_t count;
 };
 
+struct gplace {
+    char *level;
+    char *name;
+    ssize_t parent; /* place that it is in, or -1 */
+    idset_t *ranks; /* directly in it */
+    char **pools;
+    size_t npools;
+};
+
 struct resgraph {
     struct kind **kinds;
     size_t nkinds;
@@ -35,10 +44,21 @@ struct resgraph {
     uint32_t *by_host; /* places in nodes, by name of host; NULL: to be made when it is asked for */
     struct gpool *pools; /* by name */
     size_t npools;
+    struct gplace *places;
+    size_t nplaces, places_room;
     bool emulated;
 };
 
 /* Everything but rank, host and number of the kind. */
 void kind_describe(const struct kind *k, struct resgraph_node *node);
+
+/* resgraph_place.c */
+void resgraph_clear_place(struct gplace *p);
+void resgraph_clear_places(resgraph_t *g);
+/* 0, or -1 with a sentence. */
+int resgraph_copy_places(resgraph_t *g, const resgraph_t *other, errmsg_t *err);
+int resgraph_remove_from_places(resgraph_t *g, const idset_t *ranks);
+json_t *resgraph_places_to_json(const resgraph_t *g);
+int resgraph_places_from_json(resgraph_t *g, const json_t *list, errmsg_t *err);
 
 #endif

@@ -1,0 +1,228 @@
+/* resgraph_topology.c - switches as places of a graph.
+ *
+ *    place   name                                holds
+ *    core    of the root ("core")                pods, and leaves right below it
+ *    pod     of the switch right above leaves    leaves
+ *    leaf    of the switch                       nodes
+ * What a file has between pods and its root says nothing about links that jobs share as placements see
+ * it (anything above a pod is core), and is left out.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "resgraph_private.h"
+#include "resgraph_topology.h"
+
+static const char *const levels[] = {"core", "pod", "leaf"};
+
+static int no_memory(errmsg_t *err)
+{
+    return errmsg_fail(err, ENOMEM, "no memory for the switches");
+}
+
+static bool is_switch(const struct gplace *p)
+{
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+        if (strcmp(p->level, levels[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Places that are switches, and those in them, go.  0, or -1. */
+static int drop_switches(resgraph_t *g, errmsg_t *err)
+{
+    ssize_t *now = calloc(g->nplaces + 1, sizeof(*now)); /* where a place is then; -1: it goes */
+    size_t n = 0;
+
+    if (!now)
+        return no_memory(err);
+    for (size_t i = 0; i < g->nplaces; i++) {
+        struct gplace p = g->places[i];
+
+        if (is_switch(&p) || (p.parent >= 0 && now[p.parent] < 0)) {
+            now[i] = -1;
+            resgraph_clear_place(&p);
+            continue;
+        }
+        if (p.parent >= 0)
+            p.parent = now[p.parent];
+        now[i] = (ssize_t)n;
+        g->places[n++] = p;
+    }
+    g->nplaces = n;
+    free(now);
+    return 0;
+}
+
+/* --- from a tree --- */
+
+/* The leaf of each node of the graph, FATTREE_NONE: on no switch.  0, or -1. */
+static int find_leaves(const resgraph_t *g, const fattree_t *t, const char *name, uint32_t *leaf,
+                       errmsg_t *err)
+{
+    size_t n = resgraph_nnodes(g);
+    struct resgraph_node node;
+
+    if (!fattree_node_name(t, 0) && fattree_nnodes(t) != n)
+        return errmsg_fail(err, EINVAL, "the tree %s has %u nodes, and there are %zu", name,
+                           fattree_nnodes(t), n);
+    for (size_t i = 0; resgraph_node(g, i, &node); i++) {
+        uint32_t at = fattree_node_name(t, 0) ? fattree_find(t, node.host) : (uint32_t)i;
+
+        if (at == FATTREE_NONE)
+            return errmsg_fail(err, EINVAL, "%s: node %.64s (rank %u) is on no switch", name,
+                               node.host, node.rank);
+        leaf[i] = fattree_leaf(t, at);
+    }
+    return 0;
+}
+
+static const char *name_of(const char *name, const char *level, uint32_t number, char *buf,
+                           size_t size)
+{
+    snprintf(buf, size, "%s%u", level, number);
+    return name ? name : buf;
+}
+
+static int add_place(resgraph_t *g, const char *level, const char *name, ssize_t parent,
+                     const idset_t *ranks, errmsg_t *err)
+{
+    struct resgraph_place p = {.level = level, .name = name, .parent = parent, .ranks = ranks};
+
+    return resgraph_add_place(g, &p, err) < 0 ? -1 : (int)resgraph_nplaces(g) - 1;
+}
+
+static int add_all(resgraph_t *g, const fattree_t *t, const uint32_t *leaf, errmsg_t *err)
+{
+    uint32_t nleaves = fattree_nleaves(t);
+    int *pod = calloc(fattree_npods(t), sizeof(*pod));
+    idset_t **ranks = calloc(nleaves, sizeof(*ranks));
+    int core = -1, rc = -1;
+    struct fattree_switch root;
+    struct resgraph_node node;
+    char buf[64];
+
+    if (!pod || !ranks)
+        goto nomem;
+    for (size_t i = 0; resgraph_node(g, i, &node); i++) {
+        idset_t **set = &ranks[leaf[i]];
+
+        if ((!*set && !(*set = idset_create())) || idset_set(*set, node.rank) < 0)
+            goto nomem;
+    }
+    core = add_place(g, "core", fattree_switch(t, 0, &root) ? root.name : "core", -1, NULL, err);
+    if (core < 0)
+        goto out;
+    for (uint32_t l = 0; l < nleaves; l++) {
+        uint32_t p = fattree_pod(t, l);
+
+        if (!ranks[l])
+            continue;
+        if (pod[p] == 0 &&
+            (pod[p] =
+                 add_place(g, "pod", name_of(fattree_pod_name(t, p), "pod", p, buf, sizeof(buf)),
+                           core, NULL, err)) < 0)
+            goto out;
+        if (add_place(g, "leaf", name_of(fattree_leaf_name(t, l), "leaf", l, buf, sizeof(buf)),
+                      pod[p], ranks[l], err) < 0)
+            goto out;
+    }
+    rc = 0;
+    goto out;
+nomem:
+    no_memory(err);
+out:
+    for (uint32_t l = 0; ranks && l < nleaves; l++)
+        idset_destroy(ranks[l]);
+    free(ranks);
+    free(pod);
+    return rc;
+}
+
+int resgraph_set_topology(resgraph_t *g, const fattree_t *t, const char *name, errmsg_t *err)
+{
+    uint32_t *leaf = calloc(resgraph_nnodes(g) + 1, sizeof(*leaf));
+    errmsg_t ignored;
+    int rc;
+
+    if (!leaf)
+        return no_memory(err);
+    rc = drop_switches(g, err);
+    if (rc == 0 && (rc = find_leaves(g, t, name, leaf, err)) == 0 &&
+        (rc = add_all(g, t, leaf, err)) < 0)
+        drop_switches(g, &ignored);
+    free(leaf);
+    return rc;
+}
+
+/* --- for a scheduler --- */
+
+void resgraph_switches_clear(struct resgraph_switches *sw)
+{
+    free(sw->leaf);
+    free(sw->pod);
+    free(sw->leaf_name);
+    free(sw->pod_name);
+    *sw = (struct resgraph_switches){0};
+}
+
+/* The number of the place that is the pod of a leaf. */
+static uint32_t pod_number(struct resgraph_switches *sw, ssize_t *pods, const resgraph_t *g,
+                           ssize_t place)
+{
+    if (place < 0 || pods[place] == 0) {
+        sw->pod_name[sw->npods++] = place < 0 ? NULL : g->places[place].name;
+        if (place < 0)
+            return sw->npods - 1;
+        pods[place] = sw->npods;
+    }
+    return (uint32_t)pods[place] - 1;
+}
+
+int resgraph_switches(const resgraph_t *g, struct resgraph_switches *sw)
+{
+    size_t n = resgraph_nnodes(g);
+    size_t most = g->nplaces + n + 1;
+    ssize_t *pods = calloc(g->nplaces + 1, sizeof(*pods));
+    size_t nplaced = 0;
+
+    *sw = (struct resgraph_switches){.leaf = malloc((n + 1) * sizeof(uint32_t)),
+                                     .pod = calloc(most, sizeof(uint32_t)),
+                                     .leaf_name = calloc(most, sizeof(char *)),
+                                     .pod_name = calloc(most, sizeof(char *))};
+    if (!pods || !sw->leaf || !sw->pod || !sw->leaf_name || !sw->pod_name) {
+        free(pods);
+        resgraph_switches_clear(sw);
+        errno = ENOMEM;
+        return -1;
+    }
+    memset(sw->leaf, 0xff, (n + 1) * sizeof(uint32_t));
+    for (size_t i = 0; i < g->nplaces; i++) {
+        const struct gplace *p = &g->places[i];
+
+        if (strcmp(p->level, "leaf") != 0 || idset_empty(p->ranks))
+            continue;
+        sw->leaf_name[sw->nleaves] = p->name;
+        sw->pod[sw->nleaves] = pod_number(sw, pods, g, p->parent);
+        for (uint32_t r = idset_first(p->ranks); r != IDSET_NONE; r = idset_next(p->ranks, r)) {
+            ssize_t at = resgraph_find_rank(g, r);
+
+            if (at >= 0)
+                sw->leaf[at] = sw->nleaves;
+        }
+        nplaced++;
+        sw->nleaves++;
+    }
+    for (size_t i = 0; nplaced > 0 && i < n; i++) {
+        if (sw->leaf[i] == UINT32_MAX) {
+            sw->leaf[i] = sw->nleaves;
+            sw->pod[sw->nleaves++] = pod_number(sw, pods, g, -1);
+        }
+    }
+    free(pods);
+    return 0;
+}
