@@ -17,16 +17,4 @@
  * graph has no switches. */
 int resgraph_set_topology(resgraph_t *g, const fattree_t *t, const char *name, errmsg_t *err);
 
-/* The switches of a graph for a scheduler: of node number i the leaf is leaf[i], of leaf number l the pod is
- * pod[l]; names are owned by the graph.  Nodes on no leaf are each on one of their own (names NULL).
- * nleaves 0: the graph has no leaves. */
-struct resgraph_switches {
-    uint32_t nleaves, npods;
-    uint32_t *leaf, *pod;
-    const char **leaf_name, **pod_name;
-};
-/* 0, or -1 with ENOMEM; to be cleared. */
-int resgraph_switches(const resgraph_t *g, struct resgraph_switches *sw);
-void resgraph_switches_clear(struct resgraph_switches *sw);
-
 #endif

@@ -66,6 +66,7 @@ int sched_set_expiration(sched_t *s, double t)
     sched_pass_end(s);
     s->expiration = t > 0. ? t : SCHED_NEVER;
     s->moved++;
+    sched_alike_drop(s);
     sched_touch(s);
     return 0;
 }
@@ -126,6 +127,7 @@ void sched_job_enqueue(sched_t *s, struct job *j, double now)
     j->among.weight = j->duration;
     sched_tree_insert(&s->order, &j->order);
     sched_tree_insert(j->no_limit ? &j->shape->endless : &j->shape->jobs, &j->among);
+    sched_alike_added(s, j);
 }
 
 void sched_job_dequeue(sched_t *s, struct job *j)
@@ -134,6 +136,7 @@ void sched_job_dequeue(sched_t *s, struct job *j)
         s->nheld_back--;
         return;
     }
+    sched_alike_removed(s, j);
     sched_tree_remove(&s->order, &j->order);
     sched_tree_remove(j->no_limit ? &j->shape->endless : &j->shape->jobs, &j->among);
 }
@@ -247,6 +250,8 @@ int sched_hold(sched_t *s, struct claim *c)
     if (c->pools)
         sched_tree_insert(&s->pool_ends, &c->by_pool);
     sched_map_hold(s->map, c);
+    sched_choose_held(s, c);
+    sched_alike_held(s, c);
     if (s->queue->queue->started)
         s->queue->queue->started(s->queue_state, &c->view, s->now);
     return 0;
@@ -258,6 +263,8 @@ void sched_release(sched_t *s, struct claim *c)
     sched_tree_remove(&s->ends, &c->by_end);
     if (c->pools)
         sched_tree_remove(&s->pool_ends, &c->by_pool);
+    sched_alike_released(s, c);
+    sched_choose_released(s, c);
     sched_map_release(s->map, c);
     if (s->queue->queue->ended)
         s->queue->queue->ended(s->queue_state, &c->view, s->now);
@@ -347,6 +354,9 @@ int sched_nodes(sched_t *s, const idset_t *up, const idset_t *drained, errmsg_t 
     if (lost)
         sched_plan_cancel_all(s);
     s->unheard = false;
+    sched_alike_drop(s);
+    if (lost)
+        s->whole_forget = true;
     s->epoch++;
     s->grown++;
     s->moved++;
@@ -360,6 +370,7 @@ void sched_unheard(sched_t *s)
     for (uint32_t i = 0; i < s->map->n; i++)
         sched_map_set_usable(s->map, i, false);
     sched_plan_cancel_all(s);
+    sched_alike_drop(s);
     s->unheard = true;
     s->epoch++;
     sched_touch(s);
@@ -443,6 +454,8 @@ int sched_inventory(sched_t *s, const resgraph_t *g, const idset_t *up, const id
         return errmsg_fail(err, ENOMEM, "the scheduler is out of memory for the inventory");
     }
     sched_plan_cancel_all(s);
+    sched_alike_destroy(s);
+    s->whole_forget = true;
     sched_map_destroy(s->map);
     free(s->choice);
     free(s->times);
@@ -453,6 +466,8 @@ int sched_inventory(sched_t *s, const resgraph_t *g, const idset_t *up, const id
     s->bits = bits;
     swap_claims(s, list);
     s->ready = g != NULL;
+    if (sched_choose_renew(s) < 0)
+        return errmsg_fail(err, ENOMEM, "the scheduler is out of memory for the inventory");
     return sched_nodes(s, up, drained, err);
 }
 
@@ -515,6 +530,8 @@ void sched_destroy(sched_t *s)
     hmap_destroy(s->jobs);
     hmap_destroy(s->held);
     hmap_destroy(s->shapes);
+    sched_alike_destroy(s);
+    sched_choose_destroy(s);
     sched_map_destroy(s->map);
     free(s->reserved);
     free(s->heap);
@@ -543,7 +560,7 @@ void sched_get_stats(const sched_t *s, struct sched_stats *st)
     st->running = hmap_count(s->held);
     st->nodes = s->map->n;
     st->nodes_up = s->map->nusable;
-    st->reserved = s->nreserved;
+    st->reserved = s->whole_valid ? sched_alike_reserved(s) : s->nreserved;
     st->shapes = s->nshapes;
 }
 

@@ -6,8 +6,10 @@
  *    fcfs            STOP
  *    easy            RESERVE       BACKFILL
  *    conservative    RESERVE       RESERVE            BACKFILL
+ *    replan          RESERVE       RESERVE            BACKFILL
  *
- * The state of the conservative one is its depth.
+ * The state of the conservative ones is the number of their reservations, that of easy how many jobs are
+ * looked at behind the first that does not fit (0: all).
  */
 #include "config.h"
 #include <errno.h>
@@ -48,6 +50,32 @@ static enum sched_blocked easy_blocked(void *state, const struct sched_plugin_jo
     return sched_builtin_blocked(reserved);
 }
 
+/* Text that begins with `name`, and a number from 1 to `max`. */
+static int get_number(const char *arg, const char *name, uint32_t max, uint32_t *number)
+{
+    return str_starts(arg, name) && str2u32(arg + strlen(name), number) == 0 && *number >= 1 &&
+                   *number <= max
+               ? 0
+               : -1;
+}
+
+static void *easy_create(const char *arg, char *err, size_t size)
+{
+    uint32_t *depth = calloc(1, sizeof(*depth));
+
+    if (!depth) {
+        snprintf(err, size, "out of memory");
+        return NULL;
+    }
+    if (arg && get_number(arg, "depth=", UINT32_MAX, depth) < 0) {
+        snprintf(err, size,
+                 "its argument is depth=N, the number of jobs that are looked at, not '%s'", arg);
+        free(depth);
+        return NULL;
+    }
+    return depth;
+}
+
 static void *conservative_create(const char *arg, char *err, size_t size)
 {
     uint32_t *depth = malloc(sizeof(*depth));
@@ -57,8 +85,11 @@ static void *conservative_create(const char *arg, char *err, size_t size)
         return NULL;
     }
     *depth = SCHED_DEPTH_DEFAULT;
-    if (arg && (str2u32(arg, depth) < 0 || *depth < 1 || *depth > DEPTH_MAX)) {
-        snprintf(err, size, "the number of reservations is 1 to %d, not '%s'", DEPTH_MAX, arg);
+    if (arg && strcmp(arg, "all") == 0)
+        *depth = UINT32_MAX;
+    else if (arg && get_number(arg, "", DEPTH_MAX, depth) < 0) {
+        snprintf(err, size, "the number of reservations is 1 to %d, or all, not '%s'", DEPTH_MAX,
+                 arg);
         free(depth);
         return NULL;
     }
@@ -75,9 +106,11 @@ static enum sched_blocked conservative_blocked(void *state, const struct sched_p
 
 static const struct sched_queue_policy fcfs = {.create = sched_no_argument,
                                                .blocked = fcfs_blocked};
-static const struct sched_queue_policy easy = {.create = sched_no_argument,
-                                               .blocked = easy_blocked};
+static const struct sched_queue_policy easy = {
+    .create = easy_create, .destroy = free, .blocked = easy_blocked};
 static const struct sched_queue_policy conservative = {
+    .create = conservative_create, .destroy = free, .blocked = conservative_blocked};
+static const struct sched_queue_policy replan = {
     .create = conservative_create, .destroy = free, .blocked = conservative_blocked};
 static const struct sched_node_policy first_fit = {.create = sched_no_argument,
                                                    .order = SCHED_NODES_BY_RANK};
@@ -90,6 +123,7 @@ static const struct sched_policy builtin[] = {
     {SCHED_PLUGIN_ABI, "fcfs", &fcfs, NULL},
     {SCHED_PLUGIN_ABI, "easy", &easy, NULL},
     {SCHED_PLUGIN_ABI, "conservative", &conservative, NULL},
+    {SCHED_PLUGIN_ABI, "replan", &replan, NULL},
     {SCHED_PLUGIN_ABI, "first-fit", NULL, &first_fit},
     {SCHED_PLUGIN_ABI, "best-fit", NULL, &best_fit},
     {SCHED_PLUGIN_ABI, "spread", NULL, &spread},
@@ -116,4 +150,35 @@ const char *sched_builtin_name(size_t i)
 bool sched_builtin_strict(const struct sched_policy *p)
 {
     return p->queue->blocked == fcfs_blocked;
+}
+
+bool sched_builtin_replans(const struct sched_policy *p)
+{
+    return p->queue == &replan;
+}
+
+uint32_t sched_builtin_depth(const struct sched_policy *p, const void *state)
+{
+    return p->queue == &easy ? *(const uint32_t *)state : 0;
+}
+
+bool sched_builtin_whole(const struct sched_policy *p, const void *state,
+                         enum sched_whole_queue *queue, uint32_t *reservations)
+{
+    *reservations = UINT32_MAX;
+    if (p->queue == &fcfs)
+        *queue = SCHED_WHOLE_FCFS;
+    else if (p->queue == &easy)
+        *queue = SCHED_WHOLE_EASY;
+    else if (p->queue == &conservative || p->queue == &replan) {
+        *queue = p->queue == &replan ? SCHED_WHOLE_REPLAN : SCHED_WHOLE_CONSERVATIVE;
+        *reservations = *(const uint32_t *)state;
+    } else
+        return false;
+    return true;
+}
+
+bool sched_builtin_reserves_all(const struct sched_policy *p)
+{
+    return p->queue == &conservative || p->queue == &replan;
 }

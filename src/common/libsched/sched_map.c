@@ -61,6 +61,8 @@ void sched_map_destroy(struct map *m)
         free(m->ncores_at_least);
         free(m->pools);
         free(m->given);
+        sched_switches_destroy(m->sw);
+        resgraph_switches_clear(&m->names);
         resgraph_destroy(m->graph);
         free(m);
     }
@@ -91,6 +93,20 @@ static int map_arrays(struct map *m)
         return -1;
     }
     return 0;
+}
+
+static int map_switches(struct map *m)
+{
+    struct resgraph_node rn;
+
+    m->alike = true;
+    for (size_t i = 0; resgraph_node(m->graph, i, &rn); i++)
+        m->alike &= rn.kind == m->nodes[0].kind;
+    if (resgraph_switches(m->graph, &m->names) < 0)
+        return -1;
+    m->sw = sched_switches_create((uint32_t)m->n, m->names.nleaves > 0 ? m->names.leaf : NULL,
+                                  m->names.nleaves, m->names.pod, m->names.npods);
+    return m->sw ? 0 : -1;
 }
 
 struct map *sched_map_create(const resgraph_t *g)
@@ -133,6 +149,11 @@ struct map *sched_map_create(const resgraph_t *g)
     }
     for (size_t i = 0; resgraph_pool(m->graph, i, &rp); i++)
         m->pools[i] = (struct pool){rp.name, rp.count, 0};
+    if (map_switches(m) < 0) {
+        sched_map_destroy(m);
+        errno = ENOMEM;
+        return NULL;
+    }
     return m;
 }
 

@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "sched_private.h"
+#include "sched_whole_private.h"
 
 enum tried { STARTED, NO_ROOM, LATER };
 
@@ -40,6 +41,8 @@ void sched_pass_end(sched_t *s)
 
     s->phase = PHASE_IDLE;
     s->nheap = 0;
+    if (s->whole)
+        sched_whole_abort(s->whole);
     while ((c = s->later)) {
         s->later = c->later;
         sched_release(s, c);
@@ -76,6 +79,8 @@ static void pass_begin(sched_t *s, double now)
             s->moved++;
         }
     }
+    if (sched_builtin_replans(s->queue))
+        sched_plan_cancel_all(s);
 }
 
 /* --- one job --- */
@@ -103,8 +108,7 @@ static bool admitted(sched_t *s, struct job *j)
     return rc != 0;
 }
 
-/* The job gets the claim, which is taken over. */
-static enum tried start(sched_t *s, struct job *j, struct claim *c, const struct sched_ops *ops)
+int sched_start(sched_t *s, struct job *j, struct claim *c, const struct sched_ops *ops)
 {
     rset_t *R = c ? sched_claim_rset(s->map, c) : NULL;
     double end = j->no_limit ? 0. : s->now + j->duration;
@@ -113,7 +117,7 @@ static enum tried start(sched_t *s, struct job *j, struct claim *c, const struct
     if (!R || sched_hold(s, c) < 0) {
         rset_destroy(R);
         sched_claim_destroy(c);
-        return LATER;
+        return -1;
     }
     /* Who runs without a limit is ended with the resources. */
     rset_set_times(R, s->now, end > 0. ? end : sched_expiration(s));
@@ -122,7 +126,12 @@ static enum tried start(sched_t *s, struct job *j, struct claim *c, const struct
     s->change++;
     s->work += 50 + 10 * c->npieces; /* to say so costs, too */
     ops->alloc(id, R, s->now, end, ops->arg);
-    return STARTED;
+    return 0;
+}
+
+static enum tried start(sched_t *s, struct job *j, struct claim *c, const struct sched_ops *ops)
+{
+    return sched_start(s, j, c, ops) == 0 ? STARTED : LATER;
 }
 
 static enum tried try_start(sched_t *s, struct job *j, const struct sched_ops *ops)
@@ -162,7 +171,7 @@ static enum tried start_reserved(sched_t *s, struct job *j, const struct sched_o
     return start(s, j, c, ops);
 }
 
-static void deny(sched_t *s, struct job *j, const struct sched_ops *ops)
+void sched_deny(sched_t *s, struct job *j, const struct sched_ops *ops)
 {
     errmsg_t err = {"it asks for more than there is"};
     uint64_t id = j->id;
@@ -262,7 +271,7 @@ static enum sched_blocked look(sched_t *s, struct job *j, const struct sched_ops
     if (sched_shape_renew(s, j->shape) < 0)
         return 0;
     if (!j->shape->possible) {
-        deny(s, j, ops);
+        sched_deny(s, j, ops);
         return 0;
     }
     if (!j->shape->available) {
@@ -327,8 +336,17 @@ static struct job *next_of(const sched_t *s, const struct shape *sh)
 /* Those shapes that could have room. */
 static int begin_backfill(sched_t *s)
 {
+    uint32_t depth = sched_builtin_depth(s->queue, s->queue_state);
+    struct sched_tree_node *stop = NULL;
+
     s->phase = PHASE_BACKFILL;
     s->nheap = 0;
+    s->stop = (struct sched_tree_key){SCHED_NEVER, UINT64_MAX};
+    /* The cursor is at the second job that waits. */
+    if (depth > 0)
+        stop = sched_tree_nth(&s->order, sched_tree_place(&s->order, s->cursor) + depth - 1);
+    if (stop)
+        s->stop = sched_tree_key(stop);
     if (s->heap_room < s->nshapes) {
         struct candidate *more = realloc(s->heap, s->nshapes * 2 * sizeof(*more));
 
@@ -354,7 +372,7 @@ static int begin_backfill(sched_t *s)
             continue;
         sh->looked = s->cursor;
         sh->limit = SCHED_NEVER;
-        if (!(j = next_of(s, sh)))
+        if (!(j = next_of(s, sh)) || !sched_tree_before(sched_tree_key(&j->among), s->stop))
             continue;
         s->heap[s->nheap].shape = sh;
         s->heap[s->nheap++].key = sched_tree_key(&j->among);
@@ -406,12 +424,12 @@ static void backfill_one(sched_t *s, const struct sched_ops *ops)
                     sizeof(top->key)) == 0) {
         sh->looked = sched_tree_key(&j->among);
         if (!sh->possible)
-            deny(s, j, ops);
+            sched_deny(s, j, ops);
         else if ((t = try_start(s, j, ops)) == NO_ROOM)
             sh->limit = longest(s, j);
         j = next_of(s, sh);
     }
-    if (j)
+    if (j && sched_tree_before(sched_tree_key(&j->among), s->stop))
         top->key = sched_tree_key(&j->among);
     else
         *top = s->heap[--s->nheap];
@@ -432,6 +450,11 @@ static struct sched_tree_node *next_in_order(const sched_t *s)
 
 static void go_on(sched_t *s, const struct sched_ops *ops)
 {
+    if (s->phase == PHASE_WHOLE) {
+        if (sched_alike_pass(s, ops))
+            sched_pass_end(s);
+        return;
+    }
     while (s->phase == PHASE_ORDER && s->work < s->budget) {
         struct sched_tree_node *n = next_in_order(s);
         enum sched_blocked b;
@@ -473,6 +496,8 @@ static double next_start(const sched_t *s)
 {
     size_t i = sched_plan_place(s, s->now + SCHED_EPSILON);
 
+    if (s->whole_valid)
+        return sched_alike_next(s);
     return i < s->nreserved ? s->reserved[i]->start : -1.;
 }
 
@@ -502,6 +527,8 @@ bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *o
         if (!sched_wants_pass(s))
             return false;
         pass_begin(s, now);
+        if (sched_alike_begin(s, ops))
+            s->phase = PHASE_WHOLE;
     }
     s->stats.slices++;
     go_on(s, ops);

@@ -448,6 +448,63 @@ static double last_end(const struct plan *p, double t)
     return t;
 }
 
+/* --- policies that select --- */
+
+/* Does the policy place the job at t?  The nodes are in s->choice then. */
+static size_t select_at(struct plan *p, double t, bool alone)
+{
+    sched_t *s = p->s;
+    struct span sp = span_at(p, t);
+    size_t n = 0;
+
+    sp.alone = alone;
+    if (t >= p->limit || !sched_select_pools(s, p->sh, &sp))
+        return 0;
+    for (uint32_t i = 0; i < s->map->n; i++) {
+        struct avail a;
+        uint32_t slots;
+
+        if (!s->map->nodes[i].usable || !sched_shape_node_could(s->map, p->sh, i))
+            continue;
+        sched_node_avail(s, i, &sp, &a, NULL);
+        if ((slots = sched_shape_slots(s, p->sh, i, &a)) > 0)
+            s->choice[n++] = (struct choice){i, p->sh->req.nnodes > 0 ? p->sh->nslots : slots, t};
+    }
+    s->work += s->map->n / 2;
+    return sched_choose_nodes(s, p->sh, p->j, &sp, n);
+}
+
+/* More room never keeps a policy from placing a job: the first end with which it does is found by
+ * halving; from there on each end is tried, for reservations are in the way. */
+static size_t find_selected(struct plan *p, double *when)
+{
+    sched_t *s = p->s;
+    size_t lo = 0;
+    size_t hi = sched_tree_size(&s->ends);
+    size_t n;
+    double t = s->now;
+
+    if (hi == 0 || select_at(p, s->now, true) > 0)
+        hi = 0;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (select_at(p, end_number(s, mid), true) > 0)
+            hi = mid;
+        else
+            lo = mid + 1;
+        t = lo < sched_tree_size(&s->ends) ? end_number(s, lo) : SCHED_NEVER;
+    }
+    for (unsigned tries = 0; t < p->limit && tries < TRIES_MORE; tries++) {
+        if ((n = select_at(p, t, false)) > 0) {
+            *when = t;
+            return n;
+        }
+        t = next_end(p, t, true);
+    }
+    return 0;
+}
+
 static size_t find_slots(struct plan *p, double *when)
 {
     sched_t *s = p->s;
@@ -489,7 +546,10 @@ size_t sched_plan_find(sched_t *s, struct job *j, const struct claim *own, doubl
         return 0;
     s->stats.planned++;
     p.bound = j->bound;
-    n = j->shape->req.nnodes > 0 ? find_nodes(&p, when) : find_slots(&p, when);
+    if (s->choices && !s->no_score)
+        n = find_selected(&p, when);
+    else
+        n = j->shape->req.nnodes > 0 ? find_nodes(&p, when) : find_slots(&p, when);
     if (!s->guessing)
         sched_bound_learn(s, j, n > 0 ? *when - SCHED_EPSILON : p.limit);
     return n;

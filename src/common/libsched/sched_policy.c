@@ -34,6 +34,18 @@ static int policy_make(const struct sched_policy *p, void *(*create)(const char 
     return 0;
 }
 
+/* A reservation for each job needs to know that nodes enough are enough. */
+static int together(const struct sched_policy *queue, const struct sched_policy *node,
+                    errmsg_t *err)
+{
+    if (node->node->refuses && sched_builtin_reserves_all(queue))
+        return errmsg_fail(err, EINVAL,
+                           "%s does not go with the node policy %s, which may refuse though nodes "
+                           "enough are free: take fcfs or easy",
+                           queue->name, node->name);
+    return 0;
+}
+
 int sched_set_queue_policy(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err)
 {
     struct made made;
@@ -42,10 +54,14 @@ int sched_set_queue_policy(sched_t *s, const struct sched_policy *p, const char 
 
     if (!p->queue)
         return errmsg_fail(err, EINVAL, "%s is not a policy for the queue", p->name);
+    if (s->node && together(p, s->node, err) < 0)
+        return -1;
     if (policy_make(p, p->queue->create, arg, &made, err) < 0)
         return -1;
     sched_pass_end(s);
     sched_plan_cancel_all(s);
+    sched_alike_destroy(s);
+    s->whole_forget = true;
     if (s->queue && s->queue->queue->destroy)
         s->queue->queue->destroy(s->queue_state);
     free(s->queue_arg);
@@ -76,10 +92,15 @@ int sched_set_node_policy(sched_t *s, const struct sched_policy *p, const char *
 
     if (!p->node)
         return errmsg_fail(err, EINVAL, "%s is not a policy for nodes", p->name);
-    if (p->node->order == SCHED_NODES_BY_SELECT)
-        return errmsg_fail(err, EINVAL, "%s is for replays only", p->name);
+    if (p->node->order == SCHED_NODES_BY_SELECT && !p->node->select)
+        return errmsg_fail(err, EINVAL, "policy %s has no select", p->name);
+    if (s->queue && together(s->queue, p, err) < 0)
+        return -1;
     if (policy_make(p, p->node->create, arg, &made, err) < 0)
         return -1;
+    sched_pass_end(s);
+    sched_plan_cancel_all(s);
+    sched_alike_destroy(s);
     if (s->node && s->node->node->destroy)
         s->node->node->destroy(s->node_state);
     free(s->node_arg);
@@ -87,7 +108,10 @@ int sched_set_node_policy(sched_t *s, const struct sched_policy *p, const char *
     s->node_state = made.state;
     s->node_arg = made.arg;
     s->no_score = false;
+    s->grown++;
     sched_touch(s);
+    if (s->map && sched_choose_renew(s) < 0)
+        return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
     return 0;
 }
 

@@ -9,10 +9,13 @@
 #ifndef SCHED_PRIVATE_H
 #define SCHED_PRIVATE_H
 
+#include "libresource/resgraph_switches.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
 #include "sched.h"
+#include "sched_place.h"
 #include "sched_tree.h"
+#include "sched_whole.h"
 
 #define SCHED_EPSILON 1e-5 /* times that differ by less are the same */
 #define SCHED_OVERDUE 1.   /* a job whose time is up is taken to end this much from now */
@@ -46,6 +49,9 @@ struct claim {
     uint64_t ncores;     /* of all pieces; known when it is held or reserved */
     size_t npieces, stride;
     char *pieces;
+    enum sched_crossing crosses; /* held, with a policy that selects: its marks; 0: none are set */
+    struct sched_whole_job *whole; /* held: as the engine for whole nodes has it */
+    bool shares;                   /* that engine cannot tell what comes back with it */
 };
 
 static inline struct piece *sched_claim_piece(const struct claim *c, size_t i)
@@ -85,6 +91,9 @@ struct map {
     uint32_t *ncores_at_least, nempty;
     uint64_t free_cores, free_gpus; /* of usable nodes */
     size_t nusable;
+    sched_switches_t *sw;
+    struct resgraph_switches names; /* of switches */
+    bool alike;                     /* all nodes are of one kind */
     struct pool *pools;
     size_t npools;
     /* Nodes of which something was given back, held or reserved: number i (from 0) of all so far is
@@ -144,6 +153,7 @@ struct shape {
     bool possible;             /* with all nodes up */
     bool available;            /* with those that are up */
     bool missed;               /* the log has that it is not */
+    bool alike;                /* whole nodes, any of them */
     uint64_t grown;            /* did not fit when sched->grown was this (0: not known) */
     uint64_t counted;          /* sched->change when this was so: */
     uint64_t count;            /* nodes (slots) that a job could have */
@@ -166,8 +176,9 @@ struct job {
     struct sched_bound *bound; /* of its reservation, or NULL */
     double estimate;           /* expected start, of sched->estimated */
     uint64_t estimated;
-    double too_late_for; /* no start was found from which it ends by this expiration */
-    char *refused;       /* what admit said, or NULL */
+    struct sched_whole_job *whole; /* in the engine for whole nodes */
+    double too_late_for;           /* no start was found from which it ends by this expiration */
+    char *refused;                 /* what admit said, or NULL */
 };
 
 /* See sched_bound.c. */
@@ -196,7 +207,7 @@ struct candidate {
     struct shape *shape;
 };
 
-enum phase { PHASE_IDLE, PHASE_ORDER, PHASE_BACKFILL };
+enum phase { PHASE_IDLE, PHASE_ORDER, PHASE_BACKFILL, PHASE_WHOLE };
 
 struct sched {
     struct map *map;
@@ -242,6 +253,15 @@ struct sched {
     struct claim *later; /* given back meanwhile */
     struct candidate *heap;
     size_t nheap, heap_room;
+
+    struct sched_tree_key stop; /* backfill looks at jobs before this one */
+    struct choices *choices;    /* sched_choose.c: for policies that select, else NULL */
+
+    /* See sched_alike.c. */
+    sched_whole_t *whole;
+    bool whole_valid;  /* it has all that waits and runs */
+    bool whole_starts; /* it starts a job just now */
+    bool whole_forget; /* reservations are not to be kept when it is made anew */
 
     struct later_free *frees; /* see sched_bound.c */
     size_t nfrees, frees_room;
@@ -397,7 +417,56 @@ bool sched_bound_at(sched_t *s, const struct job *j, const struct claim *own, do
 /* End the pass under way, through or not: all is as between passes. */
 void sched_pass_end(sched_t *s);
 
+/* --- sched_alike.c: queues of jobs of whole nodes that are all alike --- */
+
+/* Is that what waits, and do the policies allow it?  Then the engine has all of it.  Jobs that can never
+ * run are denied. */
+bool sched_alike_begin(sched_t *s, const struct sched_ops *ops);
+/* A part of a pass of the engine; true: it is through. */
+bool sched_alike_pass(sched_t *s, const struct sched_ops *ops);
+/* What it has is no longer so. */
+void sched_alike_drop(sched_t *s);
+void sched_alike_destroy(sched_t *s);
+void sched_alike_added(sched_t *s, struct job *j);
+void sched_alike_removed(sched_t *s, struct job *j);
+void sched_alike_held(sched_t *s, struct claim *c);
+void sched_alike_released(sched_t *s, struct claim *c);
+/* When it has something to do though nothing happens; negative: never. */
+double sched_alike_next(const sched_t *s);
+/* How many jobs it has reservations for. */
+size_t sched_alike_reserved(const sched_t *s);
+
+/* --- sched_choose.c: node policies that select a set --- */
+
+/* The policy, or the inventory, is another one: 0, or -1 with ENOMEM. */
+int sched_choose_renew(sched_t *s);
+void sched_choose_destroy(sched_t *s);
+void sched_choose_held(sched_t *s, struct claim *c);
+void sched_choose_released(sched_t *s, struct claim *c);
+/* What the policy takes of the candidates s->choice[0..n), with their slots: the number of nodes, which
+ * are in s->choice then, or 0. */
+size_t sched_choose_nodes(sched_t *s, const struct shape *sh, const struct job *j,
+                          const struct span *sp, size_t n);
+/* Nodes of a claim as ranges; 0, or -1 with ENOMEM. */
+int sched_choose_set(const struct claim *c, struct sched_set *set);
+
+/* --- sched_pass.c --- */
+
+/* The job gets the claim, which is taken over (NULL: no memory).  0, or -1: it waits on. */
+int sched_start(sched_t *s, struct job *j, struct claim *c, const struct sched_ops *ops);
+void sched_deny(sched_t *s, struct job *j, const struct sched_ops *ops);
+
 /* --- sched_builtin.c --- */
+
+/* replan: reservations are made anew in each pass. */
+bool sched_builtin_replans(const struct sched_policy *p);
+/* easy:depth=N; 0: all jobs are looked at. */
+uint32_t sched_builtin_depth(const struct sched_policy *p, const void *state);
+/* conservative or replan? */
+bool sched_builtin_reserves_all(const struct sched_policy *p);
+/* Does the engine for whole nodes have this policy? */
+bool sched_builtin_whole(const struct sched_policy *p, const void *state,
+                         enum sched_whole_queue *queue, uint32_t *reservations);
 
 /* `create` of a policy that takes no argument. */
 void *sched_no_argument(const char *arg, char *err, size_t size);

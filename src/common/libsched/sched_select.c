@@ -375,6 +375,13 @@ size_t sched_select_now(sched_t *s, const struct shape *sh, const struct job *j,
     if (sched_select_infeasible(s, sh) || !sched_select_pools(s, sh, sp))
         return 0;
     q.left = sh->req.nnodes > 0 ? sh->req.nnodes : sh->nslots;
+    if (order == SCHED_NODES_BY_SELECT && s->choices && !s->no_score) {
+        q.all = true;
+        walk(&q, sh->cores, 0);
+        return sched_choose_nodes(s, sh, j, sp, q.n);
+    }
+    if (order == SCHED_NODES_BY_SELECT)
+        order = SCHED_NODES_BY_RANK;
     if (order == SCHED_NODES_BY_SCORE && (s->no_score || !s->node->node->score || !j))
         order = SCHED_NODES_BY_RANK;
     if (order == SCHED_NODES_BY_SCORE) {

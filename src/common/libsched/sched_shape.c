@@ -198,6 +198,9 @@ int sched_shape_renew(sched_t *s, struct shape *sh)
     sh->possible = sh->available || (pools && capacity(s, sh, false, enough) >= enough);
     if (sh->available)
         sh->missed = false;
+    sh->alike = s->map->alike && !sh->allowed && sh->req.nnodes > 0 && sh->req.npools == 0 &&
+                s->map->n > 0 && sched_shape_node_could(s->map, sh, 0) &&
+                (sh->req.exclusive || sh->cores == s->map->nodes[0].ncores);
     sh->grown = 0;
     sh->epoch = s->epoch;
     s->work += 8 + (s->map->n >> 3);

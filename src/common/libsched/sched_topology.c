@@ -448,6 +448,68 @@ bool sched_limits_of(const struct sched_node_policy *policy, void *state, view_t
     return true;
 }
 
+/* --- reasons --- */
+
+static uint32_t place_of_most(const uint32_t *room, uint32_t n)
+{
+    uint32_t best = 0;
+
+    for (uint32_t i = 1; i < n; i++)
+        best = room[i] > room[best] ? i : best;
+    return best;
+}
+
+/* "pod 2", "leaf s1". */
+static const char *name_switch(const char *level, const char *const *names, uint32_t i, char *buf,
+                               size_t size)
+{
+    size_t len = strlen(level);
+
+    if (names && names[i] && (strncmp(names[i], level, len) != 0))
+        snprintf(buf, size, "%s %.40s", level, names[i]);
+    else
+        snprintf(buf, size, "%s %u", level, i);
+    return buf;
+}
+
+bool sched_topology_why(const struct sched_node_policy *policy, void *state,
+                        const struct sched_plugin_job *job, view_t *v, double at,
+                        const char *const *leaf_name, const char *const *pod_name, char *buf,
+                        size_t size)
+{
+    uint32_t want = wanted(job);
+    char name[64];
+    uint32_t i;
+
+    if (!policy->fits || policy->fits(state, job, v, at) != 0)
+        return false;
+    if (policy == &sched_buddy) {
+        snprintf(buf, size, "waits for a block of %u nodes that are all free: the largest has %u",
+                 block_size(want), largest_block(v));
+        return true;
+    }
+    if (policy != &sched_interference_free)
+        return false;
+    switch (type_of(v, want)) {
+    case SCHED_CROSS_NOTHING:
+        i = place_of_most(v->leaf_free, v->sw->nleaves);
+        snprintf(buf, size, "waits for %u node%s on one leaf: %s has %u", want,
+                 want == 1 ? "" : "s", name_switch("leaf", leaf_name, i, name, sizeof(name)),
+                 v->leaf_most);
+        break;
+    case SCHED_CROSS_LEAVES:
+        i = place_of_most(v->pod_uncrossed, v->sw->npods);
+        snprintf(buf, size, "waits for %u nodes on leaves that no other job crosses: %s has %u",
+                 want, name_switch("pod", pod_name, i, name, sizeof(name)), v->pod_uncrossed[i]);
+        break;
+    default:
+        snprintf(buf, size,
+                 "waits for %u nodes in pods and on leaves that no other job crosses: there are %u",
+                 want, (uint32_t)open_to_t3(v));
+    }
+    return true;
+}
+
 /* --- the tables --- */
 
 const struct sched_node_policy sched_compact = {.create = sched_no_argument,

@@ -20,6 +20,13 @@ struct sched_limits {
 bool sched_limits_of(const struct sched_node_policy *policy, void *state,
                      const struct sched_plugin_view *view, struct sched_limits *limits);
 
+/* What a policy that refuses looks for in vain: a sentence's part into `buf`; false: it does not refuse, or it is
+ * not known.  leaf_name, pod_name: names of switches, or NULL. */
+bool sched_topology_why(const struct sched_node_policy *policy, void *state,
+                        const struct sched_plugin_job *job, const struct sched_plugin_view *view,
+                        double at, const char *const *leaf_name, const char *const *pod_name,
+                        char *buf, size_t size);
+
 static inline bool sched_limits_fit(const struct sched_limits *l, uint32_t n)
 {
     return n <= l->most[n <= l->small ? 0 : n <= l->medium ? 1 : 2];

@@ -141,11 +141,28 @@ static sched_switches_t *switches_of(const struct sched_whole_options *o)
                                  fattree_pods(t), fattree_npods(t));
 }
 
+/* Everything that has no jobs yet.  0, or -1. */
+static int start_empty(sched_whole_t *w, bool count)
+{
+    bool by_switch = w->policy->order == SCHED_NODES_BY_SELECT;
+
+    w->next = INFINITY;
+    w->now = -INFINITY;
+    w->place = sched_place_create(w->sw, count, by_switch);
+    w->empty = sched_place_create(w->sw, count, by_switch);
+    if (w->policy->refuses) {
+        w->later = sched_place_create(w->sw, count, by_switch);
+        w->beside = sched_place_create(w->sw, count, by_switch);
+    }
+    if (!w->place || !w->empty || (w->policy->refuses && (!w->later || !w->beside)))
+        return -1;
+    return sched_profile_reset(&w->profile, -INFINITY, sched_place_nfree(w->place));
+}
+
 sched_whole_t *sched_whole_create(const struct sched_whole_options *o, errmsg_t *err)
 {
     bool count = strcmp(o->select, "count") == 0;
     sched_whole_t *w = calloc(1, sizeof(*w));
-    bool by_switch;
 
     if (!w) {
         errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
@@ -157,22 +174,10 @@ sched_whole_t *sched_whole_create(const struct sched_whole_options *o, errmsg_t 
         sched_whole_destroy(w);
         return NULL;
     }
-    by_switch = w->policy->order == SCHED_NODES_BY_SELECT;
     w->depth = o->depth;
     w->reservations = UINT32_MAX;
-    w->next = INFINITY;
-    w->now = -INFINITY;
     w->sw = switches_of(o);
-    if (w->sw) {
-        w->place = sched_place_create(w->sw, count, by_switch);
-        w->empty = sched_place_create(w->sw, count, by_switch);
-    }
-    if (w->sw && w->policy->refuses) {
-        w->later = sched_place_create(w->sw, count, by_switch);
-        w->beside = sched_place_create(w->sw, count, by_switch);
-    }
-    if (!w->place || !w->empty || (w->policy->refuses && (!w->later || !w->beside)) ||
-        sched_profile_reset(&w->profile, -INFINITY, sched_place_nfree(w->place)) < 0) {
+    if (!w->sw || start_empty(w, count) < 0) {
         sched_whole_destroy(w);
         errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
         return NULL;
@@ -180,8 +185,107 @@ sched_whole_t *sched_whole_create(const struct sched_whole_options *o, errmsg_t 
     return w;
 }
 
+sched_whole_t *sched_whole_create_on(const sched_switches_t *sw,
+                                     const struct sched_node_policy *policy, void *state,
+                                     enum sched_whole_queue queue, uint32_t depth,
+                                     uint32_t reservations)
+{
+    sched_whole_t *w = calloc(1, sizeof(*w));
+
+    if (!w)
+        return NULL;
+    w->borrowed = true;
+    w->sw = (sched_switches_t *)(uintptr_t)sw;
+    w->policy = policy;
+    w->state = state;
+    w->queue_policy = queue;
+    w->depth = depth;
+    w->reservations = reservations;
+    w->overdue = SCHED_OVERDUE;
+    w->stale = true;
+    if (start_empty(w, false) < 0) {
+        sched_whole_destroy(w);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return w;
+}
+
+void sched_whole_usable(sched_whole_t *w, const uint64_t *usable)
+{
+    const struct sched_plugin_view *v = sched_place_view(w->empty);
+    uint32_t leaf = 0;
+    uint32_t pod = 0;
+
+    for (uint32_t n = 0; n < v->sw->nnodes; n++) {
+        if ((usable[n / 64] >> (n % 64)) & 1)
+            continue;
+        sched_place_set_free(w->place, n, false);
+        sched_place_set_free(w->empty, n, false);
+    }
+    if (!v->leaf_free)
+        return;
+    for (uint32_t p = 0; p < v->sw->npods; p++)
+        pod = v->pod_free[p] > pod ? v->pod_free[p] : pod;
+    leaf = v->leaf_most;
+    sched_place_limit(w->place, leaf, pod);
+    sched_place_limit(w->empty, leaf, pod);
+}
+
+struct sched_whole_job *sched_whole_run(sched_whole_t *w, uint64_t id, struct sched_set *set,
+                                        struct sched_set *marks, double end, void *owner)
+{
+    struct sched_whole_job *j = calloc(1, sizeof(*j));
+    struct sched_entry e = {end, id, 0., set->nodes, j};
+
+    if (!j || !(j->marks = malloc(sizeof(*j->marks))) || sched_line_insert(&w->ends, &e) < 0) {
+        if (j)
+            free(j->marks);
+        free(j);
+        sched_set_clear(set);
+        sched_set_clear(marks);
+        errno = ENOMEM;
+        return NULL;
+    }
+    j->id = id;
+    j->end = end;
+    j->nodes = set->nodes;
+    j->running = true;
+    j->owner = owner;
+    j->set = *set;
+    j->set.crosses = SCHED_CROSS_NOTHING;
+    *j->marks = *marks;
+    sched_place_take(w->place, &j->set);
+    sched_place_mark(w->place, j->marks, 1);
+    return j;
+}
+
+const struct sched_whole_job *sched_whole_head(const sched_whole_t *w)
+{
+    struct sched_at first = {0, 0};
+    const struct sched_entry *e = sched_line_entry(&w->queue, &first);
+
+    return e ? e->job : NULL;
+}
+
+void sched_whole_abort(sched_whole_t *w)
+{
+    w->phase = SCHED_WHOLE_IDLE;
+}
+
+/* What a running job holds becomes free, and its marks go. */
+static void give_back(sched_place_t *place, const struct sched_whole_job *j)
+{
+    sched_place_give(place, &j->set);
+    if (j->marks)
+        sched_place_mark(place, j->marks, -1);
+}
+
 static void job_free(struct sched_whole_job *j)
 {
+    if (j->marks)
+        sched_set_clear(j->marks);
+    free(j->marks);
     sched_set_clear(&j->set);
     free(j);
 }
@@ -207,14 +311,16 @@ void sched_whole_destroy(sched_whole_t *w)
         w->spare = j->owner;
         job_free(j);
     }
-    drop_state(w->policy, w->state);
+    if (!w->borrowed)
+        drop_state(w->policy, w->state);
     sched_place_destroy(w->place);
     sched_place_destroy(w->empty);
     sched_place_destroy(w->later);
     sched_place_destroy(w->beside);
     sched_set_clear(&w->R);
     sched_profile_clear(&w->profile);
-    sched_switches_destroy(w->sw);
+    if (!w->borrowed)
+        sched_switches_destroy(w->sw);
     free(w);
     errno = saved;
 }
@@ -266,6 +372,10 @@ bool sched_whole_could(const sched_whole_t *w, uint32_t nodes)
 
 static void spare_job(sched_whole_t *w, struct sched_whole_job *j)
 {
+    if (j->marks) {
+        job_free(j);
+        return;
+    }
     j->owner = w->spare;
     w->spare = j;
 }
@@ -305,15 +415,19 @@ void sched_whole_remove(sched_whole_t *w, struct sched_whole_job *j)
     sched_line_remove(&w->queue, j->key, j->id);
     if (w->queue_policy >= SCHED_WHOLE_CONSERVATIVE)
         sched_reserve_gone(w, j);
-    if (w->head == j)
+    if (w->head == j) {
         w->head = NULL;
+        w->known = false;
+        if (w->phase == SCHED_WHOLE_BEHIND)
+            w->phase = SCHED_WHOLE_HEADS;
+    }
     spare_job(w, j);
 }
 
 void sched_whole_end(sched_whole_t *w, struct sched_whole_job *j, double now)
 {
     sched_line_remove(&w->ends, j->end, j->id);
-    sched_place_give(w->place, &j->set);
+    give_back(w->place, j);
     w->ended = true;
     if (w->queue_policy >= SCHED_WHOLE_CONSERVATIVE)
         sched_reserve_ended(w, j, now);
@@ -396,7 +510,7 @@ static int find_set(sched_whole_t *w)
         double end = sched_whole_ends(w, e->a);
         int rc;
 
-        sched_place_give(w->later, &j->set);
+        give_back(w->later, j);
         w->work += 2;
         sched_line_next(&w->ends, &at);
         e = sched_line_entry(&w->ends, &at);
@@ -420,9 +534,16 @@ static int find_set(sched_whole_t *w)
     return 0;
 }
 
-bool sched_whole_shadow(const sched_whole_t *w, const struct sched_whole_job **head, double *shadow,
+bool sched_whole_shadow(sched_whole_t *w, const struct sched_whole_job **head, double *shadow,
                         uint32_t *extra)
 {
+    if (w->head && !w->known) {
+        w->extra = 0;
+        if (!w->policy->refuses)
+            find_shadow(w);
+        else if (find_set(w) < 0)
+            return false;
+    }
     if (!w->head || !w->known || !(w->shadow < INFINITY))
         return false;
     *head = w->head;

@@ -82,10 +82,11 @@ struct sched_whole_job {
     double submit, estimate;
     uint32_t nodes;
     bool running;
-    double start;         /* waits: reserved (INFINITY: not); runs: since when */
-    double end;           /* runs: when it ends by its estimate */
-    struct sched_set set; /* runs: what it holds */
-    void *owner;          /* of whoever added it */
+    double start;            /* waits: reserved (INFINITY: not); runs: since when */
+    double end;              /* runs: when it ends by its estimate */
+    struct sched_set set;    /* runs: what it holds */
+    struct sched_set *marks; /* whose leaves count as crossed by it; NULL: those of `set` */
+    void *owner;             /* of whoever added it */
 };
 
 /* All nodes free, no jobs.  NULL with EINVAL or ENOMEM and a sentence. */
@@ -116,9 +117,10 @@ int sched_whole_pass(sched_whole_t *w, double now, size_t budget,
 /* When something starts though nothing happens: the earliest reservation, INFINITY when there is
  * none. */
 double sched_whole_next(const sched_whole_t *w);
-/* easy: what the last pass has worked out for the first job that waits: from when on it has nodes
- * enough, and how many are left over then (not with topology policies).  false: nothing. */
-bool sched_whole_shadow(const sched_whole_t *w, const struct sched_whole_job **head, double *shadow,
+/* easy, between passes: from when on the first job that waits has nodes enough, as the last pass has
+ * seen it or would have, and how many are left over then (0 with a policy that refuses: a set is
+ * reserved).  false: nobody waits, or that is not known. */
+bool sched_whole_shadow(sched_whole_t *w, const struct sched_whole_job **head, double *shadow,
                         uint32_t *extra);
 size_t sched_whole_nwaiting(const sched_whole_t *w);
 

@@ -16,6 +16,7 @@ enum sched_whole_phase {
 
 struct sched_whole {
     sched_switches_t *sw;
+    bool borrowed; /* sw and state are somebody else's */
     const struct sched_node_policy *policy;
     void *state; /* the policy's */
     enum sched_whole_queue queue_policy;
@@ -53,6 +54,23 @@ struct sched_whole {
     size_t unreserved; /* jobs that came since the last pass */
     double next;       /* the earliest reservation */
 };
+
+/* For sched_t: an engine on its switches, with its policy and that one's state, which have to outlive it.
+ * `reservations`: of conservative, UINT32_MAX: any number.  NULL with ENOMEM. */
+sched_whole_t *sched_whole_create_on(const sched_switches_t *sw,
+                                     const struct sched_node_policy *policy, void *state,
+                                     enum sched_whole_queue queue, uint32_t depth,
+                                     uint32_t reservations);
+/* Nodes without a bit are down or drained.  To be called once, before anything else. */
+void sched_whole_usable(sched_whole_t *w, const uint64_t *usable);
+/* A job runs already: it holds `set`, which is what comes back when it ends, and counts as being on the
+ * nodes of `marks`.  Both are taken over.  NULL with ENOMEM. */
+struct sched_whole_job *sched_whole_run(sched_whole_t *w, uint64_t id, struct sched_set *set,
+                                        struct sched_set *marks, double end, void *owner);
+/* Who the last pass has found to be the first that waits, or NULL. */
+const struct sched_whole_job *sched_whole_head(const sched_whole_t *w);
+/* The pass under way ends as it is. */
+void sched_whole_abort(sched_whole_t *w);
 
 /* When a running job is taken to end. */
 static inline double sched_whole_ends(const struct sched_whole *w, double end)

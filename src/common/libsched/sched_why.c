@@ -16,6 +16,8 @@
 #include <time.h>
 
 #include "sched_private.h"
+#include "sched_topology.h"
+#include "sched_whole_private.h"
 
 #define DEPTH 64
 #define EVERY 1. /* seconds */
@@ -58,6 +60,8 @@ static void estimate_one(sched_t *s, struct job *j, double *floor)
         return;
     if (j->reserved && j->reserved->start > s->now)
         when = j->reserved->start;
+    else if (s->whole_valid && j->whole && j->whole->start < SCHED_NEVER)
+        when = j->whole->start;
     else if ((n = sched_plan_find(s, j, j->reserved, SCHED_NEVER, &when)) == 0) {
         /* It holds others up until it is too late for it. */
         if (sched_job_bounded(s, j) && sched_job_latest(s, j) > *floor)
@@ -212,6 +216,41 @@ static const struct job *stopped_at(const sched_t *s)
     return j && sched_tree_has(&j->order) ? j : sched_job_of_order(sched_tree_first(&s->order));
 }
 
+/* The engine for whole nodes: whom it has a reservation for. */
+static bool put_delayed(struct text *t, sched_t *s, const struct job *j, double now, double shift)
+{
+    const struct sched_whole_job *head;
+    double shadow;
+    uint32_t extra;
+
+    if (!s->whole_valid || !sched_whole_shadow(s->whole, &head, &shadow, &extra) ||
+        head->owner == j)
+        return false;
+    put(t, "would delay job %ju, which is to start at ", (uintmax_t)head->id);
+    put_time(t, shadow > now ? shadow : now, now, shift);
+    if (s->node->node->refuses)
+        put(t, " on a set of nodes");
+    else
+        put(t, " on any %u nodes", head->nodes);
+    return true;
+}
+
+/* Nodes enough are free, but the policy refuses. */
+static bool put_refused(struct text *t, sched_t *s, const struct job *j, double now)
+{
+    struct sched_plugin_job view;
+    char why[160];
+
+    if (!s->whole_valid || !j->whole || !s->node->node->refuses)
+        return false;
+    sched_job_view(j, &view);
+    if (!sched_topology_why(s->node->node, s->node_state, &view, sched_place_view(s->whole->place),
+                            now, s->map->names.leaf_name, s->map->names.pod_name, why, sizeof(why)))
+        return false;
+    put(t, "%s", why);
+    return true;
+}
+
 static void put_reason(struct text *t, sched_t *s, struct job *j, double when, double now,
                        double shift)
 {
@@ -235,9 +274,18 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
     else if (sched_builtin_strict(s->queue) &&
              sched_tree_before(sched_tree_key(&first->order), sched_tree_key(&j->order)))
         put(t, "waits behind job %ju: nobody passes it (fcfs)", (uintmax_t)first->id);
+    else if (put_refused(t, s, j, now))
+        ;
+    else if (put_delayed(t, s, j, now, shift))
+        ;
     else if (s->nreserved > 0 && s->reserved[0]->job != j) {
         put(t, "would delay job %ju, which is to start at ", (uintmax_t)s->reserved[0]->job->id);
         put_time(t, s->reserved[0]->start > now ? s->reserved[0]->start : now, now, shift);
+        put(t, " on particular nodes");
+    } else if (s->whole_valid && j->whole && j->whole->start < SCHED_NEVER) {
+        put(t, "has any %u nodes reserved from ", sh->req.nnodes);
+        put_time(t, j->whole->start, now, shift);
+        put(t, " on");
     } else {
         put(t, "is about to be looked at");
         return;

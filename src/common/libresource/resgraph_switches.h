@@ -1,0 +1,22 @@
+/* The leaf switches and pods of a graph (resgraph_place) as arrays, for who places jobs.
+ *
+ * Thread rules: constant functions of the graph.
+ */
+#ifndef RESOURCE_RESGRAPH_SWITCHES_H
+#define RESOURCE_RESGRAPH_SWITCHES_H
+
+#include "resgraph.h"
+
+/* The switches of a graph for a scheduler: of node number i the leaf is leaf[i], of leaf number l the pod is
+ * pod[l]; names are owned by the graph.  Nodes on no leaf are each on one of their own (names NULL).
+ * nleaves 0: the graph has no leaves. */
+struct resgraph_switches {
+    uint32_t nleaves, npods;
+    uint32_t *leaf, *pod;
+    const char **leaf_name, **pod_name;
+};
+/* 0, or -1 with ENOMEM; to be cleared. */
+int resgraph_switches(const resgraph_t *g, struct resgraph_switches *sw);
+void resgraph_switches_clear(struct resgraph_switches *sw);
+
+#endif

@@ -1,0 +1,301 @@
+/* sched_alike.c - queues of jobs that all take whole nodes, where all nodes are alike: the engine of
+ * sched_whole.h decides, which replays use, too.
+ *
+ *    condition of a pass                                           who decides
+ *    the policy of the queue is built in, the resources are had    the engine: a reservation is a number
+ *    for good, and each shape that waits is `alike`                and a time (a set, with policies that
+ *                                                                  refuse)
+ *    anything else                                                 sched_pass.c: reservations are of
+ *                                                                  particular nodes
+ *
+ * The engine is a copy of what waits and runs.  It follows jobs that come, start, and end.  Where that
+ * cannot be said in its terms (nodes go down, a job of parts of nodes comes, one is told to run, a policy
+ * changes) it is dropped, and made anew by the next pass that can use it; what it had reserved is kept
+ * then, unless nodes were lost or the policy is another one.
+ *
+ * Invariants, while whole_valid:
+ *  1. Each job of an available shape that waits is in it (job->whole), and each claim that is held
+ *     (claim->whole); what waits for nodes that are down is not.
+ *  2. A node that several claims have parts of is of the claim that ends last.
+ *
+ * Failure: without memory there is none, and sched_pass.c decides.
+ */
+#include "config.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched_private.h"
+#include "sched_whole_private.h"
+
+void sched_alike_drop(sched_t *s)
+{
+    s->whole_valid = false;
+}
+
+void sched_alike_destroy(sched_t *s)
+{
+    sched_whole_destroy(s->whole);
+    s->whole = NULL;
+    s->whole_valid = false;
+}
+
+double sched_alike_next(const sched_t *s)
+{
+    double next = sched_whole_next(s->whole);
+
+    return next < INFINITY ? next : -1.;
+}
+
+size_t sched_alike_reserved(const sched_t *s)
+{
+    const sched_whole_t *w = s->whole;
+
+    if (w->queue_policy == SCHED_WHOLE_FCFS || w->queue.count == 0)
+        return 0;
+    if (w->queue_policy == SCHED_WHOLE_EASY)
+        return 1;
+    return w->queue.count < w->reservations ? w->queue.count : w->reservations;
+}
+
+/* --- what happens --- */
+
+static int add(sched_t *s, struct job *j)
+{
+    double start = j->whole && !s->whole_forget ? j->whole->start : INFINITY;
+
+    j->whole = sched_whole_add(s->whole, j->order.a, j->id, j->t_submit, j->shape->req.nnodes,
+                               j->duration, j);
+    if (!j->whole)
+        return -1;
+    j->whole->start = start;
+    return 0;
+}
+
+void sched_alike_added(sched_t *s, struct job *j)
+{
+    j->whole = NULL;
+    if (!s->whole_valid)
+        return;
+    if (sched_shape_renew(s, j->shape) < 0 || !j->shape->alike || !j->shape->possible)
+        sched_alike_drop(s);
+    else if (j->shape->available && sched_whole_could(s->whole, j->shape->req.nnodes) &&
+             add(s, j) < 0)
+        sched_alike_drop(s);
+}
+
+void sched_alike_removed(sched_t *s, struct job *j)
+{
+    if (s->whole_valid && j->whole)
+        sched_whole_remove(s->whole, j->whole);
+    j->whole = NULL;
+}
+
+void sched_alike_held(sched_t *s, struct claim *c)
+{
+    c->whole = NULL;
+    if (!s->whole_starts)
+        sched_alike_drop(s);
+}
+
+void sched_alike_released(sched_t *s, struct claim *c)
+{
+    if (s->whole_valid && c->whole && !c->shares)
+        sched_whole_end(s->whole, c->whole, s->now);
+    else
+        sched_alike_drop(s);
+    c->whole = NULL;
+}
+
+/* --- made anew --- */
+
+/* What a claim gives back: usable nodes that it is the last to have. */
+static int copy_claim(sched_t *s, struct claim *c)
+{
+    struct sched_set set = {0};
+    struct sched_set marks = {0};
+    int rc = sched_choose_set(c, &marks);
+
+    c->shares = false;
+    for (size_t i = 0; rc == 0 && i < c->npieces; i++) {
+        const struct piece *p = sched_claim_piece(c, i);
+        const struct node *nd = &s->map->nodes[p->node];
+
+        c->shares |= nd->nheld > 1;
+        if (nd->usable && nd->held_last->claim == c)
+            rc = sched_set_add(&set, p->node, 1);
+    }
+    if (rc < 0) {
+        sched_set_clear(&set);
+        sched_set_clear(&marks);
+        return -1;
+    }
+    marks.crosses = c->crosses ? c->crosses : SCHED_CROSS_NOTHING;
+    c->whole = sched_whole_run(s->whole, c->id, &set, &marks, c->end, c);
+    return c->whole ? 0 : -1;
+}
+
+static int copy_all(sched_t *s)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(s->held, &pos, NULL, NULL, &val)) {
+        if (copy_claim(s, val) < 0)
+            return -1;
+    }
+    for (struct sched_tree_node *n = sched_tree_first(&s->order); n;
+         n = sched_tree_after(&s->order, sched_tree_key(n))) {
+        struct job *j = sched_job_of_order(n);
+
+        if (!j->shape->available || !sched_whole_could(s->whole, j->shape->req.nnodes))
+            j->whole = NULL;
+        else if (add(s, j) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static bool make(sched_t *s, enum sched_whole_queue queue, uint32_t reservations)
+{
+    sched_whole_t *former = s->whole; /* jobs still have what was reserved there */
+    bool ok;
+
+    s->whole = sched_whole_create_on(s->map->sw, s->node->node, s->node_state, queue,
+                                     sched_builtin_depth(s->queue, s->queue_state), reservations);
+    ok = s->whole != NULL;
+    if (ok) {
+        sched_whole_usable(s->whole, s->map->at_least);
+        if (!former)
+            s->whole_forget = true;
+        ok = copy_all(s) == 0;
+    }
+    sched_whole_destroy(former);
+    s->work += s->map->n / 4 + sched_tree_size(&s->order) / 2;
+    s->whole_valid = ok;
+    s->whole_forget = false;
+    if (!ok)
+        sched_alike_destroy(s);
+    return ok;
+}
+
+/* --- passes --- */
+
+static bool all_alike(sched_t *s)
+{
+    LIST_FOREACH(it, &s->all_shapes)
+    {
+        struct shape *sh = list_entry(it, struct shape, link);
+
+        if (sched_tree_size(&sh->jobs) + sched_tree_size(&sh->endless) == 0)
+            continue;
+        if (sched_shape_renew(s, sh) < 0 || !sh->alike)
+            return false;
+    }
+    return true;
+}
+
+static void deny_all(sched_t *s, struct sched_tree *t, const struct sched_ops *ops)
+{
+    struct sched_tree_node *n;
+
+    while ((n = sched_tree_first(t)))
+        sched_deny(s, sched_job_among(n), ops);
+}
+
+/* Jobs of shapes that can never be, and what is to be logged. */
+static void sort_out(sched_t *s, const struct sched_ops *ops)
+{
+    /* Shapes stay while a pass is under way. */
+    LIST_FOREACH_SAFE(it, tmp, &s->all_shapes)
+    {
+        struct shape *sh = list_entry(it, struct shape, link);
+
+        if (sh->epoch != s->epoch)
+            continue;
+        if (!sh->possible) {
+            deny_all(s, &sh->jobs, ops);
+            deny_all(s, &sh->endless, ops);
+        } else if (!sh->available)
+            sched_why_log_missing(s, sh);
+    }
+}
+
+bool sched_alike_begin(sched_t *s, const struct sched_ops *ops)
+{
+    enum sched_whole_queue queue;
+    uint32_t reservations;
+
+    if (!s->map->alike || s->expiration < SCHED_NEVER || s->unheard || s->no_score ||
+        (s->node->node->order == SCHED_NODES_BY_SCORE) ||
+        !sched_builtin_whole(s->queue, s->queue_state, &queue, &reservations) || !all_alike(s)) {
+        sched_alike_drop(s);
+        return false;
+    }
+    /* In denying only what the engine does not have goes. */
+    sort_out(s, ops);
+    if (!s->whole_valid && !make(s, queue, reservations))
+        return false;
+    sched_plan_cancel_all(s);
+    return true;
+}
+
+static int start_cb(struct sched_whole_job *w, double now, void *arg)
+{
+    const struct sched_ops *ops = ((void **)arg)[1];
+    sched_t *s = ((void **)arg)[0];
+    struct job *j = w->owner;
+    struct span sp = {.from = s->now, .to = s->now + j->duration, .now = s->now, .alone = true};
+    uint32_t want = j->shape->req.nnodes;
+    size_t n = 0;
+    struct claim *c;
+
+    for (uint32_t i = 0; i < w->set.nrange && n < want; i++) {
+        for (uint32_t k = 0; k < w->set.range[i].count && n < want; k++)
+            s->choice[n++] = (struct choice){w->set.range[i].first + k, j->shape->nslots, 0.};
+    }
+    if (!(c = sched_select_claim(s, j, n, &sp)))
+        return -1;
+    c->crosses = w->set.crosses;
+    j->whole = NULL; /* the engine moves it itself */
+    s->stats.decisions++;
+    s->whole_starts = true;
+    if (sched_start(s, j, c, ops) < 0) {
+        s->whole_starts = false;
+        j->whole = w;
+        return -1;
+    }
+    s->whole_starts = false;
+    c->whole = w;
+    c->shares = false;
+    w->owner = c;
+    return 0;
+}
+
+bool sched_alike_pass(sched_t *s, const struct sched_ops *ops)
+{
+    void *arg[2] = {s, (void *)(uintptr_t)ops};
+    struct sched_whole_ops whole_ops = {start_cb, arg};
+    double next = sched_whole_next(s->whole);
+    size_t budget = s->budget > s->work ? s->budget - s->work : 1;
+    const struct sched_whole_job *head;
+    int rc;
+
+    /* A timer that is a little early means the reservation. */
+    if (next > s->now && next <= s->now + SCHED_EPSILON)
+        s->now = next;
+    rc = sched_whole_pass(s->whole, s->now, budget, &whole_ops);
+    s->work = s->budget;
+    if (rc < 0 && errno == EINVAL) {
+        s->no_score = true;
+        s->stats.fallbacks++;
+        sched_say(s, "node policy %s could not select nodes: lowest ranks are taken",
+                  s->node->name);
+        sched_alike_drop(s);
+    } else if (rc < 0)
+        sched_alike_drop(s);
+    head = rc == 0 ? sched_whole_head(s->whole) : NULL;
+    s->stopped = head && s->whole_valid ? head->id : 0;
+    return rc != 1;
+}
