@@ -51,6 +51,8 @@ static int parse_states(struct cmd *c, const char *text, const char *const known
 
 static const struct cmd_opt list_opts[] = {
     {'s', "states", "STATE,...", "only these of free, allocated, down, drained"},
+    {'b', "by-switch", NULL,
+     "by leaf switch: which nodes on it are free, allocated, or down or drained"},
     {'p', "pools", NULL, "the pools: what there is, and what is allocated and free"},
     {'j', "json", NULL, "JSON: an array of objects"},
     CMD_OPT_END,
@@ -167,6 +169,54 @@ static int print_pools(struct cmd *c, const struct res *res, bool json)
     return cmd_print_table(c, t, json);
 }
 
+/* One line for each leaf: nodes on it that are free, have something allocated, or cannot be used. */
+static int print_switches(struct cmd *c, const struct res *res, bool json)
+{
+    idset_t *used = rset_ranks(res->allocated);
+    struct resgraph_place p, up;
+    table_t *t;
+
+    if (!used)
+        return cmd_error(c, "out of memory");
+    if (resgraph_nplaces(res->g) == 0) {
+        idset_destroy(used);
+        return cmd_error(c, "the session knows no switches: see resource.topology");
+    }
+    t = table_create();
+    table_column(t, "pod", "POD", TABLE_LEFT);
+    table_column(t, "leaf", "LEAF", TABLE_LEFT);
+    table_column(t, "nnodes", "NNODES", TABLE_RIGHT);
+    table_column(t, "free", "FREE", TABLE_LEFT);
+    table_column(t, "allocated", "ALLOCATED", TABLE_LEFT);
+    table_column(t, "unusable", "UNUSABLE", TABLE_LEFT);
+    for (size_t i = 0; resgraph_place(res->g, i, &p); i++) {
+        idset_t *taken = idset_intersect(p.ranks, used);
+        idset_t *rest = idset_difference(p.ranks, used);
+        idset_t *usable = idset_difference(res->up, res->drained);
+        idset_t *free_ids = rest && usable ? idset_intersect(rest, usable) : NULL;
+        idset_t *lost = free_ids ? idset_difference(rest, free_ids) : NULL;
+
+        if (taken && lost && strcmp(p.level, "leaf") == 0) {
+            bool in = p.parent >= 0 && resgraph_place(res->g, (size_t)p.parent, &up);
+
+            table_row(t);
+            table_str(t, in ? up.name : NULL);
+            table_str(t, p.name);
+            table_u64(t, idset_count(p.ranks));
+            res_cell_idset(t, free_ids);
+            res_cell_idset(t, taken);
+            res_cell_idset(t, lost);
+        }
+        idset_destroy(taken);
+        idset_destroy(rest);
+        idset_destroy(usable);
+        idset_destroy(free_ids);
+        idset_destroy(lost);
+    }
+    idset_destroy(used);
+    return cmd_print_table(c, t, json);
+}
+
 static int cmd_list(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
@@ -180,7 +230,7 @@ static int cmd_list(struct cmd *c, int argc, char **argv)
     };
     static const char *const known[] = {"free", "allocated", "down", "drained", NULL};
     strvec_t *states = NULL;
-    bool json = false, pools = false;
+    bool json = false, pools = false, by_switch = false;
     struct res res;
     const char *val;
     int key, rc = CMD_USAGE;
@@ -188,6 +238,7 @@ static int cmd_list(struct cmd *c, int argc, char **argv)
     while ((key = cmd_option(c, &usage, argc, argv, &val)) > 0) {
         json |= key == 'j';
         pools |= key == 'p';
+        by_switch |= key == 'b';
         if (key == 's' && parse_states(c, val, known, &states) < 0)
             goto out;
     }
@@ -198,7 +249,10 @@ static int cmd_list(struct cmd *c, int argc, char **argv)
     else if (res_query(c, &res, true) < 0)
         rc = CMD_FAIL;
     else {
-        rc = pools ? print_pools(c, &res, json) : print_list(c, &res, states, json);
+        if (by_switch)
+            rc = print_switches(c, &res, json);
+        else
+            rc = pools ? print_pools(c, &res, json) : print_list(c, &res, states, json);
         res_clear(&res);
     }
 out:

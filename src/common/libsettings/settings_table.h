@@ -46,15 +46,18 @@ ROW("parent-uri", FIXED, NULL, ANY, "address of the session around this one")
 ROW("peer.timeout", DURATION, "30s", ANY, "a silent neighbour counts as lost; 0: never")
 ROW("quorum", COUNT, NULL, 1, 4294967295., NULL, "ranks that are needed to start; default: all")
 ROW("rank", FIXED, NULL, ANY, "rank of the broker")
+ROW("resource.topology", TEXT, NULL, ANY,
+    "switches: P,L,K (pods, leaves, nodes) or a topology.conf of Slurm; default: none")
 ROW("resrc.config", TEXT, NULL, ANY,
     "file that says which resources there are; default: what is found")
 ROW("rundir", TEXT, NULL, ANY, "directory for sockets; default: a fresh one")
 ROW("sched.expiration", NUMBER, "0", ANY, "when the resources go, in seconds since 1970; 0: never")
 ROW("sched.node-policy", TEXT, "first-fit", ANY,
-    "which nodes a job gets: first-fit, best-fit, spread, a plugin or Lua file")
+    "which nodes a job gets: first-fit, best-fit, spread, compact, buddy, interference-free[:wait=T], a "
+    "plugin or Lua file")
 ROW("sched.plugin-path", TEXT, NULL, ANY, "directories with policies, with ':' between them")
 ROW("sched.queue-policy", TEXT, "easy", ANY,
-    "which job is next: fcfs, easy, conservative[:N], a plugin or Lua file")
+    "which job is next: fcfs, easy[:depth=N], conservative[:N], replan[:N], a plugin or Lua file")
 ROW("shutdown.grace", DURATION, "5s", ANY, "how long a broker waits for its children to end")
 ROW("size", FIXED, NULL, ANY, "number of brokers; see flux start --size")
 ROW("statedir", TEXT, NULL, ANY, "directory for what is to outlive the session")

@@ -3,6 +3,7 @@
  *    flux-inventory [--rank=N] [--host=NAME]     this machine, found by hwloc
  *    flux-inventory --config=FILE                section `resource` of a file
  *    flux-inventory --file=FILE.xml              a machine by XML of hwloc
+ *    flux-inventory --topology=FILE              a file of switches, as it is
  *    flux-inventory --xml                        this machine in full, as XML of hwloc
  *
  * The module resrc runs it.  hwloc with what it loads, and Lua, are more than a broker should carry
@@ -24,9 +25,12 @@
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
 
+#define TOPOLOGY_MAX_BYTES ((size_t)16 << 20)
+
 struct options {
     const char *config;
     const char *file;
+    const char *topology;
     const char *host;
     uint32_t rank;
     bool xml;
@@ -35,16 +39,20 @@ struct options {
 static int usage(void)
 {
     fprintf(stderr, "usage: flux-inventory [--rank=N] [--host=NAME] [--config=FILE | --file=XML | "
-                    "--xml]\n");
+                    "--topology=FILE | --xml]\n");
     return 2;
 }
 
 static int parse(int argc, char **argv, struct options *o)
 {
     static const struct option opts[] = {
-        {"config", required_argument, NULL, 'c'}, {"file", required_argument, NULL, 'f'},
-        {"host", required_argument, NULL, 'h'},   {"rank", required_argument, NULL, 'r'},
-        {"xml", no_argument, NULL, 'x'},          {NULL, 0, NULL, 0},
+        {"config", required_argument, NULL, 'c'},
+        {"file", required_argument, NULL, 'f'},
+        {"host", required_argument, NULL, 'h'},
+        {"rank", required_argument, NULL, 'r'},
+        {"topology", required_argument, NULL, 't'},
+        {"xml", no_argument, NULL, 'x'},
+        {NULL, 0, NULL, 0},
     };
     int key;
 
@@ -55,6 +63,8 @@ static int parse(int argc, char **argv, struct options *o)
             o->file = optarg;
         else if (key == 'h')
             o->host = optarg;
+        else if (key == 't')
+            o->topology = optarg;
         else if (key == 'x')
             o->xml = true;
         else if (key != 'r' || str2u32(optarg, &o->rank) < 0 || o->rank > RSET_RANK_MAX)
@@ -63,12 +73,32 @@ static int parse(int argc, char **argv, struct options *o)
     return optind == argc ? 0 : -1;
 }
 
+/* The text of a file: who asked understands it. */
+static char *read_topology(const char *path, errmsg_t *err)
+{
+    char *text;
+    size_t len;
+
+    if (file_read_all(path, TOPOLOGY_MAX_BYTES, &text, &len) < 0) {
+        errmsg_fail(err, errno, "%s cannot be read: %s", path, strerror(errno));
+        return NULL;
+    }
+    if (len > 0 && memchr(text, '\0', len)) {
+        errmsg_fail(err, EINVAL, "%s is not a text", path);
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
 static char *make(const struct options *o, errmsg_t *err)
 {
     char self[256] = "localhost";
     resgraph_t *g;
     char *text;
 
+    if (o->topology)
+        return read_topology(o->topology, err);
     if (o->xml)
         return resgraph_hwloc_xml(err);
     gethostname(self, sizeof(self) - 1);

@@ -224,7 +224,8 @@ static void settle(struct root *r)
     idset_t *left;
     bool all;
 
-    if (!r->config_known || !r->drained_known || !r->record_known || !r->brokers_up || !r->running)
+    if (!r->config_known || !r->topology_known || !r->drained_known || !r->record_known ||
+        !r->brokers_up || !r->running)
         return;
     if (!r->config) {
         if (!(left = missing(r)))
@@ -248,6 +249,8 @@ static void settle(struct root *r)
         if (r->late)
             recall_lost(r);
     }
+    if (resrc_topology_apply(r) < 0)
+        return;
     resgraph_destroy(r->record);
     r->record = NULL;
     r->settled = true;
@@ -265,6 +268,8 @@ static void defer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, vo
         settle(r);
     if (!r->settled)
         return;
+    if (r->inventory_changed)
+        resrc_topology_apply(r);
     if (r->changed || r->inventory_changed)
         r->version++;
     tell_watchers(r);
@@ -433,7 +438,7 @@ static void config_is_known(struct root *r)
     resrc_root_changed(r, true);
 }
 
-static void config_failed(struct root *r, const char *error)
+void resrc_root_fail(struct root *r, const char *error)
 {
     flux_module_fail(r->ctx->h, EINVAL, "%s", error);
     flux_reactor_stop(flux_get_reactor(r->ctx->h), -1);
@@ -457,7 +462,7 @@ static void config_cb(probe_t *p, const char *text, size_t len, const char *erro
     if (none && !own) {
         config_is_known(r);
     } else if (!g) {
-        config_failed(r, why);
+        resrc_root_fail(r, why);
     } else if (resgraph_nnodes(g) > 0) {
         r->config = g;
         config_is_known(r);
@@ -478,7 +483,7 @@ static void ask_attr(struct root *r, const char *name)
         return;
     flux_future_destroy(r->attr_f);
     r->attr_f = NULL;
-    config_failed(r, "the resrc module is out of memory");
+    resrc_root_fail(r, "the resrc module is out of memory");
 }
 
 /* First the attribute of our own, then the configuration of the session. */
@@ -498,9 +503,9 @@ static void attr_cb(flux_future_t *f, void *arg)
             config_is_known(r);
         }
     } else if ((size_t)snprintf(option, sizeof(option), "--config=%s", path) >= sizeof(option)) {
-        config_failed(r, "the name of the configuration file is too long");
+        resrc_root_fail(r, "the name of the configuration file is too long");
     } else if (!(r->probe = resrc_probe_start(r->ctx->h, option, NULL, config_cb, r, &err))) {
-        config_failed(r, err.text);
+        resrc_root_fail(r, err.text);
     }
     flux_future_destroy(f);
 }
@@ -545,6 +550,11 @@ struct root *resrc_root_create(struct ctx *ctx, errmsg_t *err)
     flux_timer_start(r->timer, TICK, TICK);
     r->config_is_own = true;
     ask_attr(r, "resrc.config");
+    if (resrc_topology_start(r) < 0) {
+        resrc_root_destroy(r);
+        errmsg_fail(err, ENOMEM, "the resrc module is out of memory");
+        return NULL;
+    }
     resrc_store_load(r);
     return r;
 }
@@ -569,6 +579,7 @@ void resrc_root_destroy(struct root *r)
     session_destroy(r->session);
     early_destroy(r->early);
     resrc_probe_destroy(r->probe);
+    resrc_topology_destroy(r);
     flux_watcher_destroy(r->timer);
     flux_watcher_destroy(r->defer);
     resrc_likes_clear(&r->likes);

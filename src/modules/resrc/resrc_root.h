@@ -30,6 +30,7 @@ struct root {
     struct drained drained;
     /* What has to be known before anything is said. */
     bool config_known;
+    bool topology_known;
     bool drained_known;
     bool record_known;
     bool running; /* the session: all ranks came up that will */
@@ -39,6 +40,7 @@ struct root {
     unsigned patience;  /* times the timer has asked for what is missing */
     bool config_is_own; /* resrc.config, which must have a section `resource` */
     probe_t *probe;
+    struct topology *topology; /* resrc_topology.c */
     session_t *session;
     flux_future_t *attr_f, *drained_f, *record_f;
     flux_watcher_t *timer;
@@ -80,6 +82,14 @@ static inline resgraph_t *root_graph(const struct root *r)
 idset_t *resrc_root_nodes_up(const struct root *r);
 /* Something has changed: tell watchers and the store, once for all that one pass brings. */
 void resrc_root_changed(struct root *r, bool inventory);
+/* The module ends, and with it the start of the session. */
+void resrc_root_fail(struct root *r, const char *error);
+
+/* resrc_topology.c */
+int resrc_topology_start(struct root *r); /* -1: out of memory */
+/* Put the switches into the graph.  -1: they cannot be; said already. */
+int resrc_topology_apply(struct root *r);
+void resrc_topology_destroy(struct root *r);
 
 /* resrc_drain.c: the list of what is drained. */
 void resrc_drain_list_clear(struct drained *d);
