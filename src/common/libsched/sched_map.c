@@ -327,7 +327,7 @@ void sched_map_release(struct map *m, struct claim *c)
         for (size_t w = 0; w < words; w++) {
             INVARIANT(1, (p->bits[w] & bits[w]) == 0);
             bits[w] |= p->bits[w];
-            INVARIANT(1, (bits[w] & ~map_all(m, p->node)[w]) == 0);
+            INVARIANT(1, (bits[w] & ~sched_map_all(m, p->node)[w]) == 0);
         }
         nd->used_memory -= p->memory;
         held_remove(nd, p);

@@ -49,6 +49,22 @@ static void put(struct text *t, const char *fmt, ...)
 
 /* --- estimates --- */
 
+/* The start that the engine for whole nodes has reserved for the job; negative: none. */
+static double engine_start(sched_t *s, const struct job *j)
+{
+    const struct sched_whole_job *head;
+    double shadow;
+    uint32_t extra;
+
+    if (!s->whole_valid || !j->whole)
+        return -1.;
+    if (j->whole->start < SCHED_NEVER)
+        return j->whole->start;
+    if (sched_whole_shadow(s->whole, &head, &shadow, &extra) && head->owner == j)
+        return shadow;
+    return -1.;
+}
+
 static void estimate_one(sched_t *s, struct job *j, double *floor)
 {
     double when = s->now;
@@ -60,8 +76,6 @@ static void estimate_one(sched_t *s, struct job *j, double *floor)
         return;
     if (j->reserved && j->reserved->start > s->now)
         when = j->reserved->start;
-    else if (s->whole_valid && j->whole && j->whole->start < SCHED_NEVER)
-        when = j->whole->start;
     else if ((n = sched_plan_find(s, j, j->reserved, SCHED_NEVER, &when)) == 0) {
         /* It holds others up until it is too late for it. */
         if (sched_job_bounded(s, j) && sched_job_latest(s, j) > *floor)
@@ -409,6 +423,8 @@ int sched_estimate(sched_t *s, uint64_t id, double now, double shift, double *t,
     estimates(s, now);
     if (j->reserved)
         when = j->reserved->start;
+    else if ((when = engine_start(s, j)) >= 0.)
+        ;
     else if (j->estimated != 0 && j->estimated == s->estimated)
         when = j->estimate;
     put_reason(&text, s, j, when, now, shift);
