@@ -35,7 +35,8 @@ static void link_drop(void *arg, enum core_plane plane, uint32_t rank)
 {
 }
 
-static const struct core_link_ops link_ops = {link_send, link_publish, link_drop};
+static const struct core_link_ops link_ops = {
+    .send = link_send, .publish = link_publish, .drop = link_drop};
 
 struct world {
     flux_reactor_t *r;

@@ -53,7 +53,8 @@ ROW("resrc.config", TEXT, NULL, ANY,
 ROW("rundir", TEXT, NULL, ANY, "directory for sockets; default: a fresh one")
 ROW("sched.expiration", NUMBER, "0", ANY, "when the resources go, in seconds since 1970; 0: never")
 ROW("sched.node-policy", TEXT, "first-fit", ANY,
-    "which nodes a job gets: first-fit, best-fit, spread, compact, buddy, interference-free[:wait=T], a "
+    "which nodes a job gets: first-fit, best-fit, spread, compact, buddy, "
+    "interference-free[:wait=T], a "
     "plugin or Lua file")
 ROW("sched.plugin-path", TEXT, NULL, ANY, "directories with policies, with ':' between them")
 ROW("sched.queue-policy", TEXT, "easy", ANY,

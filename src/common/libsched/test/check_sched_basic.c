@@ -291,7 +291,8 @@ START_TEST(easy)
     ck_assert_int_eq(sched_free(s, 5, 1010.), 0);
     pass(s, 1010., &o);
     ck_assert_ptr_null(o.R[4]);
-    why(s, 4, 1010., 1101., "would delay job 2, which is to start at 00:18:20 on any 3 nodes; 1 job is before it");
+    why(s, 4, 1010., 1101.,
+        "would delay job 2, which is to start at 00:18:20 on any 3 nodes; 1 job is before it");
     ck_assert_int_eq(sched_free(s, 1, 1020.), 0);
     pass(s, 1020., &o);
     ck_assert_ptr_nonnull(o.R[2]);
