@@ -160,7 +160,7 @@ both -n1 bash -c 'a=${PMIX_SERVER_URI2##*//}; exec 3<>"/dev/tcp/${a%:*}/${a##*:}
 is "$status/$out" 0/connected "who connects and goes away does no harm"
 # The launcher has one socket for all jobs, and an address for each.
 address() {
-    "$FLUX" wreckrun "$@" -n1 sh -c 'echo "${PMIX_SERVER_URI2##*//}"'
+    "$FLUX" wreckrun -n1 sh -c 'echo "${PMIX_SERVER_URI2##*//}"'
 }
 first=$(address)
 second=$(address)

@@ -23,7 +23,7 @@ r = json.load(sys.stdin)
 print("; ".join("%d %.5f %d" % (x["jobs"], x["mean_wait_h"], x["sum_start"])
                 for x in (r if isinstance(r, list) else [r])))'
 }
-all=(--queue=fcfs,easy,conservative --select=count)
+all=('--queue=fcfs,easy,conservative' --select=count)
 is "$(figures "$kth" --nodes=100 "${all[@]}")" \
     "28467 98.31943 442870755172; 28467 1.89930 432989505143; 28467 2.03316 433003223068" "KTH"
 is "$(figures "$sdsc" --nodes=128 "${all[@]}")" \
@@ -35,7 +35,7 @@ for mult in 1 2; do
     ok "derive, sizes x $mult" "$FLUX" sim derive "$thunder" --ppn=4 --from-day=30 --days=30 \
         --max-nodes=256 --machine=1296 --load=0.83 --mult=$mult --output=month$mult.swf
 done
-policies=(--select=first-fit,interference-free --speedup=none,V2)
+policies=('--select=first-fit,interference-free' '--speedup=none,V2')
 is "$(figures month1.swf --tree=4,18,18 "${policies[@]}")" \
     "29377 0.15259 27840417257; 29377 0.15259 27840417257; 29377 0.12169 27837149500; 29377 0.06354 27830999401" \
     "a month on 1296 nodes"
