@@ -156,7 +156,7 @@ static int add_switch(struct parser *p, const struct words *w)
 
 static int take_line(struct parser *p, char *text)
 {
-    struct words w = {NULL};
+    struct words w = {0};
     char *save = NULL;
 
     text[strcspn(text, "#")] = '\0';
