@@ -32,14 +32,14 @@ static sched_t *make(void)
     return s;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     struct sched_feed in = {0};
     struct sched_feeddata data = {0};
     struct sched_ops ops = {alloc_cb, deny_cb, NULL};
     char why[SCHED_REASON_MAX];
     errmsg_t err;
-    json_t *owner = flux_schema_decode(&sched_feed_schema, (const char *)data, size, &in, &err);
+    json_t *owner = flux_schema_decode(&sched_feed_schema, (const char *)bytes, size, &in, &err);
     sched_t *s;
     double t;
 
