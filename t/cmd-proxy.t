@@ -88,7 +88,7 @@ like "$(completes flux proxy --r)" '--relay' "and options"
 like "$(completes flux batch --start)" '--start-option=' "of flux batch, too"
 plain=$("$FLUX" submit sleep 100)
 fails "a job that is not a session" proxy "$plain" true
-like "$err" "no session" "the sentence says so"
+like "$err" "is not a session" "the sentence says so"
 "$FLUX" cancel "$plain" "$id"
 gone() {
     ! "$FLUX" jobs -n -s active -o '{id}' | grep -q .
