@@ -173,16 +173,16 @@ fails "a file that is not a shared object" "$FLUX" module load ./text.so
 like "$err" 'text' "says so"
 if [ -e libm.so ]; then
     fails "a shared object that is not a module" "$FLUX" module load ./libm.so
-    like "$err" "no module 'libm'" "says so"
+    like "$err" "not a module 'libm'" "says so"
 else
     skip 2 "no libm.so.6 in the usual place"
 fi
 fails "a module under another name" "$FLUX" module load ./nosuch.so
-like "$err" "no module 'nosuch'" "says so"
+like "$err" "not a module 'nosuch'" "says so"
 fails "a module of another version" "$FLUX" module load ./oldabi.so
-like "$err" "no module 'oldabi' for this version" "says so"
+like "$err" "not a module 'oldabi' for this version" "says so"
 fails "a module with another's description" "$FLUX" module load ./misnamed.so
-like "$err" "no module 'misnamed'" "says so"
+like "$err" "not a module 'misnamed'" "says so"
 fails "a directory" "$FLUX" module load .
 isnt "$err" "" "says so"
 fails "a service of the broker" "$FLUX" module load ./broker.so
