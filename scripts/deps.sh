@@ -15,7 +15,7 @@ DEPS_BUILD=(
 DEPS_CHECK=(
     openmpi-bin libopenmpi-dev lua5.3 python3-venv
     clang clang-14 clang-format libclang-rt-14-dev shellcheck valgrind libc6-dbg
-    python3-sphinx man-db bash-completion iproute2 tmux slurm-wlm munge mmdebstrap gnuplot-nox libsimgrid-dev
+    python3-sphinx man-db bash-completion iproute2 tmux slurm-wlm munge mmdebstrap
 )
 DEPS_BENCH=(redis-server etcd-server gnuplot-nox)
 DEPS_SUITE=(
