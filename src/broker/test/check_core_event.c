@@ -205,7 +205,7 @@ START_TEST(refused)
     ck_assert_int_eq(flux_msg_take_raw(req, buf, len), 0);
     core_endpoint_input(c->ep, req);
     cl_pump(cl);
-    expect_answer(c, 6, EPROTO, "no event");
+    expect_answer(c, 6, EPROTO, "is not an event");
     ck_assert_uint_eq(core_event_seq(cl->nodes[0].core), 2);
     /* without waiting for the number */
     req = publish_request(1, "x", NULL);

@@ -486,7 +486,7 @@ START_TEST(specs)
     ck_assert_uint_eq(exec_layout_count(s->layout, 1), 1);
     ck_assert_uint_eq(exec_layout_count(s->layout, 3), 2);
     ck_assert_uint_eq(s->nlimits, 2);
-    ck_assert_uint_eq(s->flags, WIRE_F_CYCLIC | WIRE_F_STDIN_ALL);
+    ck_assert_uint_eq(s->flags, WIRE_F_CYCLIC | WIRE_F_STDIN_ALL | WIRE_F_MPI_BOTH);
     exec_spec_node(s, 3, &n);
     ck_assert_uint_eq(n.node, 2);
     ck_assert_str_eq(n.cores, "5");
