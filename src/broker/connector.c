@@ -27,8 +27,7 @@
  *
  * Invariants:
  *  1. In one pass one read of at most SCRATCH_SIZE bytes is done per client: nobody starves others.  While
- *     several send, who sends more than a few messages waits for its turn (turns.c); it is not read while it
- *     waits.
+ *     several send, no more than FEW messages of each are passed on before all others have their turn.
  *  2. Between passes no client's unread bytes lie in the shared scratch memory.
  *  3. Memory for a client's output is at most cut_bytes and one message; for its input less than
  *     one frame and SCRATCH_SIZE.
@@ -58,13 +57,14 @@
 #include "libflux/local_proto.h"
 #include "libutil/fdutil.h"
 #include "libutil/list.h"
-#include "turns.h"
 
 #define SCRATCH_SIZE 65536
 #define FLUSH_SIZE 65536
 #define BACKLOG 4096
 #define ACCEPT_BATCH 4 /* others wait so long: a connection costs as much as several requests */
 #define RELIEVED 8
+#define FEW 16
+#define SEVERAL 0.001 /* seconds between messages of two that send at the same time */
 #define RETRY 0.25
 #define RESERVED 32
 #define JSON_SMALL 65536 /* has too few values in any case */
@@ -75,7 +75,6 @@ struct client {
     connector_t *cn;
     struct list_node node;       /* in connector.clients */
     struct list_node dirty_node; /* in connector.dirty: something is to be done after this pass */
-    struct turn turn;
     int fd;
     pid_t pid;
     enum client_state state;
@@ -88,7 +87,8 @@ struct client {
     framer_t *in;
     outq_t *out;
     flux_watcher_t *io;
-    double pass; /* reactor's time when a message was last written at once */
+    double pass;  /* reactor's time when a message was last written at once */
+    bool counted; /* in connector.processes */
 };
 
 struct connector {
@@ -101,13 +101,14 @@ struct connector {
     flux_watcher_t *accept;
     flux_watcher_t *retry; /* accepting again, and paused clients that nothing else wakes */
     flux_watcher_t *sweep;
-    flux_watcher_t *turner; /* the next ones of those who wait for their turn */
     struct list_node clients;
     struct list_node dirty;
-    turns_t *turns;
+    hmap_t *processes; /* pid -> number of connections */
     uint8_t *scratch;
-    bool relief;  /* some client is no longer congested */
-    bool starved; /* no descriptors: accept is stopped */
+    const struct client *sender; /* who has sent last, to compare */
+    double several;              /* until then several clients send at the same time */
+    bool relief;                 /* some client is no longer congested */
+    bool starved;                /* no descriptors: accept is stopped */
     bool crowded; /* the last client was refused for want of room: that is in the log */
     struct connector_limits limits;
     struct connector_stats stats;
@@ -124,8 +125,8 @@ static void mark_dirty(struct client *cl)
 
 static void set_events(struct client *cl)
 {
-    bool reads = cl->state == CLIENT_OPEN && !cl->paused && !turns_waits(&cl->turn);
-    int events = (reads ? FLUX_POLLIN : 0) | (cl->blocked ? FLUX_POLLOUT : 0);
+    int events = (cl->state == CLIENT_OPEN && !cl->paused ? FLUX_POLLIN : 0) |
+                 (cl->blocked ? FLUX_POLLOUT : 0);
 
     flux_fd_watcher_set(cl->io, events);
 }
@@ -321,17 +322,29 @@ static bool check_request(struct client *cl, flux_msg_t *req)
     return true;
 }
 
-/* Pass on what was read, for as long as the client may be read from, and no more than `left` messages.
- * Returns how many. */
-static unsigned handle_input(struct client *cl, unsigned left)
+/* How many messages of this client may be passed on now: alone, it is not slowed down. */
+static unsigned share(struct client *cl)
 {
-    unsigned n = 0;
+    connector_t *cn = cl->cn;
+    double now = flux_reactor_now(cn->r);
+
+    if (cn->sender != cl) {
+        cn->several = now + SEVERAL;
+        cn->sender = cl;
+    }
+    return now < cn->several ? FEW : UINT_MAX;
+}
+
+/* Pass on what was read, for as long as the client may be read from. */
+static void handle_input(struct client *cl)
+{
+    unsigned left = share(cl);
     flux_msg_t *msg = NULL;
     errmsg_t err;
 
     cl->in_input = true;
     update_pause(cl); /* others of its process may have used up the room since it was read */
-    for (; cl->state == CLIENT_OPEN && !cl->paused && n < left; n++) {
+    for (; cl->state == CLIENT_OPEN && !cl->paused && left > 0; left--) {
         if (!(msg = framer_next(cl->in, &err)))
             break;
         switch (flux_msg_type(msg)) {
@@ -355,80 +368,36 @@ static unsigned handle_input(struct client *cl, unsigned left)
     cl->in_input = false;
     cl->grace = false;
     if (cl->state != CLIENT_OPEN)
-        return n;
-    if (!msg && !cl->paused && errno != EAGAIN)
+        return;
+    if (!msg && !cl->paused && errno != EAGAIN) {
         broken(cl, err.text);
-    else if (framer_park(cl->in) < 0)
+        return;
+    }
+    if (framer_park(cl->in) < 0)
         kill_client(cl, "out of memory for what the client sent");
-    return n;
+    else if (left == 0 && framer_pending(cl->in))
+        mark_dirty(cl);
 }
 
-/* As many as `left` messages: returns how many there were. */
-static unsigned read_client(struct client *cl, unsigned left)
+static void read_client(struct client *cl)
 {
     connector_t *cn = cl->cn;
     ssize_t n;
 
-    /* What was read before a pause or a turn comes first, and is enough for one pass. */
-    if (framer_pending(cl->in))
-        return handle_input(cl, left);
+    /* What was read before a pause comes first, and is enough for one pass. */
+    if (framer_pending(cl->in)) {
+        handle_input(cl);
+        return;
+    }
     n = framer_read(cl->in, cl->fd, cn->scratch, SCRATCH_SIZE, false);
     if (n > 0)
-        return handle_input(cl, left);
-    if (n == 0)
+        handle_input(cl);
+    else if (n == 0)
         kill_client(cl, "the client has gone away");
     else if (errno == ENOMEM)
         kill_client(cl, "out of memory for what the client sent");
     else if (errno != EAGAIN && errno != EINTR)
         kill_client(cl, "the client has gone away");
-    return 0;
-}
-
-/* The rest of what it sent has to wait, while there is one that may be passed on. */
-static void wait_for_turn(struct client *cl)
-{
-    turns_wait(cl->cn->turns, &cl->turn);
-    set_events(cl);
-    flux_watcher_start(cl->cn->turner);
-}
-
-static bool has_more(const struct client *cl)
-{
-    return cl->state == CLIENT_OPEN && !cl->paused && framer_pending(cl->in);
-}
-
-/* Something was sent, or is left from before. */
-static void take_input(struct client *cl)
-{
-    connector_t *cn = cl->cn;
-    double now = flux_reactor_now(cn->r);
-    unsigned left = turns_share(cn->turns, &cl->turn, now);
-
-    core_set_several(cn->core, turns_several(cn->turns, now));
-    if (left > 0)
-        turns_used(&cl->turn, read_client(cl, left));
-    if (left == 0 || has_more(cl))
-        wait_for_turn(cl);
-}
-
-/* After what others have sent: the next ones of those who wait. */
-static void turner_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    connector_t *cn = arg;
-    struct turn *turn;
-
-    for (unsigned n = 0; n < TURNS_FEW && (turn = turns_next(cn->turns)); n++) {
-        struct client *cl = list_entry(turn, struct client, turn);
-
-        if (cl->state == CLIENT_OPEN && !cl->paused)
-            n += read_client(cl, TURNS_FEW - n);
-        if (has_more(cl))
-            turns_wait(cn->turns, turn);
-        else if (cl->state != CLIENT_DEAD)
-            set_events(cl);
-    }
-    if (turns_pending(cn->turns))
-        flux_watcher_start(cn->turner);
 }
 
 static void client_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -437,20 +406,30 @@ static void client_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 
     if (cl->state != CLIENT_DEAD && (revents & FLUX_POLLOUT))
         flush(cl);
-    if (cl->state == CLIENT_OPEN && (revents & (FLUX_POLLIN | FLUX_POLLERR)) && !cl->paused &&
-        !turns_waits(&cl->turn))
-        take_input(cl);
+    if (cl->state == CLIENT_OPEN && (revents & (FLUX_POLLIN | FLUX_POLLERR)) && !cl->paused)
+        read_client(cl);
     else if (cl->state == CLIENT_CLOSING && (revents & FLUX_POLLERR))
         kill_client(cl, "the client has gone away");
 }
 
 /* --- life of a client --- */
 
+static void count_process(struct client *cl, int by)
+{
+    uintptr_t n = (uintptr_t)hmap_get_u64(cl->cn->processes, (uint64_t)cl->pid) + (uintptr_t)by;
+
+    if (n == 0)
+        hmap_del_u64(cl->cn->processes, (uint64_t)cl->pid);
+    else
+        cl->counted = hmap_put_u64(cl->cn->processes, (uint64_t)cl->pid, (void *)n) == 0;
+}
+
 static void client_free(struct client *cl)
 {
     if (cl) {
         int saved = errno;
-        turns_leave(cl->cn->turns, &cl->turn);
+        if (cl->counted)
+            count_process(cl, -1);
         list_remove(&cl->node);
         list_remove(&cl->dirty_node);
         flux_watcher_destroy(cl->io);
@@ -503,8 +482,8 @@ static void sweep_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         struct client *cl = list_entry(n, struct client, dirty_node);
 
         list_remove(n);
-        if (has_more(cl) && !turns_waits(&cl->turn))
-            take_input(cl);
+        if (cl->state == CLIENT_OPEN && !cl->paused && framer_pending(cl->in))
+            handle_input(cl);
         if (cl->state != CLIENT_DEAD && !cl->blocked && outq_bytes(cl->out) > 0)
             flush(cl);
         if (cl->state != CLIENT_OPEN)
@@ -540,7 +519,7 @@ static int check_room(struct client *cl, errmsg_t *err)
 {
     connector_t *cn = cl->cn;
     uint32_t rank = core_rank(cn->core);
-    unsigned mine = turns_clients(cn->turns, cl->pid);
+    unsigned mine = (unsigned)(uintptr_t)hmap_get_u64(cn->processes, (uint64_t)cl->pid);
     struct rlimit files;
 
     if (mine >= cn->limits.per_process)
@@ -594,10 +573,10 @@ static int admit(struct client *cl, errmsg_t *err)
         return -1;
     }
     cn->crowded = false;
+    count_process(cl, 1);
     snprintf(name, sizeof(name), "client-%d", (int)cred.pid);
-    if (turns_join(cn->turns, &cl->turn, cl->pid) == 0)
-        cl->ep = core_endpoint_add(cn->core, ENDPOINT_CLIENT, name, cred.uid, FLUX_ROLE_OWNER,
-                                   &client_endpoint_ops, cl);
+    cl->ep = core_endpoint_add(cn->core, ENDPOINT_CLIENT, name, cred.uid, FLUX_ROLE_OWNER,
+                               &client_endpoint_ops, cl);
     if (!cl->ep || (cl->pid > 0 && core_endpoint_set_process(cl->ep, (uint32_t)cl->pid) < 0))
         return errmsg_fail(err, ENOMEM, "out of memory for a client");
     if (send_hello(cl) < 0)
@@ -622,7 +601,6 @@ int connector_adopt(connector_t *cn, int fd, errmsg_t *err)
     cl->pass = -1.;
     list_init(&cl->node);
     list_init(&cl->dirty_node);
-    turns_init(&cl->turn);
     if (fd_set_cloexec(fd, 1) < 0 || !(cl->in = framer_create()) || !(cl->out = outq_create()) ||
         !(cl->io = flux_fd_watcher_create(cn->r, fd, FLUX_POLLIN, client_cb, cl))) {
         errmsg_set(err, "cannot serve a client: %s", strerror(errno));
@@ -834,9 +812,8 @@ connector_t *connector_create(core_t *core, const char *path, errmsg_t *err)
     list_init(&cn->clients);
     list_init(&cn->dirty);
     connector_limits_init(&cn->limits);
-    if (!(cn->turns = turns_create()) || !(cn->scratch = malloc(SCRATCH_SIZE)) ||
+    if (!(cn->processes = hmap_create_u64(NULL)) || !(cn->scratch = malloc(SCRATCH_SIZE)) ||
         !(cn->sweep = flux_defer_create(cn->r, sweep_cb, cn)) ||
-        !(cn->turner = flux_defer_create(cn->r, turner_cb, cn)) ||
         !(cn->retry = flux_timer_create(cn->r, retry_cb, cn))) {
         errmsg_set(err, "cannot create the local connector: %s", strerror(errno));
         goto error;
@@ -882,14 +859,13 @@ void connector_destroy(connector_t *cn)
         while ((n = list_first(&cn->clients)))
             client_free(list_entry(n, struct client, node));
         flux_watcher_destroy(cn->sweep);
-        flux_watcher_destroy(cn->turner);
         if (cn->fd >= 0) {
             close(cn->fd);
             if (lstat(cn->path, &st) == 0 && st.st_dev == cn->dev && st.st_ino == cn->ino)
                 (void)unlink(cn->path);
         }
         free(cn->path);
-        turns_destroy(cn->turns);
+        hmap_destroy(cn->processes);
         free(cn->scratch);
         free(cn);
         errno = saved;

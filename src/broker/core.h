@@ -145,9 +145,6 @@ bool core_must_arrive(const flux_msg_t *msg);
 /* Much of what came from this endpoint waits for neighbours or modules that do not keep up: read no more from
  * it for now.  Others have no part in that, and are read on. */
 bool core_endpoint_congested(const endpoint_t *ep);
-/* Several clients send at the same time: less of each is let in, so that no module works for one of them for
- * long before another one's requests get there. */
-void core_set_several(core_t *c, bool several);
 /* Call back each time core_endpoint_congested() has become false again for some endpoint; NULL:
  * nobody.  The callback may be called from inside any function of the core, so it only takes a
  * note. */
@@ -170,9 +167,9 @@ struct endpoint_ops {
 unsigned core_request_weight(const flux_msg_t *msg);
 /* Requests on account `from` with this weight do not wait any more. */
 void core_endpoint_taken(core_t *c, uint32_t from, unsigned weight);
-/* A client that is not read since much of it waits is read again when no more than this does, at the latest: until
+/* A client that is not read since much of it waits is read again when no more than this does: until
  * more waits, of all clients, nothing depends on being told what was taken. */
-#define CORE_QUEUED_LOW 8
+#define CORE_QUEUED_LOW 128
 
 enum endpoint_kind { ENDPOINT_CLIENT, ENDPOINT_MODULE, ENDPOINT_BROKER };
 

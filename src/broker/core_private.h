@@ -95,7 +95,6 @@ struct core {
     hmap_t *endpoints; /* id -> endpoint */
     hmap_t *accounts;  /* number -> struct account */
     unsigned queued;   /* weight of what waits of clients of other ranks */
-    bool several;      /* clients of this rank send at the same time */
     uint32_t last_endpoint;
     hmap_t *services; /* name -> endpoint */
     hmap_t *inflight; /* key -> inflight */

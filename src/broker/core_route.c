@@ -19,8 +19,8 @@
  *  3. No more than HELD_MAX requests, or HELD_BYTES_MAX bytes of them, are held for one neighbour,
  *     but for what must arrive (core_must_arrive()), of which there may be HELD_NEWS more;
  * a local client is not read while more than CONGESTED of its own, or CONGESTED_BYTES, are held.
- *  4. A local client is not read while requests of more than QUEUED_MAX of its process (QUEUED_FEW, while
- *     several send) wait in the queues of modules, those that clients left there who are gone included: who floods a module holds up itself,
+ *  4. A local client is not read while requests of more than QUEUED_MAX of its process wait in the queues of
+ *     modules, those that clients left there who are gone included: who floods a module holds up itself,
  *     through however many connections.
  *  5. Requests of clients of other ranks that wait in the queues of modules are RANKS_MAX at most, and those of
  *     one rank no more than what is left of that: who floods from one rank leaves half of it to others.  What
@@ -45,9 +45,8 @@
 #define HELD_BYTES_MAX (64 * 1024 * 1024)
 #define CONGESTED 1024
 #define CONGESTED_BYTES (1024 * 1024)
-/* Of one process in all modules: so many small requests, or a MiB; and while several send. */
-#define QUEUED_MAX 256
-#define QUEUED_FEW (2 * CORE_QUEUED_LOW)
+/* Of one process in all modules: so many small requests, or a MiB. */
+#define QUEUED_MAX (2 * CORE_QUEUED_LOW)
 #define QUEUED_UNIT 4096
 #define RANKS_MAX 16384
 
@@ -219,16 +218,6 @@ static bool charged(core_t *c, const flux_msg_t *msg, endpoint_t *from_ep, struc
     return false;
 }
 
-static unsigned queued_max(const core_t *c)
-{
-    return c->several ? QUEUED_FEW : QUEUED_MAX;
-}
-
-void core_set_several(core_t *c, bool several)
-{
-    c->several = several;
-}
-
 static void enqueue(core_t *c, endpoint_t *ep, flux_msg_t *msg, struct account *a)
 {
     unsigned weight = core_request_weight(msg);
@@ -238,7 +227,7 @@ static void enqueue(core_t *c, endpoint_t *ep, flux_msg_t *msg, struct account *
     a->queued += weight;
     if (number & CORE_ACCOUNT_RANK)
         c->queued += weight;
-    else if (a->queued > queued_max(c))
+    else if (a->queued > QUEUED_MAX)
         a->choked = true;
     if (ep->ops->queue(ep->arg, msg, number) < 0)
         core_endpoint_taken(c, number, weight);
@@ -469,7 +458,7 @@ void core_endpoint_taken(core_t *c, uint32_t from, unsigned weight)
     a->queued -= weight;
     if (from & CORE_ACCOUNT_RANK)
         c->queued -= weight;
-    relief = a->choked && a->queued <= queued_max(c) / 2;
+    relief = a->choked && a->queued <= CORE_QUEUED_LOW;
     a->choked &= !relief;
     if (a->queued == 0)
         account_leave(c, a);

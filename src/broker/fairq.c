@@ -5,10 +5,6 @@
  * end of their lists.  So an envelope waits for one of each other group and sender at most, but for those of its
  * own sender, however many these others have put in.
  *
- * A group that had nothing here until now has its first turn before those that have had one and want another:
- * who asks one thing at a time does not wait for a round of those that flood.  After FAVOURED_MAX such turns
- * one of the others is served.
- *
  * A large envelope costs more than a small one.  Who had it taken owes the difference, DEBT_MAX at most, and
  * lets a turn pass for each unit of it while others wait.
  *
@@ -17,8 +13,7 @@
  *     all others.
  *  2. A group or a sender is in its list, and in its table, exactly while it has envelopes: nothing stays of
  *     who is gone.
- *  3. Of FAVOURED_MAX + 1 turns one at least is for who has waited for it since its last one.
- *  4. Putting and taking cost the same however many wait: a turn that is let pass was paid for by an envelope,
+ *  3. Putting and taking cost the same however many wait: a turn that is let pass was paid for by an envelope,
  *     which pays for DEBT_MAX at most.
  *
  * Failure: without memory an envelope is not put in.
@@ -33,7 +28,6 @@
 #include "libutil/invariant.h"
 
 #define DEBT_MAX 16
-#define FAVOURED_MAX 4
 #define SPARE_MAX 1024 /* items kept for the next envelopes */
 
 struct item {
@@ -43,7 +37,7 @@ struct item {
 };
 
 struct group {
-    struct list_node node; /* in fairq.fresh or fairq.groups */
+    struct list_node node; /* in fairq.groups */
     uint32_t number;
     unsigned debt;
     struct list_node senders;
@@ -58,9 +52,7 @@ struct sender {
 
 struct fairq {
     struct list_node first; /* items of FAIRQ_FIRST */
-    struct list_node fresh; /* groups */
     struct list_node groups;
-    unsigned favoured; /* turns that were given to fresh ones while others waited */
     hmap_t *by_number; /* -> struct group */
     hmap_t *by_key;    /* group and sender -> struct sender */
     struct list_node spare;
@@ -75,7 +67,6 @@ fairq_t *fairq_create(void)
     if (!q)
         return NULL;
     list_init(&q->first);
-    list_init(&q->fresh);
     list_init(&q->groups);
     list_init(&q->spare);
     if (!(q->by_number = hmap_create_u64(NULL)) || !(q->by_key = hmap_create_u64(NULL))) {
@@ -153,7 +144,7 @@ static struct group *group_join(fairq_t *q, uint32_t number)
         free(g);
         return NULL;
     }
-    list_append(&q->fresh, &g->node);
+    list_append(&q->groups, &g->node);
     return g;
 }
 
@@ -254,30 +245,14 @@ static struct group *next_group(fairq_t *q)
     }
 }
 
-/* Does one that has only just come go before those who have had a turn and want another? */
-static bool is_fresh_turn(fairq_t *q)
-{
-    if (list_empty(&q->fresh))
-        return false;
-    if (list_empty(&q->groups))
-        return true;
-    if (q->favoured < FAVOURED_MAX) {
-        q->favoured++;
-        return true;
-    }
-    q->favoured = 0;
-    return false;
-}
-
 static void take_in_turn(fairq_t *q, struct envelope *l)
 {
-    struct group *g =
-        is_fresh_turn(q) ? list_entry(list_first(&q->fresh), struct group, node) : next_group(q);
+    struct group *g = next_group(q);
     struct sender *s = list_entry(list_first(&g->senders), struct sender, node);
     unsigned more = take(q, &s->items, l) - 1;
 
     g->debt = more < DEBT_MAX ? more : DEBT_MAX;
-    INVARIANT(4, g->debt <= DEBT_MAX);
+    INVARIANT(3, g->debt <= DEBT_MAX);
     list_remove(&s->node);
     if (list_empty(&s->items))
         sender_free(q, s);

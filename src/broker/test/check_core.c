@@ -626,39 +626,6 @@ START_TEST(accounts)
 }
 END_TEST
 
-/* While several send, a process has less in queues, and goes on when half of that is taken; when nobody else sends
- * any more, at once when something is taken. */
-START_TEST(several)
-{
-    static const struct endpoint_ops queue_ops = {.send = party_send_cb, .queue = queue_keep};
-    struct cluster *cl = cl_create(1, "kary:2");
-    core_t *core = cl->nodes[0].core;
-    struct party *one = client(cl, 0), *m = module(cl, 0, "m");
-    endpoint_t *ep =
-        core_endpoint_add(core, ENDPOINT_MODULE, "q", 1000, FLUX_ROLE_OWNER, &queue_ops, m);
-    size_t taken = 0;
-
-    queue_count = 0;
-    ck_assert_int_eq(core_service_add(core, "q", ep), 0);
-    core_set_several(core, true);
-    for (int round = 0; round < 2; round++) {
-        while (!core_endpoint_congested(one->ep))
-            ask_flags(one, "q.x", FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE, NULL);
-        ck_assert_uint_eq(queue_count - taken, 2 * CORE_QUEUED_LOW + 1);
-        core_set_several(core, round == 0);
-        do {
-            core_endpoint_taken(core, queue_from[taken], queue_weight[taken]);
-            taken++;
-        } while (core_endpoint_congested(one->ep));
-        ck_assert_uint_eq(queue_count - taken, round == 0 ? CORE_QUEUED_LOW : 2 * CORE_QUEUED_LOW);
-    }
-    core_endpoint_remove(ep, EHOSTUNREACH, "end");
-    cl_free(cl);
-    party_free(one);
-    party_free(m);
-}
-END_TEST
-
 /* Ask for `topic` until refused, LIMIT times at most: how many were taken. */
 static unsigned ask_until_refused(struct cluster *cl, struct party *p, const char *text,
                                   unsigned limit)
@@ -977,6 +944,6 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("core", create, any_rank, upstream, ring, around_a_loss, peer_lost_in_flight,
-              answered_once, large_payloads, endpoint_removed, no_response, bounds, accounts,
-              several, ranks, held, held_until_lost, replaced, inherited, bad_input, services);
+              answered_once, large_payloads, endpoint_removed, no_response, bounds, accounts, ranks,
+              held, held_until_lost, replaced, inherited, bad_input, services);
 }
